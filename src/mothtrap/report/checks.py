@@ -12,7 +12,7 @@ from mothtrap.report.style import Style, count_of, wrapped
 def lines(
     results: Iterable[CheckResult], rules: Iterable[type[Rule]], style: Style
 ) -> Iterator[str]:
-    """Yield what checks proved, and which could not decide, and why.
+    """Yield what checks proved, which could not decide, which do not apply, and why.
 
     Faults are left out: they are findings of the run.
 
@@ -24,15 +24,21 @@ def lines(
     made, names = list(results), {rule.code: rule.name() for rule in rules}
     for text in passed_lines(made):
         yield from _wrapped(f"  ✔ {text}", style)
-    for text in undecided_lines(made, names):
+    idle = [result for result in made if result.state == "not_applicable"]
+    open_ = [result for result in made if result.state in ("not_enough_data", "failed")]
+    for text in undecided_lines(open_, names):
         yield from _wrapped(f"  ? {text}", style)
+    for text in undecided_lines(idle, names):
+        yield from _wrapped(f"  - {text}", style)
     faults = sum(1 for result in made if result.found)
     passed = sum(1 for result in made if result.state == "done" and not result.found)
-    undecided = len(made) - faults - passed
+    verb = "does" if len(idle) == 1 else "do"
+    unfit = f"{len(idle)} {verb} not apply, " if idle else ""
     seconds = sum(result.seconds for result in made)
-    yield style.safe(
+    yield from _wrapped(
         f"  {count_of(len(made), 'check')} in {seconds:.0f} s: {passed} passed, "
-        f"{faults} found a fault, {undecided} could not decide"
+        f"{faults} found a fault, {unfit}{len(open_)} could not decide",
+        style,
     )
 
 
@@ -42,7 +48,7 @@ def passed_lines(results: Iterable[CheckResult]) -> list[str]:
 
 
 def undecided_lines(results: Iterable[CheckResult], names: Mapping[str, str]) -> list[str]:
-    """Return the checks that could not decide, by the reason.
+    """Return the checks that have no result, by the reason.
 
     Args:
         results: of the run's checks.
