@@ -1,4 +1,4 @@
-"""How often the loops around a line repeat, read from the source."""
+"""Turns of the loops around a line, read from the source."""
 
 from __future__ import annotations
 

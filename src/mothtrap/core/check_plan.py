@@ -100,7 +100,7 @@ class CheckPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_restart(self) -> bool:
-        """Whether a check has started the script again, so that nothing is recorded."""
+        """True if a check has started the script again: then nothing is recorded."""
         return any(order is not None for order in (self.trial, self.resume, self.repeat))
 
 

@@ -1,4 +1,4 @@
-"""Read from the source how often the loops around the running line repeat."""
+"""Count the turns of the loops around the running line, as the source tells them."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ class Recording:
 
     @property
     def events_of_turn(self) -> int:
-        """How often the event that starts a turn comes in one: for each micro-batch."""
+        """Number of events in a turn that could start one: one for each micro-batch."""
         if self.last is None or self._start is None:
             return 1
         kind, _, site = self._start
