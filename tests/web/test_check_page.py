@@ -28,7 +28,7 @@ def test_the_answer_has_results_stages_and_layers(site_of_a_check: Site) -> None
     assert any(text.startswith("every layer is used") for text in found["passed"])
     assert any(text.startswith("PRE102 sees_the_future: ") for text in found["undecided"])
     titles = [stage["title"] for stage in found["stages"]]
-    assert titles[0].startswith("TensorDataset")
+    assert titles[0].startswith("Subset ")
     assert titles[-1].startswith("loss ")
     assert len(found["rows"]) == len(titles)
 
@@ -39,7 +39,7 @@ def test_the_view_shows_the_way_of_the_data(browser: Any, site_of_a_check: Site)
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.goto(site_of_a_check.url("#/check?run=seen"))
     page.get_by_role("heading", name="Way of the data").wait_for()
-    assert "TensorDataset" in str(page.locator("ol.way").text_content())
+    assert "Subset" in str(page.locator("ol.way").text_content())
     page.get_by_role("columnheader", name="multiplications").wait_for()
     page.get_by_role("link", name="Check", exact=True).wait_for()
     assert errors == []

@@ -42,8 +42,7 @@ def _in_frame(frame: FrameType) -> Iterator[float]:
     names = {**frame.f_builtins, **frame.f_globals, **frame.f_locals}
     for loop in reversed(_loops(code.co_filename, code.co_firstlineno, code.co_name)):
         if loop.lineno <= line <= (loop.end_lineno or loop.lineno) and not _is_else(loop, line):
-            counts = isinstance(loop, ast.For | ast.AsyncFor)
-            yield _length(loop.iter, names) if counts else math.nan
+            yield math.nan if isinstance(loop, ast.While) else _length(loop.iter, names)
 
 
 def _is_else(loop: ast.For | ast.AsyncFor | ast.While, line: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -97,7 +98,7 @@ def _answers(metric: Metric, targets: Array, names: dict[int, str]) -> tuple[str
     return tuple(names.get(int(one), str(one)) for one in np.unique(targets))
 
 
-def _sample(rows: Rows, place: int, target: object, names: dict[int, str]) -> AskedSample:
+def _sample(rows: Rows, place: int, target: Any, names: dict[int, str]) -> AskedSample:
     parts = [np.asarray(array[place]) for array in rows.inputs]
     image = picture_of(parts)
     is_class = isinstance(target, int | np.integer)
@@ -105,5 +106,5 @@ def _sample(rows: Rows, place: int, target: object, names: dict[int, str]) -> As
         index=rows.indices[place],
         text=in_words(parts) if image is None else in_characters(image),
         picture=b"" if image is None else encode(image),
-        target=names.get(int(target), str(target)) if is_class else repr(float(target)),  # type: ignore[call-overload]
+        target=names.get(int(target), str(target)) if is_class else repr(float(target)),
     )

@@ -76,8 +76,9 @@ class NotedSteps:
 
     def __init__(self, plan: CheckPlan) -> None:
         self._plan, self._pid = plan, os.getpid()
-        self._seen, self._model = StepsSeen(), None
-        self._checkpoint, self._state = "", None
+        self._seen, self._checkpoint = StepsSeen(), ""
+        self._model: Any = None
+        self._state: StepState | None = None
         self._rates: list[tuple[float, ...]] = []
 
     def install(self) -> None:
@@ -168,4 +169,4 @@ def _state_of(model: Any, checkpoint: str) -> StepState:
 
 def digest(variable: Any) -> str:
     """Return a digest of the values of a variable."""
-    return hashlib.blake2b(np.ascontiguousarray(array_of(variable)), digest_size=8).hexdigest()
+    return hashlib.blake2b(array_of(variable).tobytes(), digest_size=8).hexdigest()

@@ -18,6 +18,7 @@ from mothtrap.adapters.torch.checking.resuming import digest
 from mothtrap.adapters.torch.checking.scaled_losses import ScaledLosses
 from mothtrap.adapters.torch.checking.shortened import Shortened
 from mothtrap.adapters.torch.checking.switch import Switch
+from mothtrap.adapters.torch.job import devices
 from mothtrap.adapters.torch.replaying.interception import Interception
 from mothtrap.checks.restarts import write_whole
 from mothtrap.checks.starts import LoopsSeen, StartSeen
@@ -40,7 +41,7 @@ def steps_of(recording: Recording) -> StartSeen:
 
 def device_bytes() -> int:
     """Return the largest memory that tensors took on an accelerator; 0 without one."""
-    return int(torch.cuda.max_memory_allocated()) if torch.cuda.is_initialized() else 0
+    return int(torch.cuda.max_memory_allocated()) if devices.are_in_use() else 0
 
 
 def loops_seen(recording: Recording) -> LoopsSeen:

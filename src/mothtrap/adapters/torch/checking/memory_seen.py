@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from mothtrap.adapters.torch.job import devices
 from mothtrap.tracing.process_memory import ProcessMemory
 
 
@@ -11,7 +12,7 @@ class MemorySeen:
     """Memory from when this is made: of an accelerator that is in use, else of the process."""
 
     def __init__(self) -> None:
-        self._on_device = torch.cuda.is_initialized()
+        self._on_device = devices.are_in_use()
         self._process = ProcessMemory()
         if self._on_device:
             torch.cuda.reset_peak_memory_stats()
