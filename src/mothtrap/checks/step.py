@@ -230,6 +230,13 @@ class Forward(Protocol):
             The difference quotients at two step widths, and the derivative by backward.
         """
 
+    def own_backwards(self) -> Mapping[str, bool]:
+        """Return the functions whose backward the user wrote, by name.
+
+        The value is True for one whose output has only a few different values, such as a sign: its
+        backward estimates a derivative on purpose.
+        """
+
     def cut(self, module: str) -> Cut:
         """Find where the path from a module to the outputs ends."""
 
