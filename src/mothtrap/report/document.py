@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mothtrap.core.errors import DamagedDataError
+from mothtrap.core.facts.checks import CheckResult
 from mothtrap.core.facts.evaluations import EvaluationMetrics
 from mothtrap.core.facts.trainers import TrainerSettings
 from mothtrap.core.findings import Finding
@@ -46,6 +47,7 @@ class Document:
         machine: its numbers over the run.
         made_s: Unix time of the report.
         record: parameters, data, code and what the script has logged, as HTML.
+        checked: results of the checks of `mothtrap check`.
     """
 
     summary: RunSummary
@@ -54,6 +56,7 @@ class Document:
     machine: tuple[MachineRow, ...] = ()
     made_s: float
     record: Section | None = None
+    checked: tuple[CheckResult, ...] = ()
 
     @property
     def stories(self) -> list[tuple[Story, Finding, list[Finding]]]:
@@ -83,6 +86,7 @@ def gather(run: Run, summary: RunSummary, *, code: bool = True) -> Document:
         machine=_machine(run),
         made_s=time.time(),
         record=section(run, recorded(run)),
+        checked=tuple(run.observations(CheckResult)),
     )
 
 

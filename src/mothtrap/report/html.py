@@ -14,7 +14,7 @@ from pathlib import Path
 from mothtrap.core.diagnosis import fault_name
 from mothtrap.core.findings import EvidenceValue, Finding, RuleState, Severity
 from mothtrap.core.runs import RunKind
-from mothtrap.report import boosting_page
+from mothtrap.report import boosting_page, checked_page
 from mothtrap.report.aftermath import since_then
 from mothtrap.report.chart import loss_chart
 from mothtrap.report.cost import cost_of
@@ -52,6 +52,9 @@ def page(document: Document) -> str:
 def _page(document: Document, effects: int, *, evidence: bool, pictures: bool) -> str:
     summary, record = document.summary, document.record
     recorded = (record.whole if pictures else record.light) if record is not None else ""
+    checked = checked_page.section(
+        document.checked, {rule.code: rule.name for rule in summary.rules}
+    )
     boosted = boosting_page.section(summary.boosted)
     digest = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
     policy = (
@@ -76,7 +79,7 @@ def _page(document: Document, effects: int, *, evidence: bool, pictures: bool) -
         f"{count_of(run.steps, run.unit)}{workers}</h1>"
         f"{_verdict(document)}</header>"
         f"{_losses(document)}{left}{_stories(document, effects, evidence=evidence)}"
-        f"{_rules(document)}{boosted}{recorded}{_ignored(document)}{_blind(document)}{_machine(document)}{_conditions(document)}"
+        f"{checked}{_rules(document)}{boosted}{recorded}{_ignored(document)}{_blind(document)}{_machine(document)}{_conditions(document)}"
         f'<footer><p class="soft">Made by mothtrap on {made}.{overhead}</p></footer>'
         "</main></body></html>\n"
     )
