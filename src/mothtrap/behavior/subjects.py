@@ -27,7 +27,7 @@ from mothtrap.behavior.subject import (
 from mothtrap.behavior.table import Table
 from mothtrap.core.audited import AuditedFile, Origin
 from mothtrap.core.errors import ConfigError, MissingExtraError, nearest
-from mothtrap.core.wrapped_models import HiddenUnits, Network
+from mothtrap.core.wrapped_models import Network
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,7 +41,6 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     about: Any = None
     loss: Loss | None = None
     refit: Refit | None = None
-    units: HiddenUnits | None = None
     network: Network | None = None
     files: Sequence[AuditedFile] = ()
     origin: Origin | None = None
@@ -87,7 +86,6 @@ def make_subject(
         expect_used=request.expect_used,
         time_R=_times(request.time, everything, rows_R),
         refit=request.refit,
-        units=request.units,
         network=request.network,
         files=request.files,
         origin=request.origin,
