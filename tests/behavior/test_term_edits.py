@@ -9,14 +9,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-interpret = pytest.importorskip("interpret.glassbox")
-
 from mothtrap.behavior.asked_report import ProbeReport
 from mothtrap.behavior.probing import run_probes
 from mothtrap.behavior.subjects import make_subject
 from mothtrap.behavior.term_edits import TermEdits
 from mothtrap.core.errors import ConfigError, UnknownNameError
 from mothtrap.session.asked_models import wrapped
+
+interpret = pytest.importorskip("interpret.glassbox")
 
 KINDS = np.array(["flat", "house", "boat"])
 

@@ -30,8 +30,8 @@ class Channels:
     """
 
     layer: str
-    importance_U: Floats  # noqa: N815  # a shape suffix
-    mean_U: Floats  # noqa: N815  # a shape suffix
+    importance_U: Floats
+    mean_U: Floats
 
 
 def hidden_channels(subject: Subject, network: Network, rows: Any) -> list[Channels]:

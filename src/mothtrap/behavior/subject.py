@@ -206,7 +206,7 @@ class Subject:
         self.budget.spend(len(table))
         try:
             with np.errstate(all="ignore"):  # odd inputs are asked about on purpose
-                return self._predict(table.data)
+                return self._predict(table.for_model())
         except Exception as err:  # whatever the model raises
             rows = f"{len(table)} row{'s' * (len(table) != 1)}"
             raise Refused(f"the model failed on {rows}: {in_one_line(err)}") from err

@@ -77,7 +77,7 @@ def make_subject(
     rows_R = _sample(target_R, rng)
     table = everything.take(rows_R)
     budget.spend(len(table))
-    answer = predict(table.data)
+    answer = predict(table.for_model())
     reading = read(answer, target_R[rows_R], request.task, request.classes)
     loss = request.loss
     judged = _judged(table, reading, answer, target_R[rows_R], rows_R, loss)
@@ -98,7 +98,12 @@ def make_subject(
         train_table = Table(train[0]).take(train_rows)
         budget.spend(len(train_table))
         trained = _judged(
-            train_table, reading, predict(train_table.data), train_y[train_rows], train_rows, loss
+            train_table,
+            reading,
+            predict(train_table.for_model()),
+            train_y[train_rows],
+            train_rows,
+            loss,
         )
     later = None
     if new is not None:
@@ -120,7 +125,7 @@ def _new_rows(
     at = _sample(target_R, rng)
     table = table.take(at)
     budget.spend(len(table))
-    answer = predict(table.data)
+    answer = predict(table.for_model())
     found = None
     if targets is not None:
         found = _judged(table, judged.reading, answer, target_R[at], at, judged.loss)

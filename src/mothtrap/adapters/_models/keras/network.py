@@ -47,7 +47,9 @@ class KerasNetwork:
         with self._hooked(keep):
             self._answer(self._feed(rows))
         return [
-            LayerOutput(name=_name_of(layer), kind=_kind(layer), values=_last(layer, _array(output)))
+            LayerOutput(
+                name=_name_of(layer), kind=_kind(layer), values=_last(layer, _array(output))
+            )
             for layer, output in seen.items()
         ]
 
