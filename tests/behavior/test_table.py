@@ -63,9 +63,8 @@ def test_pictures_have_no_columns_but_their_metadata() -> None:
     assert table.take(np.array([3])).searched[0].levels == ("b",)
 
 
-@pytest.mark.parametrize("form", ["pandas", "mapping"])
-def test_a_model_gets_rows_that_it_may_change(form: str) -> None:
-    table = Table(FORMS[form])
+def test_a_model_gets_rows_that_it_may_change() -> None:
+    table = Table(FORMS["mapping"])
     table.for_model()["age"][:] = 0
     assert table.column("age").known_R.tolist() == [20, 30, 40]
     array = Table(np.ones((2, 2)))
