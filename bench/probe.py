@@ -98,6 +98,24 @@ def summary(results: dict[str, dict[str, Any]]) -> str:
     )
 
 
+def tables(kept: Kept) -> str:
+    """Return the kept results as tables of the documentation."""
+    lines = ["| case | named | false warnings | CPU seconds |", "|---|---|---|---|"]
+    for name, each in sorted(kept.get("planted", {}).items()):
+        rows = list(each.values())
+        known = [row["named"] for row in rows if "named" in row]
+        share = f"{sum(known)}/{len(known)}" if known else ""
+        false = f"{sum(len(row['false']) for row in rows)}/{len(rows)}"
+        seconds = sum(row["cpu_s"] for row in rows) / (2 * len(rows))
+        lines.append(f"| {name} | {share} | {false} | {seconds:.1f} |")
+    lines += ["", "| table | model | warnings | notes |", "|---|---|---|---|"]
+    for row in kept.get("bundled", []):
+        notes = ", ".join(each.split()[0] for each in row["notes"])
+        loud = "; ".join(row["warnings"])
+        lines.append(f"| {row['table']} | {row['model']} | {loud} | {notes} |")
+    return "\n".join(lines)
+
+
 def noise_all(kept: Kept, path: Path, runs: int, again: bool) -> None:
     """Count the runs on pure noise that have any finding."""
     results = kept.setdefault("noise", {})
@@ -124,10 +142,14 @@ def main() -> None:
     parser.add_argument("--noise", type=int, default=200, help="runs on noise")
     parser.add_argument("--only", default="", help="beginnings of cases")
     parser.add_argument("--part", default="", help="planted, bundled, speed or noise alone")
+    parser.add_argument("--tables", action="store_true", help="show the kept results, and end")
     parser.add_argument("--again", action="store_true", help="replace results that are kept")
     parser.add_argument("--keep", type=Path, default=Path("bench/probing/results.json"))
     asked = parser.parse_args()
     kept = json.loads(asked.keep.read_text()) if asked.keep.exists() else {}
+    if asked.tables:
+        print(tables(kept), summary(kept.get("planted", {})), sep="\n\n")
+        return
     parts = [asked.part] if asked.part else ["planted", "bundled", "speed", "noise"]
     if "planted" in parts:
         only = tuple(filter(None, asked.only.split(",")))
