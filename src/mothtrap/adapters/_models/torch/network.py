@@ -41,20 +41,18 @@ class TorchNetwork:
         """Return the outputs of all layers without parts, in the order of their calls."""
         import torch
 
-        seen: dict[str, Any] = {}
+        seen: dict[str, npt.NDArray[np.float32]] = {}
+        parts = dict(self._model.named_modules())
 
         def keep(name: str, output: Any) -> None:
             if torch.is_tensor(output) and output.is_floating_point():
-                seen[name] = output
+                seen[name] = _array(_last(parts[name], output))  # before a layer works in place
 
         with self._hooked(keep), torch.no_grad():
             self._forward(self._feed(rows))
-        parts = dict(self._model.named_modules())
         return [
-            LayerOutput(
-                name=name, kind=_kind(parts[name]), values=_array(_last(parts[name], output))
-            )
-            for name, output in seen.items()
+            LayerOutput(name=name, kind=_kind(parts[name]), values=values)
+            for name, values in seen.items()
         ]
 
     def gradient(
