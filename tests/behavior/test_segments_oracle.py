@@ -19,7 +19,7 @@ def test_the_weakest_pair_of_values_is_that_of_sliceline(seed: int) -> None:
     in_segment_R = ((X.b == 1) & (X.e == 2)).to_numpy()
     error_R = (rng.random(3000) < np.where(in_segment_R, 0.6, 0.1)).astype(float)
     oracle = slicefinder.Slicefinder(alpha=0.95, k=1, max_l=2, min_sup=30, verbose=False)
-    oracle.fit(X, error_R)
+    oracle.fit(X.to_numpy(), error_R)
     wanted = {
         (name, value)
         for name, value in zip(X.columns, oracle.top_slices_[0], strict=True)

@@ -135,7 +135,7 @@ class TermEdits:
 
     @classmethod
     def load(cls, model: Any, path: str | Path) -> TermEdits:
-        """Return saved edits of a model, done again.
+        """Return the model with saved edits.
 
         Raises:
             ConfigError: the file holds no edits.
