@@ -92,8 +92,9 @@ class _Effect:
             subject.options.loss,
         )
         gain_R: Floats = judged.loss_R - after.loss_R
-        self.helps = gain_R.mean() > 0 and mean_above(gain_R)[0] < P_LOSS
-        self.harms = gain_R.mean() < 0 and mean_above(-gain_R)[0] < P_LOSS
+        changed_R = gain_R[gain_R != 0]  # the zeros of all other rows would hide a clear effect
+        self.helps = gain_R.mean() > 0 and mean_above(changed_R)[0] < P_LOSS
+        self.harms = gain_R.mean() < 0 and mean_above(-changed_R)[0] < P_LOSS
         self.before, self.after = float(judged.loss_R.mean()), float(after.loss_R.mean())
 
     @property
