@@ -1,4 +1,4 @@
-"""A folder for TensorBoard, with one of its runs (`w0`, `w1` ...) for each worker.
+"""A folder for TensorBoard, with one of its runs (`w0`, `w1` ...) for each rank.
 
 Scalars are tagged `name/of`, statistics `<kind>_<statistic>/<tensor>`; the number of elements, and
 counts of NaN and infinities that are 0, are left out. Tags of evaluations begin with `eval/`. Their
@@ -87,7 +87,7 @@ def follow(run: Run, target: Path, choice: Choice, pause: Callable[[], object]) 
 
 
 class _Folder:
-    """Event files of all workers of a run, to which piece after piece of it is added.
+    """Event files of all ranks of a run, to which piece after piece of it is added.
 
     Args:
         target: the folder to make.
@@ -127,7 +127,7 @@ class _Folder:
     def written(self) -> Written:
         """Return how much was written, and what was left out."""
         too_large = [
-            f"{count} values of {tag} on worker {worker} are beyond float32 and left out"
+            f"{count} values of {tag} on rank {worker} are beyond float32 and left out"
             for worker, (events, _) in self._files.items()
             for tag, count in events.too_large.items()
         ]
@@ -161,7 +161,7 @@ class _Folder:
         self._counts["scalars"] += events.flush(place, record.wall_s)
 
     def add_findings(self, run: Run, choice: Choice) -> None:
-        """Write the findings of a run as texts, beside its first worker."""
+        """Write the findings of a run as texts, beside its first rank."""
         if not self._files:
             return
         events, _ = self._files[min(self._files)]
@@ -184,7 +184,7 @@ def _prefix(mode: Mode) -> str:
 
 
 class _Axis:
-    """Positions of a worker's moments on the axis; they must come in order the first time."""
+    """Positions of a rank's moments on the axis; they must come in order the first time."""
 
     def __init__(self) -> None:
         self._before: dict[tuple[int, Mode], int] = {}

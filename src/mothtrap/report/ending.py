@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 MAX_ERROR = 160
 """Characters of an exception that are told; chosen by hand: two lines of a terminal."""
 MAX_WORKERS = 8
-"""Workers that are named; chosen by hand."""
+"""Ranks that are named; chosen by hand."""
 
 
 def how_it_ended(run: Run, when: str = "") -> str:
@@ -53,7 +53,7 @@ def ending_word(run: Run) -> str:
 
 
 def _raised(run: Run) -> list[WorkerEnded]:
-    """The ends of the workers that an exception ended."""
+    """The ends of the ranks that an exception ended."""
     return [end for end in run.observations(WorkerEnded) if end.exception]
 
 
@@ -71,14 +71,14 @@ def _exception(run: Run) -> tuple[str, str] | None:
 
 
 def _lost(run: Run) -> str:
-    """Say which worker was lost first in a job of several, or which ones where that is unknown."""
+    """Say which rank was lost first in a job of several, or which ones where that is unknown."""
     if run.end is None or not run.end.lost:
         return ""
     lost = run.end.lost
     if len(lost) == 1 or run.end.order_seen:
-        return f"; worker {lost[0]} was lost" + (" first" if len(lost) > 1 else "")
+        return f"; rank {lost[0]} was lost" + (" first" if len(lost) > 1 else "")
     named = ", ".join(map(str, sorted(lost)[:MAX_WORKERS])) + (" ..." * (len(lost) > MAX_WORKERS))
-    return f"; workers {named} were lost"
+    return f"; ranks {named} were lost"
 
 
 def _message(error: str) -> str:

@@ -97,7 +97,7 @@ def _head(run: Run, summary: RunSummary) -> Text:
         if mean_s > 0:
             head.append(f"  {1 / mean_s:.3g} steps/s")
     if len(run.workers) > 1:
-        head.append(f"  {len(run.workers)} workers")
+        head.append(f"  {len(run.workers)} ranks")
     if run.kind.has_overhead:
         head.append(f"  overhead {100 * summary.overhead.ratio:.1f} %", style="dim")
     head.append(time.strftime("  %H:%M:%S"), style="dim")

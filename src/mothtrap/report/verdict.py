@@ -232,7 +232,7 @@ def _footer(summary: RunSummary, *, with_counts: bool) -> list[str]:
         found.append(f"{', '.join(counts)} in {count_of(summary.run.steps, summary.run.unit)}")
         workers = len(summary.run.workers)
         if workers > 1:
-            found[0] += f" of {workers} workers"
+            found[0] += f" of {workers} ranks"
         if summary.known:
             found.append(f"{count_of(summary.known, 'known finding')} left out")
     if summary.blind and summary.run.steps:

@@ -1,4 +1,4 @@
-"""DST951: parameters that must be the same on all workers are not."""
+"""DST951: parameters that must be the same on all ranks are not."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ from mothtrap.rules._replicas import (
 
 @dataclass(frozen=True)
 class RanksDiverge(Rule):
-    """Parameters that must be the same on all workers differ.
+    """Parameters that must be the same on all ranks differ.
 
     What it detects:
         After the same step, the digest of a replicated parameter (of a model in
-        `DistributedDataParallel`, or with a `Replicate` placement) differs between the workers that
+        `DistributedDataParallel`, or with a `Replicate` placement) differs between the ranks that
         recorded one. Without a wrapper, parameters count as replicated if they were equal on all
-        workers before the first step, and some module changed and stayed equal in the first two
+        ranks before the first step, and some module changed and stayed equal in the first two
         recorded steps: the script then averages gradients itself.
 
     Why it matters:
-        The workers train different models. The saved checkpoint has the model of only one worker,
+        The ranks train different models. The saved checkpoint has the model of only one rank,
         and the averaged gradients fit none of the models.
 
     Fires:
-        Error at the step after the last recorded step at which digests are equal, with the workers
+        Error at the step after the last recorded step at which digests are equal, with the ranks
         and the modules. Warning for models without a wrapper.
 
     Stays quiet:
-        Parameters that each worker holds for itself: shards, models that no one averages,
+        Parameters that each rank holds for itself: shards, models that no one averages,
         parameters that started different, parameters that become equal again (weights averaged now
         and then), parameters that the wrapper ignores by configuration.
 
     What to do:
         - Without a wrapper: average the gradient of every parameter, in every step.
         - Call the wrapped model itself, not its `.module`, so that gradients are averaged.
-        - Change parameters (clipping, averaging, resetting) in the same way on all workers.
-        - Load the same checkpoint on every worker, before the model is wrapped.
-        - Step the optimizer on every worker in every step, even if a batch is empty.
+        - Change parameters (clipping, averaging, resetting) in the same way on all ranks.
+        - Load the same checkpoint on every rank, before the model is wrapped.
+        - Step the optimizer on every rank in every step, even if a batch is empty.
 
     Example:
         model = DistributedDataParallel(net)
@@ -69,20 +69,20 @@ class RanksDiverge(Rule):
     compares = True
 
     def check(self, window: Window) -> list[Finding]:
-        """Compare the digests of all workers, step by step."""
+        """Compare the digests of all ranks, step by step."""
         if not window.peers and world_size(window) < 2:
-            raise NotApplicable("the job has one worker")
+            raise NotApplicable("the job has one rank")
         wrapped, by_hand = digests_of(window), digests_averaged_by_hand(window)
         if window.peers and not (wrapped or by_hand) and window.total_steps > 1:
-            raise NotApplicable("no recorded parameter must be the same on all workers")
+            raise NotApplicable("no recorded parameter must be the same on all ranks")
         if len(wrapped) < 2 and not by_hand:
-            raise NotEnoughData("needs digests of at least two workers")
+            raise NotEnoughData("needs digests of at least two ranks")
         found = {
             Severity.ERROR: differences(wrapped) if len(wrapped) > 1 else Difference(),
             Severity.WARNING: differences(by_hand),
         }
         if not any(one.compared for one in found.values()):
-            raise NotEnoughData("no step has digests of two workers")
+            raise NotEnoughData("no step has digests of two ranks")
         return [self._finding(window, severity, one) for severity, one in found.items()
                 if one.steps][:1]  # fmt: skip
 
@@ -103,10 +103,10 @@ class RanksDiverge(Rule):
             layers=found.layers,
             workers=found.odd,
             message=(
-                f"worker{plural} {names} differ{'' if plural else 's'} from the others in "
+                f"rank{plural} {names} differ{'' if plural else 's'} from the others in "
                 f"{found.layers[0]}, which {must} the same on all {found.workers}"
                 if found.majority
-                else f"workers {names} all differ from each other in {found.layers[0]}, which "
+                else f"ranks {names} all differ from each other in {found.layers[0]}, which "
                 f"{must} the same on all"
             )
             + when,

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from mothtrap.capture.channel import Channel
 from mothtrap.capture.containment import Containment
+from mothtrap.capture.histograms import streams_of_run
 from mothtrap.capture.logged import Logged
 from mothtrap.capture.looks import Looks
 from mothtrap.capture.recorder import Recorder
 from mothtrap.capture.reductions import Queue, ReducedFirst, Reductions
-from mothtrap.capture.selection import LOGGED, streams
 from mothtrap.capture.shedding import BLOCK_S
 from mothtrap.capture.succession import Succession
 from mothtrap.core import registry
@@ -116,7 +116,7 @@ class Worker:
         own = [need for rule in self._rules if is_own(rule) for need in rule.needs]
         self.recorder: Recorder[Any] = Recorder(
             reducer,
-            () if config.capture == "off" else (*streams(config, needs, own), LOGGED),
+            streams_of_run(config, needs, own),
             self._containment,
             overhead=config.overhead,
             on_first_step=self._open,

@@ -236,5 +236,5 @@ def known_worker(run: Run, worker: int | None) -> int:
     if worker is None:
         return min(run.workers, default=0)
     if worker not in run.workers:
-        raise UnknownNameError(f"there is no worker {worker} in {run.id}")
+        raise UnknownNameError(f"there is no rank {worker} in {run.id}")
     return worker

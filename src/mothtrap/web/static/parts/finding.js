@@ -22,7 +22,7 @@ export function Where({ finding, sure = false }) {
   const layers = finding.layers.slice(0, 3).join(", ");
   const more = finding.layers.length > 3 ? ` and ${finding.layers.length - 3} more` : "";
   const ranks = finding.workers.length > 1 || finding.workers[0] > 0
-    ? html`<span>ranks ${finding.workers.join(", ")}</span>` : "";
+    ? html`<span>rank${finding.workers.length > 1 ? "s" : ""} ${finding.workers.join(", ")}</span>` : "";
   return html`<p class="where">${hasStep(finding) && html`
       <span>since step <b>${number(finding.step)}</b></span>`}
     ${layers && html`<span>in <b>${/^[\d.]+$/.test(finding.layers[0]) ? (finding.layers.length > 1 ? "layers " : "layer ") : ""}${layers}</b>${more}</span>`}

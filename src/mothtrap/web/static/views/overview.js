@@ -161,7 +161,7 @@ function Loss({ about, found }) {
 
 const STATES = ["ok", "warning", "error", "not_enough_data", "not_applicable", "rule_failed"];
 const FAMILIES = { NUM: "Numerics", GRD: "Gradients", ACT: "Activations", WGT: "Weights", LOS: "Loss",
-  DAT: "Data", OPT: "Optimizer", STR: "Structure", DST: "Workers", RUN: "Run", SYS: "Speed",
+  DAT: "Data", OPT: "Optimizer", STR: "Structure", DST: "Ranks", RUN: "Run", SYS: "Speed",
   TRE: "Trees", EST: "Estimators", BEH: "Behavior" };
 
 function Rules({ found }) {
@@ -233,7 +233,7 @@ function Facts({ about }) {
   const rows = {
     Kind: about.kind === "train" ? "" : about.kind, Command: about.command, Folder: about.cwd, Started: moment(about.started_s),
     Duration: took > 0 ? duration(took) : "", Host: about.host, Commit: about.commit,
-    Workers: about.workers.length > 1 ? String(about.workers.length) : "",
+    Ranks: about.workers.length > 1 ? String(about.workers.length) : "",
     Attempts: about.attempts > 1 ? String(about.attempts) : "", Python: about.python,
     Time: about.time,
     Overhead: about.cost,

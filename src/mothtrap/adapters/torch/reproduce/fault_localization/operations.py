@@ -274,7 +274,7 @@ class OperationObserver(TorchDispatchMode):  # type: ignore[no-untyped-call]
         )
         rows = self._bad.rows(origin.tensor)
         what = _kinds(origin.tensor)
-        does = "received from another worker" if operation.is_exchange else "made"
+        does = "received from another rank" if operation.is_exchange else "made"
         return Localized(
             operation=words,
             module=context.module,
