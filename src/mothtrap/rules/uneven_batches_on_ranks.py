@@ -77,7 +77,7 @@ class UnevenBatchesOnRanks(Rule):
             raise NotApplicable("the job has one rank")
         told = {part.worker: list(part.seen(BatchRows)) for part in parts}
         if len(told) < 2 or not all(told.values()):
-            raise NotEnoughData("the rows of the batches of two ranks are not known")
+            raise NotEnoughData("the batch sizes of two ranks are not known")
         if not trains_one_model(window):
             raise NotApplicable("the ranks do not average the gradients of one model")
         stretches = _stretches(told, min(part.last_step for part in parts) + 1)
