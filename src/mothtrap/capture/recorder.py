@@ -116,7 +116,7 @@ class Recorder(Generic[ArrayT]):
         self.plan.begin(0)
 
     def continue_at(self, step: int, evaluations: int) -> None:
-        """Say what the job did before this process: its next step, and forward of an evaluation."""
+        """Set the step and the evaluation at which this process continues the job."""
         self.steps = step
         self.plan.continue_at(step, evaluations)
 

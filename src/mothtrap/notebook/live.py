@@ -46,7 +46,7 @@ def follow(run: Run, every_s: float) -> Any:
 
 
 def strip_of(run: Run) -> dict[str, Any]:
-    """Return what the strip shows of a run: plain values; a loss that is not finite is None."""
+    """Return the content of the strip as plain values; a loss that is not finite is None."""
     with run.frozen():
         severities = [finding.severity for finding in run.findings]
         worst = min(severities, key=lambda each: each.rank, default=None)

@@ -12,7 +12,7 @@ from mothtrap.report.style import Style, count_of, wrapped
 def lines(
     results: Iterable[CheckResult], rules: Iterable[type[Rule]], style: Style
 ) -> Iterator[str]:
-    """Yield what checks proved, and which could not decide, and why.
+    """Yield the results of the checks, and why some could not decide.
 
     Faults are left out: they are findings of the run.
 

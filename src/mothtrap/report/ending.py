@@ -18,7 +18,7 @@ MAX_WORKERS = 8
 
 
 def how_it_ended(run: Run, when: str = "") -> str:
-    """Say how a job ended that did not end well: `ended with exit code 7`.
+    """Describe how a job failed: `ended with exit code 7`.
 
     Args:
         run: an opened run.
@@ -39,7 +39,7 @@ def traceback_of(run: Run) -> str:
 
 
 def ending_word(run: Run) -> str:
-    """Say in few words how a job stands: `running`, `finished`, `interrupted`, `exit code 7`."""
+    """Return the state of a job in words: `running`, `finished`, `interrupted`, `exit code 7`."""
     if run.state == "running":
         return "running"
     code = run.end.exit_code if run.end else None

@@ -41,7 +41,7 @@ def screen(
     width: int = 80,
     note: str = "",
 ) -> RenderableType:
-    """Return what is shown of a run.
+    """Render a run for one screen of a terminal.
 
     Args:
         run: that was refreshed.

@@ -159,7 +159,7 @@ def _first(names: Sequence[str]) -> str:
 
 
 def overhead_in_short(cost: Overhead) -> str:
-    """Return what mothtrap added to a run: seconds to a short one, a share to a long one."""
+    """Return the overhead in words: seconds for a short run, a share for a long one."""
     plain_s = cost.wall_seconds - cost.seconds - cost.asked_seconds
     is_long = plain_s >= LONG_RUN_S
     text = (

@@ -146,7 +146,7 @@ class Worker:
         return self._folder.parent if self._folder is not None else None
 
     def attach(self, adapter: AdapterSpec, begin: Callable[[Job], Handle] | None = None) -> Handle:
-        """Let an adapter take part; what it has hooked is detached at the end.
+        """Attach an adapter; its hooks are removed at the end.
 
         Args:
             adapter: of a framework.
@@ -165,7 +165,7 @@ class Worker:
         self._contained("collections", lambda: self.recorder.changes.make(collections))
 
     def afterwards(self, act: Callable[[], object]) -> None:
-        """Have something done when everything is closed and the last word is said."""
+        """Call a function after everything is closed and the verdict is printed."""
         self._afterwards.append(act)
 
     def forked(self) -> bool:

@@ -107,7 +107,7 @@ class OpenRun:
         return noted_only(self.summary.sources, ledger, self.run.source_texts())
 
     def names(self, make: Callable[[OpenRun], T]) -> T:
-        """Return what can be drawn, made anew only when anything was added."""
+        """Return the names of all curves and tensors; cached until data is added."""
         cursor = self.run.cursor
         if self._names is None or self._names[0] != cursor:
             self._names = cursor, make(self)

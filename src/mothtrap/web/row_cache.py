@@ -101,7 +101,7 @@ class RowCache:
         self._file = cache_folder() / "ui" / name
 
     def read(self) -> dict[str, Kept]:
-        """Return what is kept, by the name of the run."""
+        """Return the cached rows, by name of the run."""
         kept = {}
         with suppress(*_FAILURES), self._opened() as database:
             for name, signature, row in database.execute("select name, signature, row from rows"):

@@ -60,7 +60,7 @@ class _Case:
 def likely_cause(
     first: Run, second: Run, divergence: FirstDivergence, conditions: Sequence[ConditionDiffers]
 ) -> Cause:
-    """Say what class of cause explains the first divergence.
+    """Return the kind of cause that explains the first divergence.
 
     Args:
         first: a run.

@@ -221,7 +221,7 @@ class _Wanted:
         self._digest = None if digest is None else np.uint64(digest)
 
     def learn(self, names: Mapping[tuple[int, int], str]) -> None:
-        """Take in the names of samples."""
+        """Add the names of samples."""
         for (data, index), name in names.items():
             if _is_wanted(Sample(data, index, name), self._wanted, self._data):
                 self._indices.add(index)

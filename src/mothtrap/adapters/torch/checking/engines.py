@@ -168,7 +168,7 @@ class RestartEngine:
             self._run(folder, plan, time.monotonic() + left)
 
     def end(self) -> None:
-        """Let the other ranks end."""
+        """Tell the other ranks to end."""
         (Path(self._plan.scratch) / ENDED).touch()
 
     def _run(

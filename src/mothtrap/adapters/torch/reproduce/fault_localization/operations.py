@@ -204,7 +204,7 @@ class OperationObserver(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return self._told(origin)
 
     def raised(self, error: BaseException) -> Localized | None:
-        """Say which operation an exception came out of, or made the NaN that it refused.
+        """Return the operation that raised an exception, or made the NaN that it refused.
 
         Returns:
             None where it is none of torch's.
