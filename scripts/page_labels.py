@@ -20,7 +20,9 @@ def look() -> dict[str, object]:
         if "vendor" not in path.parts:
             found = TEXT.findall(path.read_text(encoding="utf-8"))
             if found:
-                words[path.relative_to(STATIC).as_posix()] = [" ".join(each.split()) for each in found]
+                words[path.relative_to(STATIC).as_posix()] = [
+                    " ".join(each.split()) for each in found
+                ]
     styles = b"".join(
         path.read_bytes() for path in sorted(STATIC.rglob("*.css")) if "vendor" not in path.parts
     )

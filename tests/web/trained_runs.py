@@ -1,4 +1,4 @@
-"""Eight real runs, one for each question that a reader of the page may have.
+"""Nine real runs, one for each question that a reader of the page may have.
 
     python -m tests.web.trained_runs FOLDER
 
@@ -26,6 +26,7 @@ TRAINED: dict[str, tuple[list[str], list[str]]] = {
     "guard": (["--on-nonfinite", "skip"], [f"{PROGRAMS}/nan.py", "--running"]),
     "overfit": ([], [f"{PROGRAMS}/overfit.py"]),
     "healthy": ([], [f"{EXAMPLES}/digits.py", "--fixed"]),
+    "short": ([], [f"{PROGRAMS}/short.py"]),
 }
 """Options of `mothtrap run`, and the command of the job, by name of the run."""
 WIDTHS = {"desktop": 1440, "phone": 390}

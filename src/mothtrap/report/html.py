@@ -160,7 +160,11 @@ def _finding(
     began = f" since step {finding.step:,}" if finding.has_step else ""
     counted = "captured steps" if finding.has_step else "calls"
     extent = f", at {finding.count:,} {counted}" if finding.count > 1 else ""
-    ranks = "" if finding.workers in ((), (0,)) else f", rank{'s' * (len(finding.workers) > 1)} {_joined(finding.workers)}"
+    ranks = (
+        ""
+        if finding.workers in ((), (0,))
+        else f", rank{'s' * (len(finding.workers) > 1)} {_joined(finding.workers)}"
+    )
     since = since_then(document.summary.after_of(finding), document.summary.run.unit)
     parts = [
         f'<h3 class="{kind}">{SEVERITY_GLYPHS[finding.severity]} {_safe(finding.code)} '

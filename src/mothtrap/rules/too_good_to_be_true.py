@@ -71,7 +71,9 @@ class TooGoodToBeTrue(Rule):
         10, unit="steps of the series", source="chosen by hand: small datasets take more"
     )
     start_ratio: float = threshold(
-        0.5, unit="of the entropy of the labels", source="chosen by hand: excludes pretrained models"
+        0.5,
+        unit="of the entropy of the labels",
+        source="chosen by hand: excludes pretrained models",
     )
     end_ratio: float = threshold(0.01, unit="of the entropy of the labels", source="chosen by hand")
 

@@ -23,11 +23,11 @@ mean = torch.tensor(3.0)
 for _ in range(3):
     for inputs, targets, length in loader:
         weight = torch.log(length)
-        if "--running" in sys.argv:
-            mean = 0.99 * mean + 0.01 * weight.mean()
-        else:
-            mean = weight.mean()
-        loss = (functional.cross_entropy(model(inputs), targets, reduction="none") * weight / mean).mean()
+        running = 0.99 * mean + 0.01 * weight.mean()
+        mean = running if "--running" in sys.argv else weight.mean()
+        loss = (
+            functional.cross_entropy(model(inputs), targets, reduction="none") * weight / mean
+        ).mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

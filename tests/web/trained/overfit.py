@@ -17,7 +17,9 @@ def noisy(count: int) -> TensorDataset:
 
 training = DataLoader(noisy(256), batch_size=32, shuffle=True)
 validation = DataLoader(noisy(512), batch_size=128)
-model = nn.Sequential(nn.Linear(20, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 2))
+model = nn.Sequential(
+    nn.Linear(20, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 2)
+)
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
 for _ in range(40):
     model.train()
