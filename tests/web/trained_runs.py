@@ -8,14 +8,14 @@ desktop and of a phone. Requires what the browser tests require, and xgboost.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from importlib.resources import files
 from pathlib import Path
 
-from tests.harness.running import TORCHRUN, environment, finish, start
-
 PROGRAMS = Path(__file__).parent / "trained"
+TORCHRUN = str(Path(sys.executable).parent / "torchrun")
 EXAMPLES = Path(str(files("mothtrap"))) / "examples"
 TRAINED: dict[str, tuple[list[str], list[str]]] = {
     "nan": ([], [f"{PROGRAMS}/nan.py"]),
@@ -37,9 +37,12 @@ def train(name: str, folder: Path) -> str:
     options, command = TRAINED[name]
     head = [sys.executable, "-m", "mothtrap", "run", "--runs-dir", str(folder / "runs")]
     words = [*head, "--name", name, *options, *command]
-    outcome = finish(start(words, cwd=folder, env=environment(OMP_NUM_THREADS="1")))
-    assert (outcome.returncode != 0) == (name == "crash"), outcome.stderr
-    return outcome.stderr
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        words, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode != 0) == (name == "crash"), done.stderr
+    return done.stderr
 
 
 def main(folder: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from mothtrap.core.findings import PASSED, Finding, Severity
+from mothtrap.core.findings import LATEST_ONSET, PASSED, Finding, Severity
 from mothtrap.core.texts import layer_in_words
 
 ONSET_SLACK_STEPS = 5
@@ -219,6 +219,8 @@ def _is_over(story: Story, over: Collection[str]) -> bool:
 def when(finding: Finding) -> str:
     """Return ` since step 12`, or ` from step 12 to 30` for a fault that has passed.
 
+    A fault whose onset is known only as a range gives ` since a step between 12 and 20`.
+
     Returns nothing for findings that belong to no step.
     """
     if not finding.has_step:
@@ -226,6 +228,9 @@ def when(finding: Finding) -> str:
     passed = finding.evidence.get(PASSED)
     if isinstance(passed, int) and passed > finding.step:
         return f" from step {finding.step} to {passed}"
+    latest = finding.evidence.get(LATEST_ONSET)
+    if isinstance(latest, int) and latest > finding.step:
+        return f" since a step between {finding.step} and {latest}"
     return f" since step {finding.step}"
 
 

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from mothtrap.core.diagnosis import fault_name
+from mothtrap.core.diagnosis import fault_name, when
 from mothtrap.core.findings import EvidenceValue, Finding, RuleState, Severity
 from mothtrap.core.runs import RunKind
 from mothtrap.report import boosting_page
@@ -157,7 +157,7 @@ def _finding(
     finding: Finding, document: Document, inner: str = "", *, evidence: bool = True
 ) -> str:
     kind = finding.severity.value
-    began = f" since step {finding.step:,}" if finding.has_step else ""
+    began = when(finding)
     counted = "captured steps" if finding.has_step else "calls"
     extent = f", at {finding.count:,} {counted}" if finding.count > 1 else ""
     ranks = (

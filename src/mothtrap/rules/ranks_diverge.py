@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.replicas import ReplicaDigests, UnwrappedDigests
 from mothtrap.core.facts.workers import WorkerStarted
-from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.findings import LATEST_ONSET, EvidenceValue, Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
+from mothtrap.core.texts import layer_in_words
 from mothtrap.core.window import Window
 from mothtrap.rules._replicas import (
     Difference,
@@ -45,11 +46,12 @@ class RanksDiverge(Rule):
         and then), parameters that the wrapper ignores by configuration.
 
     What to do:
-        - Without a wrapper: average the gradient of every parameter, in every step.
-        - Call the wrapped model itself, not its `.module`, so that gradients are averaged.
-        - Change parameters (clipping, averaging, resetting) in the same way on all ranks.
+        - Change parameters in the same way on all ranks: look for code under `if rank == ...` that
+          loads, resets, averages, or clips them.
         - Load the same checkpoint on every rank, before the model is wrapped.
         - Step the optimizer on every rank in every step, even if a batch is empty.
+        - Call the wrapped model itself, not its `.module`, so that gradients are averaged.
+        - Without a wrapper: average the gradient of every parameter, in every step.
 
     Example:
         model = DistributedDataParallel(net)
@@ -89,11 +91,17 @@ class RanksDiverge(Rule):
     def _finding(self, window: Window, severity: Severity, found: Difference) -> Finding:
         names = ", ".join(str(worker) for worker in found.odd)
         plural = "s" if len(found.odd) > 1 else ""
-        since, last_equal = found.steps[0], found.last_equal
-        when = ""
-        if last_equal is not None and last_equal + 1 < since:
-            when = f"; it became different between steps {last_equal + 1} and {since}"
-        must = "must be" if severity is Severity.ERROR else "started"
+        since, layer = found.steps[0], layer_in_words(found.layers[0])
+        wrapped = severity is Severity.ERROR
+        must = "must be equal" if wrapped else "started equal"
+        evidence: dict[str, EvidenceValue] = {
+            "modules": len(found.layers),
+            "modules_compared": found.compared,
+            "last_equal_step": found.last_equal,
+        }
+        if found.onset < since:
+            evidence[LATEST_ONSET] = since
+        fixes = self.fixes(window)
         return self.finding(
             window,
             severity=severity,
@@ -103,16 +111,12 @@ class RanksDiverge(Rule):
             layers=found.layers,
             workers=found.odd,
             message=(
-                f"rank{plural} {names} differ{'' if plural else 's'} from the others in "
-                f"{found.layers[0]}, which {must} the same on all {found.workers}"
+                f"the parameters of {layer} on rank{plural} {names} differ from those on the "
+                f"other ranks; they {must} on all {found.workers} ranks"
                 if found.majority
-                else f"ranks {names} all differ from each other in {found.layers[0]}, which "
-                f"{must} the same on all"
-            )
-            + when,
-            evidence={
-                "modules": len(found.layers),
-                "modules_compared": found.compared,
-                "last_equal_step": found.last_equal,
-            },
+                else f"the parameters of {layer} differ on each of the ranks {names}; they "
+                f"{must} on all ranks"
+            ),
+            evidence=evidence,
+            fixes=fixes[:-1] if wrapped else (fixes[-1], *fixes[:-1]),
         )
