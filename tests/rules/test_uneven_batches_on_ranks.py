@@ -43,7 +43,7 @@ def test_steps_that_a_worker_has_not_reached_are_not_compared() -> None:
 def test_says_why_it_cannot_judge() -> None:
     with pytest.raises(NotApplicable, match="one rank"):
         RULE.check(window(started(1), steps=5))
-    with pytest.raises(NotEnoughData, match="rows of the batches"):
+    with pytest.raises(NotEnoughData, match="batch sizes of two ranks"):
         check(RULE, rows((0, 32)), [])
     with pytest.raises(NotApplicable, match="do not average"):
         check(RULE, rows((0, 32)), rows((0, 32), (9, 8)), common=list)
