@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from mothtrap.core.diagnosis import Story, fault_name, sentence_of
@@ -246,7 +247,8 @@ _NOUNS = ((Severity.ERROR, "error"), (Severity.WARNING, "warning"), (Severity.IN
 
 
 def _names_ranks(finding: Finding) -> bool:
-    return finding.workers not in ((), (0,))
+    """Return whether ranks are to be added: not those that the message names itself."""
+    return finding.workers not in ((), (0,)) and not re.search(r"\branks? \d", finding.message)
 
 
 def _root(summary: RunSummary) -> Finding | None:
