@@ -15,6 +15,7 @@ from tests.web.trained_runs import PROGRAMS, TRAINED, train
 
 import mothtrap
 from mothtrap.cli import main
+from mothtrap.notebook.live import strip_of
 
 pytestmark = pytest.mark.full  # trains for a minute
 
@@ -109,7 +110,8 @@ def test_the_evidence_is_the_first_layer_against_the_last(trained: Site) -> None
     [story, *_] = told["stories"]
     chart = told["findings"][story["root"]]["chart"]
     assert not chart["is_context"]
-    assert [curve.rpartition("/")[2].split(".")[0] for curve in chart["curves"]] == ["0", "20"]
+    first, last = (int(each.rpartition("/")[2].split(".")[0]) for each in chart["curves"])
+    assert first < last == 20
 
 
 def test_ranks_are_shown_rank_by_rank(page: Any, trained: Site) -> None:
@@ -128,7 +130,7 @@ def test_a_default_run_has_histograms(page: Any, trained: Site) -> None:
 def test_each_unit_has_its_chart_and_the_machine_is_among_them(page: Any, trained: Site) -> None:
     page.goto(trained.url("#/curves?run=healthy"))
     page.get_by_text("loss (", exact=False).first.wait_for()
-    page.get_by_role("img", name="machine, %", exact=False).first.wait_for()
+    page.get_by_role("heading", name="machine, %").wait_for()
 
 
 def test_views_that_a_boosted_run_cannot_fill_are_hidden(trained: Site) -> None:
@@ -156,7 +158,7 @@ def test_the_report_has_source_and_evidence_and_no_replay_without_a_state(
 
 def test_findings_of_every_surface_begin_with_the_cause(folder: Path) -> None:
     run = mothtrap.open_run(folder / "runs" / "vanishing")
-    assert run.findings[0].code == "GRD102"
+    assert strip_of(run)["findings"][0]["name"] == "vanishing gradient"
     assert "Vanishing gradient" in run.verdict
     assert "Vanishing gradient" in run._repr_html_()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -197,6 +197,14 @@ def _story(root: Finding, effects: Sequence[Finding]) -> Story:
         severity=severity,
         step=root.step,
     )
+
+
+def in_story_order(findings: Sequence[Finding], stories: Iterable[Story]) -> list[Finding]:
+    """Return findings story by story: each root, then its effects; all others come last."""
+    known = {finding.fingerprint: finding for finding in findings}
+    wanted = [name for story in stories for name in (story.root, *story.effects)]
+    ordered = [known[name] for name in dict.fromkeys(wanted) if name in known]
+    return ordered + [finding for finding in findings if finding.fingerprint not in wanted]
 
 
 def sentence_of(finding: Finding) -> str:

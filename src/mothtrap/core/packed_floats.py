@@ -8,13 +8,14 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 
-_TYPES = {"f": np.dtype("<f4"), "d": np.dtype("<f8")}
+_TYPES: dict[str, np.dtype[Any]] = {"f": np.dtype("<f4"), "d": np.dtype("<f8")}
 _EQUAL = "e"
 """Precedes one float64 that stands for all numbers."""
 

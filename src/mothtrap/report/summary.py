@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mothtrap.core.diagnosis import Diagnosis, Story, diagnose, fault_name, problems
+from mothtrap.core.diagnosis import Diagnosis, Story, diagnose, fault_name, in_story_order, problems
 from mothtrap.core.diagnosis import verdict as worst_root
 from mothtrap.core.facts.captures import Dropped
 from mothtrap.core.facts.failures import ScriptFailed
@@ -138,10 +138,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def in_story_order(self) -> list[Finding]:
         """Return the findings story by story: each root, then what follows from it."""
-        known = {finding.fingerprint: finding for finding in self.findings}
-        wanted = [name for story in self.diagnosis for name in (story.root, *story.effects)]
-        ordered = [known[name] for name in dict.fromkeys(wanted) if name in known]
-        return ordered + [f for f in self.findings if f.fingerprint not in wanted]
+        return in_story_order(self.findings, self.diagnosis)
 
     def in_state(self, *states: RuleState) -> tuple[RuleStatus, ...]:
         """The rules that ended in one of the states."""
