@@ -13,7 +13,7 @@ from mothtrap.capture.histograms import (
     streams_of_run,
 )
 from mothtrap.capture.selection import LOGGED
-from mothtrap.core.config import Config
+from mothtrap.core.config import Collection, Config
 from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import TensorInfo
 
@@ -28,7 +28,14 @@ def test_weights_and_gradients_have_them_and_no_more() -> None:
     assert all("exponents" in stream.statistics for stream in found)
 
 
-@pytest.mark.parametrize("config", [Config(capture="off"), Config(select=("NUM001",))])
+@pytest.mark.parametrize(
+    "config",
+    [
+        Config(capture="off"),
+        Config(select=("NUM001",)),
+        Config(collections={"mine": Collection(tensors=("gradients:*",))}),
+    ],
+)
 def test_none_where_a_user_chose_what_is_captured(config: Config) -> None:
     assert histograms(config) == ()
 

@@ -44,9 +44,9 @@ def histograms(config: Config) -> tuple[Stream, ...]:
     """Return the stream of the histograms; none if the user chose what is captured.
 
     Args:
-        config: of the run. `capture = "off"` and `select` leave the histograms out.
+        config: of the run. `capture = "off"`, `select`, and `collections` leave the histograms out.
     """
-    if config.capture == "off" or config.select:
+    if config.capture == "off" or config.select or config.collections:
         return ()
     return tuple(
         Stream(
