@@ -99,7 +99,7 @@ class _Effect:
 
     @property
     def in_words(self) -> str:
-        """Say whether the correction is good."""
+        """Describe the effect of the correction on the loss."""
         values = f"from {self.before:.3g} to {self.after:.3g}"
         if self.harms:
             return f"its correction raises the mean loss {values}: do not use it"

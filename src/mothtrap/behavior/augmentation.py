@@ -207,7 +207,7 @@ def _losses(subject: Subject, predict: Predict) -> Floats:
     subject.budget.spend(len(table))
     scores = subject.reading.scores(predict(table.data))
     if scores.shape[1] != judged.scores.shape[1]:
-        raise ConfigError("the refitted model answers in another form than the model")
+        raise ConfigError("the refitted model returns predictions of another shape than the model")
     again = Judged(
         table, judged.target_R[rows], scores, subject.reading, judged.rows_R[rows], judged.loss
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -22,6 +22,7 @@ from mothtrap.report.machine import MachineRow, machine_rows
 from mothtrap.report.record import recorded
 from mothtrap.report.record_page import Section, section
 from mothtrap.report.source import noted_only
+from mothtrap.report.source_lines import SourceAnswer, lines_at
 from mothtrap.report.summary import RunSummary
 from mothtrap.store.layout import attempt_folder, attempts
 from mothtrap.store.machine_log import MachineReader
@@ -48,6 +49,7 @@ class Document:
         made_s: Unix time of the report.
         record: parameters, data, code and what the script has logged, as HTML.
         checked: results of the checks of `mothtrap check`.
+        excerpts: lines of the script around the location of each root cause.
     """
 
     summary: RunSummary
@@ -57,6 +59,7 @@ class Document:
     made_s: float
     record: Section | None = None
     checked: tuple[CheckResult, ...] = ()
+    excerpts: Mapping[str, SourceAnswer] = field(default_factory=dict)
 
     @property
     def stories(self) -> list[tuple[Story, Finding, list[Finding]]]:
@@ -87,7 +90,16 @@ def gather(run: Run, summary: RunSummary, *, code: bool = True) -> Document:
         made_s=time.time(),
         record=section(run, recorded(run)),
         checked=tuple(run.observations(CheckResult)),
+        excerpts=_excerpts(run, summary) if code else {},
     )
+
+
+def _excerpts(run: Run, summary: RunSummary) -> dict[str, SourceAnswer]:
+    """Return the lines around the location of each root cause whose source the run knows."""
+    roots = {story.root for story in summary.diagnosis[:MAX_STORIES]}
+    places = [f.location for f in summary.findings if f.fingerprint in roots and f.location]
+    found = {place: lines_at(run, place) for place in dict.fromkeys(places)}
+    return {place: answer for place, answer in found.items() if answer.lines}
 
 
 def _losses(run: Run) -> list[Series]:

@@ -154,7 +154,7 @@ class EventReader:
         return self._rows.tail.bytes_read
 
     def poll(self) -> Iterator[StepEvents]:
-        """Yield what is new, in order."""
+        """Yield the new records, in order."""
         while found := self._rows.pull():
             for record, events in found:
                 key, kind, text = events[-1]

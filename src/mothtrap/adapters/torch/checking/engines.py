@@ -134,7 +134,7 @@ class RestartEngine:
             self._restarts.follow(folder, left, environ=_meeting(plan))
 
     def end(self) -> None:
-        """Let the other ranks end."""
+        """Tell the other ranks to end."""
         (Path(self._plan.scratch) / ENDED).touch()
 
 
