@@ -1,8 +1,4 @@
 """Batches of one pass of a loader that are equal to earlier ones, and whether by chance."""
-MAX_ROWS = 512
-"""Rows of a batch that are counted. Chosen by hand: 0.1 ms."""
-MIXER = np.uint64(0x9E3779B97F4A7C15)
-"""Odd factor that makes the digest of a row depend on the order of its tensors."""
 
 from __future__ import annotations
 
@@ -18,6 +14,10 @@ from mothtrap.statistics.torch.row_digests import row_digests
 MAX_DISTINCT = 4096
 """Distinct rows of a pass that are counted. Chosen by hand: batches of more rows do not repeat by
 chance."""
+MAX_ROWS = 512
+"""Rows of a batch that are counted. Chosen by hand: 0.1 ms."""
+MIXER = np.uint64(0x9E3779B97F4A7C15)
+"""Odd factor that makes the digest of a row depend on the order of its tensors."""
 
 
 @dataclass(slots=True, eq=False)
