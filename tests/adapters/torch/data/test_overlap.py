@@ -184,7 +184,28 @@ def test_the_same_rows_evaluated_after_every_step_are_an_evaluation() -> None:
             epoch(model, x[:100], size=100)
             evaluate(model, x[90:])
         end(model, seen)
-    assert told(seen) == [(100, 30, 10)] * 3
+    assert told(seen) == [(100, 30, 10)]
+
+
+def test_rows_on_which_several_steps_are_made_before_the_next_are_no_evaluation() -> None:
+    """Reinforcement learning collects rows, and makes a few steps on them with bootstrapped targets.
+
+    The numbers of rows differ, as those of episodes do.
+    """
+    model = classifier()
+    with watched() as seen:
+        optimizer = sgd(model)
+        for size in (14, 14, 13, 20, 20, 7):
+            x = torch.randn(size + 1, 6)
+            for _ in range(3):
+                target = model(x[1:]).detach() - model(x[:-1]).detach()
+                optimizer.zero_grad()
+                policy, value = model(x[:-1]), model(x[:-1])
+                (policy + value - target).square().mean().backward()
+                optimizer.step()
+        end(model, seen)
+    assert told(seen) == []
+
 
 
 def test_a_small_evaluation_without_equal_rows_does_not_rule_out_chance() -> None:
