@@ -27,8 +27,8 @@ class PolicyEntropyGone(Rule):
 
     Fires:
         Info when the entropy was at least `began` of the largest possible one in the first steps,
-        and is at most `gone` of it in two reports in a row. Reports come after 20, 40, 80, ...
-        steps with draws.
+        and is at most `gone` of it in two reports in a row. Reports come after 5, 10, 20, 40, ...
+        steps with draws, and count from `looks` steps on.
 
     Stays quiet:
         For policies that begin without entropy, and for actions that are not drawn by
@@ -52,6 +52,7 @@ class PolicyEntropyGone(Rule):
     needs = (Need(facts=(PolicyEntropy,)),)
     explains = ("loss_not_decreasing", "zero_gradient", "vanishing_gradient")
 
+    looks: int = threshold(20, unit="steps with draws", source="chosen by hand")
     began: float = threshold(0.3, unit="of the largest entropy", source="chosen by hand")
     gone: float = threshold(
         0.01, unit="of the largest entropy", source="chosen by hand: 1 in 1,000 draws differs"
@@ -62,9 +63,12 @@ class PolicyEntropyGone(Rule):
         seen = list(window.seen(PolicyEntropy))
         if not seen and window.total_steps:
             raise NotApplicable("no policy draws its actions from a categorical distribution")
-        if len(seen) < 2:
-            raise NotEnoughData("needs 40 steps before which a policy has drawn actions")
-        before, last = seen[-2:]
+        late = [one for one in seen if one.looks >= self.looks]
+        if len(late) < 2:
+            raise NotEnoughData(
+                f"needs {2 * self.looks} steps before which a policy has drawn actions"
+            )
+        before, last = late[-2:]
         if last.first < self.began or max(before.share, last.share) > self.gone:
             return []
         since = next(one for one in seen if one.share <= self.gone)

@@ -209,7 +209,7 @@ class PolicyEntropy(Fact, frozen=True, kw_only=True, tag=True):
 
     `share` is a mean over the last 5 steps with draws, as a share of the largest entropy that is
     possible with so many `choices`; `first` is the mean over the first 5. `looks` counts the steps
-    so far. Observed in the steps 20, 40, 80, ... with draws. `location` is the line of the latest
+    so far. Observed in the steps 5, 10, 20, ... with draws. `location` is the line of the latest
     loss.
     """
 

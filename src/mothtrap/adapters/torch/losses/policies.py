@@ -26,7 +26,7 @@ LOOK_AT = (1, 3, 5, 8, 12, 20, 30, 45, 60, 80)
 """Backwards of a line at which its loss is looked at. Rewards may be rare in the first episodes."""
 MEAN_OF = 5
 """Steps whose entropies are averaged. Chosen by hand."""
-FIRST_REPORT = 20
+FIRST_REPORT = 5
 """Steps with draws before the first report; each further one comes after twice as many."""
 LOWEST = -80.0
 """Stands for the logarithm of 0 in a product with 0."""
