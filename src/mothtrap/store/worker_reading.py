@@ -7,7 +7,7 @@ scalars of a record are damaged, the record comes back without them, and that is
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -119,6 +119,14 @@ class _ScalarRows(RowReader[list[Scalar], tuple[Scalar, ...]]):
 
     def split(self, columns: list[Scalar], start: int, stop: int) -> tuple[Scalar, ...]:
         return tuple(columns[start:stop])
+
+
+def scalars_of(folder: Path, records: Collection[int]) -> dict[int, tuple[Scalar, ...]]:
+    """Return the scalars of some records of a worker, by record; damaged ones are left out."""
+    rows, found = _ScalarRows(folder, "scalars"), {}
+    while new := rows.pull():
+        found.update((record, scalars) for record, scalars in new if record in records)
+    return found
 
 
 class _EventRows(RowReader[list[_Event], list[_Event]]):
