@@ -11,6 +11,8 @@ from mothtrap.core.window import Window
 
 Digests = dict[int, dict[str, str]]
 """By step: digests by module."""
+MAX_NAMED = 8
+"""Largest number of workers that a message names; chosen by hand."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +47,19 @@ def world_size(window: Window) -> int:
     """Return the largest number of workers that any worker reports; 1 if none does."""
     parts = (window, *window.peers)
     return max((s.world_size for part in parts for s in part.seen(WorkerStarted)), default=1)
+
+
+def named(window: Window, *workers: int) -> str:
+    """Return workers in words, with their machines in a job of several machines.
+
+    For example "worker 3", "workers 3, 5", or "worker 3 (node1)".
+    """
+    parts = (window, *window.peers)
+    hosts = {part.worker: s.host for part in parts for s in part.seen(WorkerStarted)}
+    many = len(set(hosts.values())) > 1
+    words = [f"{w} ({hosts[w]})" if many and hosts.get(w) else str(w) for w in workers]
+    more = f" and {len(words) - MAX_NAMED} more" if len(words) > MAX_NAMED else ""
+    return f"worker{'s' * (len(words) != 1)} {', '.join(words[:MAX_NAMED])}{more}"
 
 
 def digests_of(window: Window) -> dict[int, Digests]:

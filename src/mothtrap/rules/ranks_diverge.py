@@ -16,6 +16,7 @@ from mothtrap.rules._replicas import (
     differences,
     digests_averaged_by_hand,
     digests_of,
+    named,
     world_size,
 )
 
@@ -87,7 +88,7 @@ class RanksDiverge(Rule):
                 if one.steps][:1]  # fmt: skip
 
     def _finding(self, window: Window, severity: Severity, found: Difference) -> Finding:
-        names = ", ".join(str(worker) for worker in found.odd)
+        names = named(window, *found.odd)
         plural = "s" if len(found.odd) > 1 else ""
         since, last_equal = found.steps[0], found.last_equal
         when = ""
@@ -103,10 +104,10 @@ class RanksDiverge(Rule):
             layers=found.layers,
             workers=found.odd,
             message=(
-                f"worker{plural} {names} differ{'' if plural else 's'} from the others in "
+                f"{names} differ{'' if plural else 's'} from the others in "
                 f"{found.layers[0]}, which {must} the same on all {found.workers}"
                 if found.majority
-                else f"workers {names} all differ from each other in {found.layers[0]}, which "
+                else f"{names} all differ from each other in {found.layers[0]}, which "
                 f"{must} the same on all"
             )
             + when,

@@ -331,7 +331,7 @@ class Worker:
             self._requests = self._contained(
                 "requests", lambda: RequestPoller(attempt, ask, changes.refuse)
             )
-        all_workers = environment.size > 1 and self.config.workers == "all"
+        all_workers = environment.size > 1 and self.config.workers != "rank0"
         self._supervised = all_workers and self._is_compared()
         if attempt is not None and (environment.size > 1 or self.adapters.reading is not None):
             given = attempt, self._rank, self.recorder, self.adapters

@@ -17,6 +17,7 @@ from mothtrap.core.steps import Mode
 from mothtrap.monitor.afterwards import EVERY, without_numbers
 from mothtrap.monitor.catalogue import load_rules, switched_off
 from mothtrap.monitor.joined import JoinedWindows, stall_record
+from mothtrap.monitor.joined_nodes import JoinedNodes
 from mothtrap.monitor.monitor import Monitor
 from mothtrap.reader.merging import merge_findings, merge_statuses
 from mothtrap.store import layout
@@ -61,6 +62,7 @@ class AttemptEvaluation:
         self._quiet = Quiet.of(config)
         comparing = [rule for rule in self._rules if rule.compares]
         self._joined = Monitor(comparing, builder=self._windows, quiet=self._quiet, every=1)
+        self._nodes = JoinedNodes(attempt, self._rules, self._quiet)
         self._readers: dict[int, ReadState] = {}
         self._stalls: dict[int, StallReader] = {}
         self._monitors: dict[int, Monitor] = {}
@@ -110,12 +112,16 @@ class AttemptEvaluation:
                 self._send()
             return []
         grew = self._feed()
+        if self._nodes.feed():
+            self._nodes.evaluate()
+            self._steps = max(self._steps, self._nodes.steps)
+            grew = True
         now_s = time.monotonic()
         if last or (self._has_new and now_s - self._judged_s >= PENDING_S):
             self._finish(ended_s if last else None)
             self._judged_s, self._has_new = now_s, False
         elif not grew:
-            for monitor in self._monitors.values():
+            for monitor in self._all_monitors():
                 monitor.idle(time.time())
         return self._keep(last=last)
 
@@ -134,9 +140,9 @@ class AttemptEvaluation:
                 grew = self._has_new = True
                 self._monitors[rank].feed(record)
                 self._steps = max(self._steps, record.key.step + (record.key.mode is Mode.TRAIN))
-                if record.observations:
+                if record.observations and not self._nodes:
                     self._join(rank, without_numbers(record))
-            if (state := self._stalls[rank].poll()) is not None:
+            if not self._nodes and (state := self._stalls[rank].poll()) is not None:
                 self._join(rank, stall_record(state))
         return grew
 
@@ -144,14 +150,18 @@ class AttemptEvaluation:
         self._windows.add(rank, facts)
         self._joined.feed(facts)
 
+    def _all_monitors(self) -> tuple[Monitor, ...]:
+        joined = self._nodes.monitors if self._nodes else (self._joined,)
+        return (*self._monitors.values(), *joined)
+
     def _finish(self, ended_s: float | None) -> None:
-        for monitor in (*self._monitors.values(), self._joined):
+        for monitor in self._all_monitors():
             monitor.finish()
             if ended_s is not None:
                 monitor.idle(ended_s)
 
     def _keep(self, *, last: bool) -> list[Finding]:
-        monitors = (*self._monitors.values(), self._joined)
+        monitors = self._all_monitors()
         found = merge_findings(monitor.findings for monitor in monitors)
         changed = [finding for finding in found if self._is_news(finding, last=last)]
         now_s = time.monotonic()
