@@ -126,7 +126,8 @@ class Straggler(Rule):
                     workers=(worker,),
                     message=(
                         f"{named(window, worker)} takes {1000 * pace.own_s:.3g} ms for its own "
-                        f"part of a step of {1000 * pace.step_s:.3g} ms, the others {1000 * others_s:.3g} ms"
+                        f"part of a step of {1000 * pace.step_s:.3g} ms, the others "
+                        f"{1000 * others_s:.3g} ms"
                     ),
                     evidence={
                         "value": pace.own_s,
