@@ -53,8 +53,8 @@ from mothtrap.store.upload_queue import UploadQueue
 from mothtrap.store.worker_reading import ReadState
 
 JOB = Path(__file__).parent / "silent" / "job.py"
-STEPS, STEP_S = 1000, 0.05
-BAD_STEP = 300
+STEPS, STEP_S = 800, 0.05
+BAD_STEP = 200
 SEND_EVERY_S = 2.0
 LATENCY_S, REFUSED = 0.03, 0.01
 GIVE_UP_S = 60.0
@@ -96,7 +96,7 @@ def faults(ranks: int) -> tuple[Fault, ...]:
         Fault("slow", ranks // 8 + 3, "DST952"),
         Fault("diverging", 3 * ranks // 8 + 1, "DST951"),
         Fault("silent", 5 * ranks // 8 + 2, "DST954"),
-        Fault("nan", 7 * ranks // 8 + 5, "NUM001"),
+        Fault("nan", 7 * ranks // 8 + 1, "NUM001"),
     )
 
 
@@ -106,7 +106,7 @@ def recorded(folder: Path) -> list[list[StepRecord]]:
     script.write_text(PROGRAM.format(steps=STEPS))
     words = [sys.executable, "-m", "mothtrap", "run", "--name", "real", "-q", "--"]
     words += [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", str(script)]
-    subprocess.run(words, cwd=folder, check=True, env=os.environ | {"MOTHTRAP_LIGHT_STEPS": "0"})
+    subprocess.run(words, cwd=folder, check=True, env=os.environ)
     attempt = folder / "runs" / "real" / "1"
     return [
         list(ReadState(layout.worker_folder(attempt, rank), has_statistics=False).poll())
@@ -180,6 +180,8 @@ def replay(
     node = Node(f"{number:08x}")
     queue = UploadQueue(folder, url, node=node)
     merger = NodeMerger(folder / "1" / f"n{node.name}", node, kinds, SEND_EVERY_S)
+    if number == 0:
+        queue.send(final=False)
     begin.wait()
     began_s = time.time()
     sent_s = began_s + SEND_EVERY_S * random.Random(number).random()
@@ -313,9 +315,10 @@ def measure(folder: Path, nodes: int, per_node: int) -> dict[str, float]:
                 target=replay, args=(spool, number, ranks, url, begin, kinds), daemon=True
             )
         )
-    UploadQueue(folder / "spool" / "0", url).send(final=False)
-    for launcher in launchers:
+    for launcher in launchers:  # before this process connects: a fork cannot share connections
         launcher.start()
+    while not list((folder / "spool" / "0").glob(".sent-*")):
+        time.sleep(0.1)
     found, peak, others = follow(url, folder, begin, planted)
     for launcher in launchers:
         launcher.join()

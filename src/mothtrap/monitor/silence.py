@@ -1,4 +1,4 @@
-"""Finds workers that give no sign of life while most other workers do."""
+"""Finds workers that give no sign of life while at least half of the other workers do."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Silence:
             if worker.is_silent and age_s < own_s:
                 worker.is_silent = False
                 yield self._fact(rank, age_s, has_resumed=True)
-            elif not worker.is_silent and age_s >= own_s and 2 * fresh > len(ages):
+            elif not worker.is_silent and age_s >= own_s and 2 * fresh >= len(ages):
                 worker.is_silent = True
                 yield self._fact(rank, age_s)
         for rank, worker in self._workers.items():

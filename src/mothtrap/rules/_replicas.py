@@ -11,6 +11,8 @@ from mothtrap.core.window import Window
 
 Digests = dict[int, dict[str, str]]
 """By step: digests by module."""
+MOST_OF = 0.9
+"""Share of the workers whose reports are awaited; chosen by hand."""
 MAX_NAMED = 8
 """Largest number of workers that a message names; chosen by hand."""
 
@@ -47,6 +49,14 @@ def world_size(window: Window) -> int:
     """Return the largest number of workers that any worker reports; 1 if none does."""
     parts = (window, *window.peers)
     return max((s.world_size for part in parts for s in part.seen(WorkerStarted)), default=1)
+
+
+def nearly_all(workers: int) -> int:
+    """Return the number of workers that must have reported a step before it is compared.
+
+    Reports of different nodes arrive at different times, and a worker may have stopped.
+    """
+    return max(2, int(MOST_OF * workers))
 
 
 def named(window: Window, *workers: int) -> str:
@@ -120,13 +130,16 @@ def trains_one_model(window: Window) -> bool:
 
 
 def differences(digests: Mapping[int, Digests]) -> Difference:
-    """Compare the digests of each step that at least two workers have."""
+    """Compare the digests of each step that nearly all workers have; see `nearly_all`."""
+    least = nearly_all(len(digests))
     differing: list[int] = []
     first: dict[str, dict[int, str]] = {}
     compared: set[str] = set()
     last_equal = None
     for step in sorted({step for own in digests.values() for step in own}):
         there = {worker: own[step] for worker, own in digests.items() if step in own}
+        if len(there) < least:
+            continue
         shared = _shared(there)
         compared |= shared.keys()
         unequal = {name: by for name, by in shared.items() if len(set(by.values())) > 1}

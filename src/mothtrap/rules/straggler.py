@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,11 +16,9 @@ from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
-from mothtrap.rules._replicas import named
+from mothtrap.rules._replicas import named, nearly_all
 
 Paces = Mapping[int, Mapping[int, WorkerPace]]
-MOST_OF = 0.9
-"""Share of the workers that must have observed a step; chosen by hand: all of up to 9 workers."""
 
 
 @dataclass(frozen=True)
@@ -142,8 +139,7 @@ class Straggler(Rule):
 def _compared(paces: Paces) -> list[int]:
     """Return the steps that nearly all workers have observed: one may have stopped to train."""
     counts = Counter(step for own in paces.values() for step in own)
-    least = max(min(2, len(paces)), math.ceil(MOST_OF * len(paces)))
-    return sorted(step for step, count in counts.items() if count >= least)
+    return sorted(step for step, count in counts.items() if count >= nearly_all(len(paces)))
 
 
 def _at(paces: Paces, step: int) -> dict[int, WorkerPace]:

@@ -67,9 +67,9 @@ class RunAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     `views` are views of the page that the run has data for, of those that may be empty.
     `kind` is that of `core.runs.RunKind`, `unit` is what a step is called. The `steps` of a probe
-    or serve run are rows or predictions. `size` says how many there are, in words. `gaps` are
-    stretches of steps that were not watched, `crew` has the workers of a job of several, `guarded` says what the guard did. `losses` are
-    curves; metrics in a run that has no loss.
+    or serve run are rows or predictions. `size` says how many there are, in words. `crew` has the
+    workers of a job of several. `gaps` are stretches of steps that were not watched, `guarded` says
+    what the guard did. `losses` are curves; metrics in a run that has no loss.
     """
 
     name: str
