@@ -20,6 +20,7 @@ import multiprocessing
 import os
 import platform
 import random
+import resource
 import subprocess
 import sys
 import tempfile
@@ -108,10 +109,18 @@ def recorded(folder: Path) -> list[list[StepRecord]]:
     words += [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", str(script)]
     subprocess.run(words, cwd=folder, check=True, env=os.environ)
     attempt = folder / "runs" / "real" / "1"
+    folders = [layout.worker_folder(attempt, rank) for rank in range(2)]
     return [
-        list(ReadState(layout.worker_folder(attempt, rank), has_statistics=False).poll())
-        for rank in range(2)
+        [_trimmed(record) for record in ReadState(folder, has_statistics=False).poll()]
+        for folder in folders
     ]
+
+
+def _trimmed(record: StepRecord) -> StepRecord:
+    """Return a record with the scalars that a node merges; its step takes `STEP_S`."""
+    losses = tuple(scalar for scalar in record.scalars if scalar.name == "loss")
+    scalars = (*losses, Scalar("step_s", "", STEP_S)) if losses else ()
+    return dataclasses.replace(record, scalars=scalars)
 
 
 class Rank:
@@ -144,17 +153,13 @@ class Rank:
 
     def _own(self, record: StepRecord) -> StepRecord:
         is_bad = record.key.step >= BAD_STEP
-        own = [Scalar("step_s", "", STEP_S)]
-        for scalar in record.scalars:
-            if scalar.name == "loss":
-                bad = is_bad and self._fault == "nan"
-                own.append(Scalar("loss", scalar.of, math.nan if bad else scalar.value))
-        return dataclasses.replace(
-            record,
-            wall_s=time.time(),
-            scalars=tuple(own),
-            observations=tuple(self._fact(seen, is_bad=is_bad) for seen in record.observations),
-        )
+        changes: dict[str, Any] = {"wall_s": time.time()}
+        if record.observations:
+            facts = (self._fact(seen, is_bad=is_bad) for seen in record.observations)
+            changes["observations"] = tuple(facts)
+        if is_bad and self._fault == "nan":
+            changes["scalars"] = tuple(Scalar(s.name, s.of, math.nan) for s in record.scalars)
+        return dataclasses.replace(record, **changes)
 
     def _fact(self, seen: Fact, *, is_bad: bool) -> Fact:
         replace = msgspec.structs.replace
@@ -192,7 +197,7 @@ def replay(
                 if record.key.step == BAD_STEP:
                     (folder / f".bad-{rank.rank}").write_text(str(time.time()))
                 merger.take(rank.rank, record)
-        if step >= BAD_STEP:
+        if step >= BAD_STEP and not (folder / ".bad").exists():
             (folder / ".bad").touch()
         now_s = time.time()
         if now_s - flushed_s >= 1.0:
@@ -238,8 +243,10 @@ def follow(url: str, cwd: Path, begin: Event, planted: Sequence[Fault]) -> Any:
     """Start the monitor and the nodes; return when each fault was found, and the memory."""
     words = [sys.executable, "-m", "mothtrap", "monitor", url, "--select", "DST,NUM"]
     monitor = subprocess.Popen(words, cwd=cwd)
-    process, peak, found = psutil.Process(monitor.pid), 0, {}
+    process, peak, used_s, found = psutil.Process(monitor.pid), 0, 0.0, {}
     readers: dict[Path, FindingReader] = {}
+    while not list(mirrors_folder().glob("*/*/1/m*")):  # it has looked once
+        time.sleep(0.2)
     begin.set()
     gave_up_s = time.time() + STEPS * STEP_S + 20
     try:
@@ -248,6 +255,7 @@ def follow(url: str, cwd: Path, begin: Event, planted: Sequence[Fault]) -> Any:
             if monitor.poll() is not None:
                 break
             peak = max(peak, process.memory_info().rss)
+            used_s = sum(process.cpu_times()[:2])
             for folder in mirrors_folder().glob("*/*/1/m*"):
                 reader = readers.setdefault(folder, FindingReader(folder))
                 reader.poll()
@@ -259,7 +267,7 @@ def follow(url: str, cwd: Path, begin: Event, planted: Sequence[Fault]) -> Any:
     finally:
         monitor.terminate()
         monitor.wait()
-    return found, peak, others
+    return found, {"monitor, MB": peak / 2**20, "monitor, CPU s": used_s}, others
 
 
 def main(words: Sequence[str] | None = None) -> dict[str, float]:
@@ -319,10 +327,13 @@ def measure(folder: Path, nodes: int, per_node: int) -> dict[str, float]:
         launcher.start()
     while not list((folder / "spool" / "0").glob(".sent-*")):
         time.sleep(0.1)
-    found, peak, others = follow(url, folder, begin, planted)
+    found, costs, others = follow(url, folder, begin, planted)
     for launcher in launchers:
         launcher.join()
-    figures: dict[str, float] = {"ranks": total, "monitor, MB": peak / 2**20}
+    costs["server, CPU s"] = sum(psutil.Process(server.pid).cpu_times()[:2])
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    costs["nodes and monitor, CPU s"] = children.ru_utime + children.ru_stime
+    figures: dict[str, float] = {"ranks": total, **costs}
     for fault in planted:
         path = folder / "spool" / f"{fault.rank // per_node}"
         bad_s = _when_bad(path, fault.rank)

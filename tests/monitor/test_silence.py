@@ -50,7 +50,9 @@ def test_a_worker_that_stops_is_named_once_and_again_when_it_is_back() -> None:
 def test_a_node_that_sends_nothing_is_silent() -> None:
     job = Job()
     job.run(20)
-    job.run(12, nodes=(0,))
+    job.run(29, nodes=(0,))
+    assert job.found == []
+    job.run(3, nodes=(0,))
     assert sorted(each.rank for each in job.found) == [4, 5, 6, 7]
     assert all(each.is_node for each in job.found)
 

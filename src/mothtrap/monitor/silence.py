@@ -15,6 +15,8 @@ from mothtrap.store.node_log import NodeRows
 
 LEAST_S = 10.5
 """Time without news below which no worker is silent. Workers report where they are after 10 s."""
+NODE_S = 30.0
+"""The same for a node that sends nothing at all, as its way to the store may be slow."""
 TIMES_A_STEP = 10
 TIMES_THE_LONGEST = 2
 """As for workers that write down where they are (`session/stall_observer.py`)."""
@@ -117,7 +119,7 @@ class Silence:
         """Return the seconds since a worker gave news, as far as its node reported."""
         node = self._nodes[worker.node]
         quiet_s = self._clock() - node.arrived_s
-        if quiet_s >= max(LEAST_S, TIMES_THE_LONGEST * node.longest_s):
+        if quiet_s >= max(NODE_S, TIMES_THE_LONGEST * node.longest_s):
             return max(0.0, node.beat_s - worker.news_s) + quiet_s
         return max(0.0, node.beat_s - worker.news_s)
 
@@ -130,6 +132,6 @@ class Silence:
             rank=rank,
             host=worker.host,
             silent_s=age_s,
-            is_node=len(mates) > 1 and self._clock() - node.arrived_s >= LEAST_S,
+            is_node=len(mates) > 1 and self._clock() - node.arrived_s >= NODE_S,
             has_resumed=has_resumed,
         )
