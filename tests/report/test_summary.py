@@ -261,6 +261,7 @@ def test_the_json_has_the_agreed_keys_and_truthful_numbers() -> None:
             "beside_seconds",
             "close_seconds",
             "launcher_seconds",
+            "saved_seconds",
             "wall_seconds",
         ),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from tests.harness.running import MOTHTRAP, environment, run
@@ -26,7 +27,8 @@ for _ in range(200):
 def test_every_part_is_measured(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(SCRIPT, encoding="utf-8")
-    seen = run([*MOTHTRAP, "run", "--name", "seen", script], cwd=tmp_path, env=environment())
+    command = [sys.executable, "-m", "mothtrap", "run", "--name", "seen", script]
+    seen = run(command, cwd=tmp_path, env=environment())  # which imports torch itself
     assert seen.returncode == 0, seen.stderr
     cost: Overhead = mothtrap.open_run(tmp_path / "runs" / "seen").overhead
     parts = (
@@ -34,7 +36,8 @@ def test_every_part_is_measured(tmp_path: Path) -> None:
         cost.launcher_seconds,
     )
     assert min(parts) > 0.0
-    assert cost.added_seconds == sum(parts)
+    assert cost.saved_seconds > 0.0  # torch is imported at the top of the script
+    assert cost.added_seconds == max(0.0, sum(parts) - cost.saved_seconds)
     assert "mothtrap added " in seen.stderr
 
 

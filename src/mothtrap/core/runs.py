@@ -145,8 +145,9 @@ class Overhead(msgspec.Struct, frozen=True, kw_only=True):
     `added_seconds` is how much longer the job took. It is the mean over the workers of `seconds`,
     of the time to import mothtrap (`start_seconds`), and of the CPU time of threads that compete
     with the training (`beside_seconds`), of the time to close the record (`close_seconds`), plus
-    the launcher's time before and after the job (`launcher_seconds`). `wall_seconds` is the mean
-    training time of a worker.
+    the launcher's time before and after the job (`launcher_seconds`), less the garbage collection
+    that was saved (`saved_seconds`, an estimate); at least 0. `wall_seconds` is the mean training
+    time of a worker.
     """
 
     ratio: float = 0.0
@@ -162,6 +163,7 @@ class Overhead(msgspec.Struct, frozen=True, kw_only=True):
     beside_seconds: float = 0.0
     close_seconds: float = 0.0
     launcher_seconds: float = 0.0
+    saved_seconds: float = 0.0
     wall_seconds: float = 0.0
 
 

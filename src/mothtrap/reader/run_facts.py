@@ -336,7 +336,7 @@ class RunFacts:
     @property
     def overhead(self) -> Overhead:
         """Cost of mothtrap over all workers; estimated from steps if a worker crashed."""
-        own_s = capture_s = asked_s = wall_s = start_s = beside_s = close_s = 0.0
+        own_s = capture_s = asked_s = wall_s = start_s = beside_s = close_s = saved_s = 0.0
         gaps, all_ended = self.observations(Unwatched), True
         for rank in self.workers:
             views = self._span.views(rank)
@@ -349,6 +349,7 @@ class RunFacts:
                 start_s += sum(end.start_s for end in ends)
                 beside_s += sum(end.beside_s for end in ends)
                 close_s += sum(end.close_s for end in ends)
+                saved_s += sum(end.saved_s for end in ends)
             else:
                 all_ended = False
                 own_s += self._sum(rank, "own_s")
@@ -357,6 +358,7 @@ class RunFacts:
             wall_s += sum(gap.seconds for gap in gaps)
         workers, launcher_s = max(1, len(self.workers)), self.end.launcher_s if self.end else 0.0
         limit = self.info.config.get("overhead") if self.info else None
+        added_s = own_s - asked_s + start_s + beside_s + close_s
         return Overhead(
             ratio=(own_s - asked_s) / wall_s if wall_s > 0 else 0.0,
             seconds=own_s - asked_s,
@@ -366,11 +368,12 @@ class RunFacts:
             shed=merge_thinned(self.observations(Thinned)),
             budget=limit if isinstance(limit, float) else 0.0,
             unwatched=sum(gap.count for gap in gaps),
-            added_seconds=(own_s - asked_s + start_s + beside_s + close_s) / workers + launcher_s,
+            added_seconds=max(0.0, launcher_s + (added_s - saved_s) / workers),
             start_seconds=start_s,
             beside_seconds=beside_s,
             close_seconds=close_s,
             launcher_seconds=launcher_s,
+            saved_seconds=saved_s,
             wall_seconds=wall_s / workers,
         )
 

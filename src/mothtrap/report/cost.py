@@ -49,7 +49,11 @@ def _added(cost: Overhead, workers: int) -> str:
         "launcher": cost.launcher_seconds,
     }
     named = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in parts.items() if seconds)
-    return f"; mothtrap added {cost.added_seconds:.2f} s in total: {named}" if named else ""
+    if not named:
+        return ""
+    saved_s = cost.saved_seconds / max(1, workers)
+    saved = f"; shorter garbage collection saved about {saved_s:.1f} s" if saved_s else ""
+    return f"; mothtrap added {cost.added_seconds:.2f} s in total: {named}{saved}"
 
 
 def _why(cost: Overhead, steps: int, workers: int) -> str:

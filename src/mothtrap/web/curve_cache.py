@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
-from importlib.metadata import version
-from pathlib import Path
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
 import xxhash
 
-from mothtrap.store.remote import cache_folder
 from mothtrap.web.buckets import Buckets
+from mothtrap.web.cache_file import CACHE_ERRORS, CacheFile
 
 FORMAT = 1
 """Grows when the same mothtrap would draw a curve differently."""
@@ -25,7 +21,6 @@ _SCHEMA = (
     "create table if not exists curves "
     "(name text, about text, signature text, curve blob, primary key (name, about))"
 )
-_FAILURES = (OSError, sqlite3.Error)
 
 
 class FoundCurve(NamedTuple):
@@ -55,9 +50,7 @@ class CurveCache:
     """
 
     def __init__(self, where: str) -> None:
-        of = "\0".join((where, version("mothtrap"), str(FORMAT)))
-        name = hashlib.sha256(of.encode("utf-8", "surrogateescape")).hexdigest()[:16]
-        self._file = cache_folder() / "ui" / f"{name}.curves"
+        self._file = CacheFile((where, str(FORMAT)), "curves", _SCHEMA)
 
     def read(self, names: Sequence[str], about: str) -> dict[str, tuple[str, FoundCurve]]:
         """Return the curves that are kept, with the fingerprint of their run, by its name.
@@ -67,7 +60,7 @@ class CurveCache:
             about: scalar and size of the curves.
         """
         found = {}
-        with suppress(*_FAILURES), self._opened() as database:
+        with suppress(*CACHE_ERRORS), self._file.opened() as database:
             for begin in range(0, len(names), MOST_NAMES):
                 part = names[begin : begin + MOST_NAMES]
                 marks = ", ".join("?" * len(part))
@@ -85,28 +78,8 @@ class CurveCache:
         if not curves:
             return
         rows = [(name, about, look, _encoded(curve)) for name, look, curve in curves]
-        with suppress(*_FAILURES), self._opened() as database:
+        with suppress(*CACHE_ERRORS), self._file.opened() as database:
             database.executemany("insert or replace into curves values (?, ?, ?, ?)", rows)
-
-    @contextmanager
-    def _opened(self) -> Iterator[sqlite3.Connection]:
-        self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with closing(_connected(self._file)) as database, database:
-            yield database
-
-
-def _connected(file: Path) -> sqlite3.Connection:
-    database = sqlite3.connect(file, timeout=1.0)
-    try:
-        file.chmod(0o600)
-        database.execute("pragma synchronous = off")  # what a crash takes is read again
-        database.execute(_SCHEMA)
-    except (OSError, sqlite3.Error) as err:
-        database.close()
-        if type(err) is sqlite3.DatabaseError:  # damaged, rather than locked
-            file.unlink(missing_ok=True)
-        raise
-    return database
 
 
 def _encoded(curve: FoundCurve) -> bytes:

@@ -95,6 +95,14 @@ class RunsFolder:
         self._waiting: set[str] = set()
         self._changed = threading.Condition()
         self._reader: threading.Thread | None = None
+        self._closed = False
+
+    def close(self) -> None:
+        """End the thread that reads runs; waits for the run that it reads just now."""
+        self._closed = True
+        self._wanted.put("")  # wakes the thread
+        if self._reader is not None:
+            self._reader.join()
 
     def path(self, name: str) -> Path:
         """Return the folder of a run by its name in the list.
@@ -237,6 +245,8 @@ class RunsFolder:
         curves: list[tuple[str, str, FoundCurve]] = []
         while True:
             name = self._wanted.get()
+            if self._closed:
+                return
             started_s, path = self._started.get(name, (0.0, Path(name)))
             look = fingerprint(path)
 

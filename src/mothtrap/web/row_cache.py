@@ -5,12 +5,8 @@ Both the page and `mothtrap ls` read and write this cache.
 
 from __future__ import annotations
 
-import hashlib
-import sqlite3
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
-from importlib.metadata import version
-from pathlib import Path
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 import msgspec
@@ -18,13 +14,12 @@ import msgspec
 from mothtrap.core import jsonable, registry
 from mothtrap.core.ledger import LedgerValue
 from mothtrap.store.layout import intact, sealed
-from mothtrap.store.remote import cache_folder
+from mothtrap.web.cache_file import CACHE_ERRORS, CacheFile
 
 FORMAT = 7
 """Grows when rows of the same mothtrap would be made differently."""
 RULES = "mothtrap.rules"
 _SCHEMA = "create table if not exists rows (name text primary key, signature text, row blob)"
-_FAILURES = (OSError, sqlite3.Error)
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,14 +91,12 @@ class RowCache:
 
     def __init__(self, where: str) -> None:
         plugins = {part.origin for part in registry.parts(RULES)}  # they decide what causes what
-        of = "\0".join((where, version("mothtrap"), str(FORMAT), *sorted(plugins)))
-        name = f"{hashlib.sha256(of.encode('utf-8', 'surrogateescape')).hexdigest()[:16]}.rows"
-        self._file = cache_folder() / "ui" / name
+        self._file = CacheFile((where, str(FORMAT), *sorted(plugins)), "rows", _SCHEMA)
 
     def read(self) -> dict[str, Kept]:
         """Return what is kept, by the name of the run."""
         kept = {}
-        with suppress(*_FAILURES), self._opened() as database:
+        with suppress(*CACHE_ERRORS), self._file.opened() as database:
             for name, signature, row in database.execute("select name, signature, row from rows"):
                 with suppress(msgspec.DecodeError, TypeError):
                     if intact(row):
@@ -115,26 +108,6 @@ class RowCache:
         if not kept and not gone:
             return
         values = [(k.listed.row.name, k.signature, sealed(jsonable.encode(k.listed))) for k in kept]
-        with suppress(*_FAILURES), self._opened() as database:
+        with suppress(*CACHE_ERRORS), self._file.opened() as database:
             database.executemany("delete from rows where name = ?", [(name,) for name in gone])
             database.executemany("insert or replace into rows values (?, ?, ?)", values)
-
-    @contextmanager
-    def _opened(self) -> Iterator[sqlite3.Connection]:
-        self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with closing(_connected(self._file)) as database, database:
-            yield database
-
-
-def _connected(file: Path) -> sqlite3.Connection:
-    database = sqlite3.connect(file, timeout=1.0)
-    try:
-        file.chmod(0o600)
-        database.execute("pragma synchronous = off")  # what a crash takes is read again
-        database.execute(_SCHEMA)
-    except (OSError, sqlite3.Error) as err:
-        database.close()
-        if type(err) is sqlite3.DatabaseError:  # damaged, rather than locked
-            file.unlink(missing_ok=True)
-        raise
-    return database

@@ -121,3 +121,30 @@ def test_what_cannot_be_watched_is_said_once_and_works(
     (line,) = seen.stderr.splitlines()
     assert line.startswith("mothtrap: cannot watch torch in this process (")
     assert line.endswith("); training goes on unobserved")
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("import framework_of_nobody\n", "False True True\n"),
+        ("def later():\n    import framework_of_nobody\nlater()\n", "False True False\n"),
+        ("import gc\ngc.disable()\nimport framework_of_nobody\n", "False False False\n"),
+        ("kept = [[] for _ in range(300_000)]\nimport framework_of_nobody\n", "False True False\n"),
+        ("import broken_of_nobody\n", "True True\n"),
+    ],
+    ids=["at the top", "in a function", "collection is off", "much was made before", "broken"],
+)
+def test_garbage_collection_pauses_while_a_framework_is_imported(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, code: str, expected: str
+) -> None:
+    names = ("framework_of_nobody", "broken_of_nobody")
+    monkeypatch.setattr("mothtrap.core.registry.names", lambda package: names)
+    told = "import gc\nprint(gc.isenabled(), end=' ')\n"
+    (folder / "site" / "framework_of_nobody.py").write_text(told, encoding="utf-8")
+    (folder / "site" / "broken_of_nobody.py").write_text("1 / 0\n", encoding="utf-8")
+    if "broken" in code:
+        code = f"try:\n    {code}except ZeroDivisionError:\n    pass\n"
+    seen = child(
+        f"{code}import gc\nprint(gc.isenabled(), gc.get_freeze_count() > 0)", folder, monkeypatch
+    )
+    assert seen.stdout == expected

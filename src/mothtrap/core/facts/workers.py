@@ -43,8 +43,8 @@ class WorkerEnded(Fact, frozen=True, kw_only=True, tag=True):
     went into statistics (the rest is the fixed cost of hooks), `asked_s` the part of this that
     went into captures that a user asked for, `wall_s` the time from the first step to the end.
     `start_s` is what the imports of mothtrap took, `beside_s` the processor time of its threads,
-    `close_s` what it took to close the record after the training. `at_s` is the Unix time of the
-    end (0: not known).
+    `close_s` what it took to close the record after the training, `saved_s` an estimate of the
+    time that garbage collection was shorter by. `at_s` is the Unix time of the end (0: not known).
     """
 
     steps: int
@@ -55,6 +55,7 @@ class WorkerEnded(Fact, frozen=True, kw_only=True, tag=True):
     start_s: float = 0.0
     beside_s: float = 0.0
     close_s: float = 0.0
+    saved_s: float = 0.0
     exception: str | None = None
     location: str | None = None
     traceback: str = ""
