@@ -243,7 +243,8 @@ def follow(url: str, cwd: Path, begin: Event, planted: Sequence[Fault]) -> Any:
     """Start the monitor and the nodes; return when each fault was found, and the memory."""
     words = [sys.executable, "-m", "mothtrap", "monitor", url, "--select", "DST,NUM"]
     monitor = subprocess.Popen(words, cwd=cwd)
-    process, peak, used_s, found = psutil.Process(monitor.pid), 0, 0.0, {}
+    process, peak, used_s = psutil.Process(monitor.pid), 0, 0.0
+    found: dict[str, tuple[float, Finding]] = {}
     readers: dict[Path, FindingReader] = {}
     while not list(mirrors_folder().glob("*/*/1/m*")):  # it has looked once
         time.sleep(0.2)

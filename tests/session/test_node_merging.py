@@ -90,8 +90,24 @@ def test_a_job_sends_merged_logs_and_the_worker_with_a_finding(tmp_path: Path) -
     (tmp_path / "mothtrap.toml").write_text('workers = "merged"\n')
     url = (tmp_path / "store").as_uri()
     cache = {"MOTHTRAP_CACHE": str(tmp_path / "cache"), "MOTHTRAP_OVERHEAD": "0"}
-    torchrun = [TORCHRUN, "--standalone", "--nproc-per-node", "2", tmp_path / "train.py"]
-    words = [*MOTHTRAP, "run", "--runs-dir", url, "--name", "job", "--no-rules", "--", *torchrun]
+    torchrun: list[str | Path] = [
+        TORCHRUN,
+        "--standalone",
+        "--nproc-per-node",
+        "2",
+        tmp_path / "train.py",
+    ]
+    words: list[str | Path] = [
+        *MOTHTRAP,
+        "run",
+        "--runs-dir",
+        url,
+        "--name",
+        "job",
+        "--no-rules",
+        "--",
+        *torchrun,
+    ]
     done = run(words, cwd=tmp_path, env=environment(**cache))
     assert done.returncode == 0, done.stderr
     attempt = tmp_path / "store" / "job" / "1"

@@ -46,7 +46,7 @@ class _Node:
 
 
 class Silence:
-    """Knows when each worker last gave news.
+    """Ages of the news of all workers.
 
     The age of a worker's news is measured by the clock of its node, and that of a node's news by
     the clock of this process. So clocks of machines are never compared.

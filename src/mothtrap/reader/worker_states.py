@@ -75,7 +75,10 @@ def workers_of(attempt: AttemptView, now_s: float | None = None) -> Workers:
     }
     merged = attempt.nodes.workers
     states |= {rank: _merged(rank, attempt.nodes) for rank in merged if rank not in states}
-    started = [view.started for view in (*attempt.workers.values(), *merged.values())]
+    started = [
+        *(view.started for view in attempt.workers.values()),
+        *(worker.started for worker in merged.values()),
+    ]
     sizes = [start.world_size for start in started if start is not None]
     return Workers(tuple(states[rank] for rank in sorted(states)), max([*sizes, len(states)]))
 

@@ -113,8 +113,8 @@ class NodeLog:
             columns.numbers(np.array(step_N, np.int64)),
             columns.numbers(np.array(left_N, np.float64)),
             *(_nullable(values) for values in optional),
-            columns.texts(types),  # type: ignore[arg-type]
-            columns.texts(texts),  # type: ignore[arg-type]
+            columns.texts(types),
+            columns.texts(texts),
         ]
         self._log.append(pa.record_batch(arrays, schema=SCHEMA))
         self._clock.wrote()

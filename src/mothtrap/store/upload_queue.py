@@ -111,7 +111,7 @@ class UploadQueue:
 
     @property
     def keeps_details(self) -> bool:
-        """Whether logs of workers stay on this machine, since the node sends merged ones."""
+        """True if logs of workers stay on this machine, since the node sends merged ones."""
         return any(self._is_kept(path) for path in self._run.glob("*/w*/*"))
 
     def _is_kept(self, path: Path) -> bool:
