@@ -151,6 +151,10 @@ class Rank:
             if not any(isinstance(seen, WorkerEnded) for seen in record.observations):
                 yield self._own(record)
 
+    def is_silent(self, step: int) -> bool:
+        """Return whether the rank gives no sign of life at a step."""
+        return self._fault == "silent" and step >= BAD_STEP
+
     def _own(self, record: StepRecord) -> StepRecord:
         is_bad = record.key.step >= BAD_STEP
         changes: dict[str, Any] = {"wall_s": time.time()}
@@ -184,7 +188,7 @@ def replay(
     """Be the launcher of a node: merge its ranks as they train, and send the merged log."""
     node = Node(f"{number:08x}")
     queue = UploadQueue(folder, url, node=node)
-    merger = NodeMerger(folder / "1" / f"n{node.name}", node, kinds, SEND_EVERY_S)
+    merger = NodeMerger(folder / "1" / f"n{node.name}", node, kinds, SEND_EVERY_S / 2)
     if number == 0:
         queue.send(final=False)
     begin.wait()
@@ -197,6 +201,8 @@ def replay(
                 if record.key.step == BAD_STEP:
                     (folder / f".bad-{rank.rank}").write_text(str(time.time()))
                 merger.take(rank.rank, record)
+            if step and not rank.is_silent(step):
+                merger.take_sign(rank.rank, time.time())
         if step >= BAD_STEP and not (folder / ".bad").exists():
             (folder / ".bad").touch()
         now_s = time.time()

@@ -22,14 +22,21 @@ class Job:
             facts = [WorkerFact(rank, self.now_s, fact)]
             self.silence.take(str(rank // 4), NodeRows([], facts, self.now_s))
 
-    def run(self, seconds: int, *without: int, nodes: tuple[int, ...] = (0, 1)) -> None:
+    def run(
+        self,
+        seconds: int,
+        *without: int,
+        nodes: tuple[int, ...] = (0, 1),
+        signs: tuple[int, ...] = (),
+    ) -> None:
         for _ in range(seconds):
             self.now_s += 1
             self.step += 1
             for node in nodes:
                 ranks = [r for r in range(4 * node, 4 * node + 4) if r not in without]
                 steps = [WorkerStep(r, self.step, self.now_s, step_s=0.5) for r in ranks]
-                self.silence.take(str(node), NodeRows(steps, [], self.now_s))
+                alive = {rank: self.now_s for rank in signs if rank // 4 == node}
+                self.silence.take(str(node), NodeRows(steps, [], self.now_s, alive))
             self.found += self.silence.changes()
 
 
@@ -37,10 +44,10 @@ def test_a_worker_that_stops_is_named_once_and_again_when_it_is_back() -> None:
     job = Job()
     job.run(20)
     assert job.found == []
-    job.run(12, 5)
+    job.run(14, 5)
     (found,) = job.found
     assert (found.rank, found.host, found.step, found.is_node) == (5, "node1", 20, False)
-    assert 10 <= found.silent_s <= 12
+    assert 12 <= found.silent_s <= 14
     job.run(5, 5)
     assert len(job.found) == 1
     job.run(1)
@@ -83,9 +90,25 @@ def test_a_worker_that_has_ended_is_not_silent() -> None:
 def test_a_worker_may_pause_twice_as_long_as_before() -> None:
     job = Job()
     job.run(20)
-    job.run(9, 3)
+    job.run(11, 3)
     job.run(5)
-    job.run(17, 3)
+    job.run(22, 3)
     assert job.found == []
     job.run(5, 3)
     assert [each.rank for each in job.found] == [3]
+
+
+def test_a_worker_that_gives_signs_of_life_may_take_any_time_for_a_step() -> None:
+    job = Job()
+    job.run(20)
+    job.run(300, 3, signs=(3,))
+    assert job.found == []
+
+
+def test_a_worker_whose_signs_of_life_end_is_named_soon() -> None:
+    job = Job()
+    job.run(20, signs=tuple(range(8)))
+    job.run(9, 3, signs=(0, 1))
+    (found,) = job.found
+    assert (found.rank, found.step) == (3, 20)
+    assert 8 <= found.silent_s <= 9

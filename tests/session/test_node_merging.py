@@ -85,6 +85,20 @@ def test_the_first_loss_that_is_not_finite_is_never_dropped(tmp_path: Path, node
     assert [s.step for s in steps if s.loss is not None and math.isnan(s.loss)] == [7]
 
 
+def test_signs_of_life_are_passed_on_at_first_and_while_no_step_comes(
+    tmp_path: Path, node: Node
+) -> None:
+    merger, reader = NodeMerger(tmp_path / "n", node, (), None), NodeReader(tmp_path / "n")
+    merger.take(0, record(0))
+    began_s = record(0).wall_s
+    found = []
+    for second in (0, 1, 5):
+        merger.take_sign(0, began_s + second)
+        merger.flush(began_s + second)
+        found.append(reader.poll().signs)
+    assert found == [{0: began_s}, {}, {0: began_s + 5}]
+
+
 def test_a_job_sends_merged_logs_and_the_worker_with_a_finding(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SCRIPT)
     (tmp_path / "mothtrap.toml").write_text('workers = "merged"\n')

@@ -13,8 +13,11 @@ from mothtrap.core.facts.stalls import WorkerSilent
 from mothtrap.core.facts.workers import WorkerEnded, WorkerStarted
 from mothtrap.store.node_log import NodeRows
 
-LEAST_S = 10.5
-"""Time without news below which no worker is silent. Workers report where they are after 10 s."""
+SIGN_S = 8.0
+"""Time without a sign of life after which a worker is silent; chosen by hand. Its process gives
+one every second, also during long steps."""
+LEAST_S = 12.5
+"""The same for a worker that gives no such signs. It reports where it is after 10 to 12 s."""
 NODE_S = 30.0
 """The same for a node that sends nothing at all, as its way to the store may be slow."""
 TIMES_A_STEP = 10
@@ -35,6 +38,7 @@ class _Worker:
     longest_s: float = 0.0
     has_ended: bool = False
     is_silent: bool = False
+    has_signs: bool = False
     steps_s: deque[float] = field(default_factory=lambda: deque(maxlen=LATEST_STEPS))
 
 
@@ -62,7 +66,7 @@ class Silence:
 
     def take(self, name: str, rows: NodeRows) -> None:
         """Take new rows of a node."""
-        if not (rows.beat_s or rows.steps or rows.facts):
+        if not (rows.beat_s or rows.steps or rows.facts or rows.signs):
             return
         node, now_s = self._nodes.setdefault(name, _Node()), self._clock()
         if node.arrived_s:
@@ -80,16 +84,23 @@ class Silence:
             elif isinstance(fact, WorkerEnded):
                 worker.has_ended = True
 
+        for rank, at_s in rows.signs.items():
+            self._heard(name, rank, at_s).has_signs = True
+
     def changes(self) -> Iterator[WorkerSilent]:
         """Yield workers that became silent, and silent ones that give signs of life again."""
         ages = {r: self._age_s(w) for r, w in self._workers.items() if not w.has_ended}
         if not ages:
             return
         limit_s = self._limit_s
-        fresh = sum(age_s <= FRESH_SHARE * limit_s for age_s in ages.values())
+        fresh = sum(
+            age_s <= FRESH_SHARE * (SIGN_S if self._workers[rank].has_signs else limit_s)
+            for rank, age_s in ages.items()
+        )
         for rank, age_s in ages.items():
             worker = self._workers[rank]
             own_s = max(limit_s, TIMES_THE_LONGEST * worker.longest_s + LEAST_S / 10)
+            own_s = SIGN_S if worker.has_signs else own_s
             if worker.is_silent and age_s < own_s:
                 worker.is_silent = False
                 yield self._fact(rank, age_s, has_resumed=True)

@@ -103,7 +103,9 @@ def _merged(rank: int, nodes: NodeViews) -> WorkerState:
     worker, age_s = nodes.workers[rank], nodes.age_s(rank)
     state, detail = _word(worker.ended, lambda: worker.stalled, is_gone=False)
     step_s = float(np.median(worker.steps_s)) if worker.steps_s else None
-    if worker.ended is None and age_s >= max(SILENT_S, SILENT_STEPS * (step_s or 0.0)):
+    silent_s = nodes.age_s(rank, of_sign=True)
+    least_s = SILENT_S if worker.sign_s else max(SILENT_S, SILENT_STEPS * (step_s or 0.0))
+    if worker.ended is None and silent_s >= least_s:
         state, detail = "silent", ""
     return WorkerState(
         rank=rank,

@@ -23,11 +23,13 @@ from mothtrap.store import layout
 from mothtrap.store.finding_log import FindingReader
 from mothtrap.store.manifests import Node
 from mothtrap.store.node_log import NodeLog, WorkerFact, WorkerStep
-from mothtrap.store.stalls import StallReader
+from mothtrap.store.stalls import StallReader, sign_s
 from mothtrap.store.worker_reading import ReadState
 
 LOOK_EVERY_S = 1.0
 """Pause between two looks at what workers have stored; chosen by hand."""
+QUIET_S = 2.0
+"""Time without a step after which signs of life of a worker are passed on; chosen by hand."""
 RING_STEPS = 64
 """Most steps of a worker that one look adds to the log; chosen by hand."""
 
@@ -52,10 +54,14 @@ class NodeMerger:
         self._facts: list[WorkerFact] = []
         self._stalled: dict[int, WorkerFact] = {}
         self._has_failed: set[int] = set()
+        self._news_s: dict[int, float] = {}
+        self._signs: dict[int, float] = {}
+        self._signed: set[int] = set()
 
     def take(self, rank: int, record: StepRecord) -> None:
         """Take the next record of a worker."""
         self._node.ranks.add(rank)
+        self._news_s[rank] = record.wall_s
         for seen in record.observations:
             if isinstance(seen, WorkerStarted):
                 self._node.world_size = max(self._node.world_size, seen.world_size)
@@ -77,6 +83,16 @@ class NodeMerger:
         """Take the latest state of a worker that makes no step."""
         self._stalled[state.rank] = WorkerFact(state.rank, state.at_s, state)
 
+    def take_sign(self, rank: int, at_s: float) -> None:
+        """Take the last time at which the process of a worker is known to run.
+
+        It is passed on once at first, and then while nothing else comes from the worker.
+        """
+        is_first = rank in self._news_s and rank not in self._signed
+        if is_first or at_s - self._news_s.get(rank, at_s) >= QUIET_S:
+            self._signs[rank] = at_s
+            self._signed.add(rank)
+
     def flush(self, now_s: float) -> None:
         """Write what was taken since the last call.
 
@@ -88,10 +104,11 @@ class NodeMerger:
         """
         lost = [s for rank, s in self._bad.items() if s not in self._steps[rank]]
         steps = [*lost, *(step for ring in self._steps.values() for step in ring)]
-        self._log.append(steps, [*self._facts, *self._stalled.values()], now_s)
+        facts = [*self._facts, *self._stalled.values()]
+        self._log.append(steps, facts, now_s, self._signs)
         for ring in self._steps.values():
             ring.clear()
-        self._facts, self._bad, self._stalled = [], {}, {}
+        self._facts, self._bad, self._stalled, self._signs = [], {}, {}, {}
 
     def close(self) -> None:
         """Seal the log."""
@@ -113,7 +130,8 @@ class NodeMerging:
 
     def __init__(self, attempt: Path, config: Config, node: Node) -> None:
         self._run, self._first = attempt.parent, int(attempt.name)
-        self._node, self._roll_s = node, config.roll_s
+        # Sealed twice for each upload, so that the newest rows wait for one upload only.
+        self._node, self._roll_s = node, config.roll_s / 2 if config.roll_s else None
         rules = [rule for rule in load_rules(config) if rule.compares]
         kinds = {kind for rule in rules for need in rule.needs for kind in need.facts}
         self._kinds = frozenset(map(tag_of, kinds))
@@ -189,6 +207,8 @@ class _Attempt:
             self._merger.take(rank, record)
         if (state := self._stalls[rank].poll()) is not None:
             self._merger.take_stall(state)
+        if (at_s := sign_s(layout.worker_folder(self._folder, rank))) > 0:
+            self._merger.take_sign(rank, at_s)
 
     def _wanted(self) -> set[int]:
         """Return the workers whose own logs are sent: the first, and those with findings."""

@@ -1,12 +1,12 @@
 """Merged log of one node: the steps and facts of all its workers, written by its launcher.
 
-A step takes 52 bytes. Rows with a `type` hold a fact as JSON instead of numbers; a row of type
-`beat` says only that the launcher is alive.
+A step takes 52 bytes. Rows with a `type` hold a fact as JSON instead of numbers. A row of type
+`beat` says only that the launcher runs, and one of type `sign` that the process of a worker runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,7 +23,7 @@ from mothtrap.store.segments import SegmentLog
 from mothtrap.store.tailing import SegmentTail
 
 TABLE = "workers"
-BEAT = "beat"
+BEAT, SIGN = "beat", "sign"
 _OPTIONAL = ("step_s", "loss", "gradient_norm")
 SCHEMA = pa.schema(
     [
@@ -69,13 +69,14 @@ class WorkerFact(NamedTuple):
 class NodeRows(NamedTuple):
     """New rows of one node, in the order of writing.
 
-    `beat_s` is the latest time at which its launcher was alive, by the clock of the node; 0 if
-    there is no new one.
+    `beat_s` is the latest time at which its launcher ran, by the clock of the node; 0 if there is
+    no new one. `signs` has the latest time at which the process of a worker ran, by rank.
     """
 
     steps: list[WorkerStep]
     facts: list[WorkerFact]
     beat_s: float
+    signs: dict[int, float] = {}
 
 
 class NodeLog:
@@ -95,9 +96,13 @@ class NodeLog:
         self._clock = RollClock(roll_s)
 
     def append(
-        self, steps: Sequence[WorkerStep], facts: Sequence[WorkerFact], beat_s: float
+        self,
+        steps: Sequence[WorkerStep],
+        facts: Sequence[WorkerFact],
+        beat_s: float,
+        signs: Mapping[int, float] | None = None,
     ) -> None:
-        """Write steps, facts, and the time at which the launcher is alive.
+        """Write steps, facts, and the times at which the launcher and workers ran.
 
         Raises:
             OSError: the disk refused; nothing of this call is written.
@@ -106,7 +111,8 @@ class NodeLog:
         for rank, left_s, seen in facts:
             empty = (None,) * len(_OPTIONAL)
             rows.append((rank, seen.step, left_s, *empty, fact.tag_of(seen), fact.to_json(seen)))
-        rows.append((0, 0, beat_s, *(None,) * len(_OPTIONAL), BEAT, ""))
+        lives = [(0, beat_s, BEAT), *((rank, at_s, SIGN) for rank, at_s in (signs or {}).items())]
+        rows += [(rank, 0, at_s, *(None,) * len(_OPTIONAL), kind, "") for rank, at_s, kind in lives]
         rank_N, step_N, left_N, *optional, types, texts = zip(*rows, strict=True)
         arrays = [
             columns.numbers(np.array(rank_N, np.uint32)),
@@ -148,6 +154,7 @@ class NodeReader:
         steps: list[WorkerStep] = []
         facts: list[WorkerFact] = []
         beat_s = 0.0
+        signs: dict[int, float] = {}
         while batches := self._tail.poll():
             for batch in batches:
                 try:
@@ -162,9 +169,11 @@ class NodeReader:
                         steps.append(WorkerStep(*numbers))
                     elif kind == BEAT:
                         beat_s = max(beat_s, numbers[2])
+                    elif kind == SIGN:
+                        signs[numbers[0]] = max(signs.get(numbers[0], 0.0), numbers[2])
                     else:
                         self._take_fact(facts, numbers[0], numbers[2], kind, text)
-        return NodeRows(steps, facts, beat_s)
+        return NodeRows(steps, facts, beat_s, signs)
 
     def damage(self, *, ended: bool = False) -> tuple[str, ...]:
         """Return the damage found; `ended`: the writer is gone, so a torn end counts."""

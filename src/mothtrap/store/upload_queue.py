@@ -20,8 +20,9 @@ from mothtrap.store.layout import COMMITS
 from mothtrap.store.manifests import Manifest, ManifestSender, Node
 from mothtrap.store.objects import Store, open_store
 from mothtrap.store.sealing import is_sealed
+from mothtrap.store.stalls import SIGN
 
-_PRIVATE = ("remote.json", "writer.json")
+_PRIVATE = ("remote.json", "writer.json", SIGN)
 """Files that have a meaning on this machine only."""
 _WORKER = re.compile("w(0|[1-9][0-9]*)")
 AT_ONCE = 16

@@ -23,6 +23,7 @@ class MergedWorker:
     Attributes:
         node: name of the node.
         news_s: Unix time of the last step or report, by the clock of the node.
+        sign_s: Unix time of the last sign of life, by the same clock; 0 if there was none.
         steps: number of train steps.
         started, ended, pace, stalled: the last fact of each kind.
         steps_s: seconds of the last steps.
@@ -30,6 +31,7 @@ class MergedWorker:
 
     node: str
     news_s: float = 0.0
+    sign_s: float = 0.0
     steps: int = 0
     started: WorkerStarted | None = None
     ended: WorkerEnded | None = None
@@ -64,14 +66,19 @@ class NodeViews:
                 self._beats[name] = (rows.beat_s, time.monotonic())
             self._take(name, rows)
 
-    def age_s(self, rank: int) -> float:
+    def age_s(self, rank: int, *, of_sign: bool = False) -> float:
         """Return the seconds since a worker gave news.
 
         They are measured by the clock of its node, plus the time since the node gave news here.
+
+        Args:
+            rank: of the worker.
+            of_sign: count signs of life as news.
         """
         worker = self.workers[rank]
-        beat_s, arrived_s = self._beats.get(worker.node, (worker.news_s, time.monotonic()))
-        return max(0.0, beat_s - worker.news_s) + time.monotonic() - arrived_s
+        news_s = max(worker.news_s, worker.sign_s if of_sign else 0.0)
+        beat_s, arrived_s = self._beats.get(worker.node, (news_s, time.monotonic()))
+        return max(0.0, beat_s - news_s) + time.monotonic() - arrived_s
 
     def damage(self, *, ended: bool) -> list[str]:
         """Return the damage found; `ended`: the writers are gone, so a torn end counts."""
@@ -93,6 +100,10 @@ class NodeViews:
                 worker.pace = fact
             elif isinstance(fact, WorkerStalled):
                 worker.stalled = fact
+
+        for rank, at_s in rows.signs.items():
+            worker = self.workers.setdefault(rank, MergedWorker(node=name))
+            worker.sign_s = max(worker.sign_s, at_s)
 
     def _heard(self, name: str, rank: int, news_s: float) -> MergedWorker:
         worker = self.workers.get(rank)
