@@ -7,15 +7,19 @@ from pathlib import Path
 
 import pytest
 from tests.harness.running import MOTHTRAP, TORCHRUN, environment, run
+from tests.reader.runs import info, write_worker
 from tests.store.records import record
 
+from mothtrap.core.config import Config
+from mothtrap.core.control_requests import DetailsRequest
 from mothtrap.core.facts.replicas import ReplicaDigests
 from mothtrap.core.facts.stalls import WorkerStalled
 from mothtrap.core.facts.workers import WorkerStarted
 from mothtrap.core.records import Scalar, StepRecord
 from mothtrap.reader.run import open_run
-from mothtrap.session.node_merging import RING_STEPS, NodeMerger
+from mothtrap.session.node_merging import RING_STEPS, NodeMerger, NodeMerging
 from mothtrap.store import layout
+from mothtrap.store.control_inbox import new_id, send
 from mothtrap.store.manifests import Node
 from mothtrap.store.node_log import NodeReader
 
@@ -136,8 +140,24 @@ def test_a_job_sends_merged_logs_and_the_worker_with_a_finding(tmp_path: Path) -
         found = open_run(f"{url}/job")
     diverging = [f for f in found.findings if f.code == "DST951"]
     assert [(f.workers, f.step) for f in diverging] == [((1,), 4)]  # after the last equal one
+    (asked,) = (tmp_path / "store" / "job" / "control").iterdir()
+    assert '"workers":[1]' in asked.read_text()
     states = found.worker_states
     assert [(s.rank, s.steps, s.state) for s in states.states] == [
         *((0, 12, "ended"), (1, 12, "ended")),
     ]
     assert states.expected == 2
+
+
+def test_the_log_of_a_worker_is_sent_if_a_monitor_asks_for_it(tmp_path: Path, node: Node) -> None:
+    attempt = layout.create_run(tmp_path / "x", info())
+    logs = [write_worker(attempt, record(0), seal=False) for _ in range(3)]
+    merging = NodeMerging(attempt, Config(workers="merged"), node)
+    merging.look()
+    assert node.detailed == {0}
+    send(attempt.parent, DetailsRequest(id=new_id(), attempt=1, workers=(2, 7)))
+    send(attempt.parent, DetailsRequest(id=new_id(), attempt=2, workers=(1,)))
+    merging.look()
+    assert node.detailed == {0, 2}
+    for log in logs:
+        log.close()

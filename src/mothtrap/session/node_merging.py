@@ -8,10 +8,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from mothtrap.capture.containment import Containment, say_on_stderr
 from mothtrap.core.config import Config
+from mothtrap.core.control_requests import DetailsRequest
+from mothtrap.core.errors import MothtrapError
 from mothtrap.core.fact import tag_of
 from mothtrap.core.facts.stalls import WorkerStalled
 from mothtrap.core.facts.workers import WorkerEnded, WorkerStarted
@@ -19,7 +22,7 @@ from mothtrap.core.findings import Severity
 from mothtrap.core.records import StepRecord
 from mothtrap.core.steps import Mode
 from mothtrap.monitor.catalogue import load_rules
-from mothtrap.store import layout
+from mothtrap.store import control_inbox, layout
 from mothtrap.store.finding_log import FindingReader
 from mothtrap.store.manifests import Node
 from mothtrap.store.node_log import NodeLog, WorkerFact, WorkerStep
@@ -148,15 +151,16 @@ class NodeMerging:
         """Merge what the workers stored last, and end."""
         self._stopped.set()
         self._thread.join()
-        self._look()
+        self.look()
         for attempt in self._attempts.values():
             attempt.close()
 
     def _watch(self) -> None:
         while not self._stopped.wait(LOOK_EVERY_S):
-            self._look()
+            self.look()
 
-    def _look(self) -> None:
+    def look(self) -> None:
+        """Merge what is new; a failure is reported once, and ends the merging."""
         if self._containment.is_off("merging"):
             return
         try:
@@ -182,6 +186,7 @@ class _Attempt:
         self._stalls: dict[int, StallReader] = {}
         self._findings: dict[int, FindingReader] = {}
         self._elsewhere: set[int] = set()
+        self._inbox = control_inbox.Inbox(folder.parent)
 
     def look(self) -> None:
         for rank in layout.workers(self._folder):
@@ -211,8 +216,20 @@ class _Attempt:
             self._merger.take_sign(rank, at_s)
 
     def _wanted(self) -> set[int]:
-        """Return the workers whose own logs are sent: the first, and those with findings."""
-        wanted = {0} & set(self._readers)
+        """Return the workers whose own logs are sent: the first, and those with findings.
+
+        A monitor that joins the nodes asks for those with findings of its own.
+        """
+        wanted = {0}
+        for path in self._inbox.take():
+            with suppress(MothtrapError, OSError):  # workers report what is no request
+                request = control_inbox.read(path)
+                if (
+                    isinstance(request, DetailsRequest)
+                    and str(request.attempt) == self._folder.name
+                ):
+                    wanted.update(request.workers)
+        wanted &= set(self._readers) - self._elsewhere
         for rank, reader in self._findings.items():
             reader.poll()
             if any(f.severity is not Severity.INFO and rank for f in reader.findings):

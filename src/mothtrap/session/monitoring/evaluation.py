@@ -8,8 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from mothtrap.core.config import Config
+from mothtrap.core.control_requests import DetailsRequest
 from mothtrap.core.errors import ObjectExistsError, StoreError
-from mothtrap.core.findings import Finding, has_passed
+from mothtrap.core.findings import Finding, Severity, has_passed
 from mothtrap.core.quiet import Quiet
 from mothtrap.core.records import StepRecord
 from mothtrap.core.runs import Evaluated, RuleStatus
@@ -20,7 +21,7 @@ from mothtrap.monitor.joined import JoinedWindows, stall_record
 from mothtrap.monitor.joined_nodes import JoinedNodes
 from mothtrap.monitor.monitor import Monitor
 from mothtrap.reader.merging import merge_findings, merge_statuses
-from mothtrap.store import layout
+from mothtrap.store import control_inbox, layout
 from mothtrap.store.finding_log import FindingLog, FindingReader
 from mothtrap.store.run_objects import is_mirror, store_of
 from mothtrap.store.sealing import is_sealed
@@ -32,6 +33,8 @@ PENDING_S = 2.0
 steps take seconds."""
 KEEP_EVERY_S = 1.0
 """Seconds between two writings of the rules' states when nothing was found."""
+MOST_DETAILED = 8
+"""Workers whose complete logs one finding asks for; chosen by hand."""
 ROLL_S = 2.0
 """Seconds after which results for an object store are sent."""
 
@@ -63,6 +66,7 @@ class AttemptEvaluation:
         comparing = [rule for rule in self._rules if rule.compares]
         self._joined = Monitor(comparing, builder=self._windows, quiet=self._quiet, every=1)
         self._nodes = JoinedNodes(attempt, self._rules, self._quiet)
+        self._asked: set[int] = set()
         self._readers: dict[int, ReadState] = {}
         self._stalls: dict[int, StallReader] = {}
         self._monitors: dict[int, Monitor] = {}
@@ -176,7 +180,21 @@ class AttemptEvaluation:
         if changed or news or evaluated != self._evaluated:
             self._append(changed, news, evaluated)
         self._send(seal=last)
+        self._ask_for_details(changed)
         return changed
+
+    def _ask_for_details(self, found: Sequence[Finding]) -> None:
+        """Ask the launchers for the complete logs of workers with findings."""
+        workers = {rank for f in found if f.severity is not Severity.INFO for rank in f.workers}
+        wanted = sorted(workers - self._readers.keys() - self._asked)[:MOST_DETAILED]
+        if not self._nodes or not wanted:
+            return
+        request = DetailsRequest(
+            id=control_inbox.new_id(), attempt=int(self._attempt.name), workers=tuple(wanted)
+        )
+        with suppress(StoreError, OSError):  # the findings are there without them
+            control_inbox.send(self._attempt.parent, request)
+            self._asked.update(wanted)
 
     def _append(
         self, changed: Sequence[Finding], news: Sequence[RuleStatus], evaluated: Evaluated
