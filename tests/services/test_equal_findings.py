@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from tests.harness.running import environment, run
+from tests.harness.running import MOTHTRAP, environment, run
 
 import mothtrap
 from mothtrap.core.findings import Finding, Severity
@@ -23,7 +22,7 @@ from mothtrap.monitor.stored.unit import StoredVerdict
 
 BENCH = Path(__file__).parents[2] / "bench" / "faultbench"
 FOLDERS = ((BENCH, BENCH / "cases"), (BENCH / "more", BENCH / "more"))
-MOTHTRAP = [sys.executable, "-m", "mothtrap"]
+
 PROGRAMS = 42
 Faults = set[tuple[str, str, tuple[str, ...]]]
 

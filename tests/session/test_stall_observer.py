@@ -11,7 +11,7 @@ import pytest
 from mothtrap.core.facts.stalls import CollectiveCall, InputState, WorkerStalled
 from mothtrap.session import stall_observer
 from mothtrap.session.stall_observer import StallObserver
-from mothtrap.store.stalls import StallReader
+from mothtrap.store.stalls import StallReader, sign_s
 
 
 class Job:
@@ -123,3 +123,14 @@ def test_the_record_that_is_read_is_stored_and_since_when(job: Job) -> None:
     state = job.wait(1)
     assert state is not None
     assert (state.has_resumed, state.reading, state.reading_s) == (True, "", 0.0)
+
+
+@pytest.mark.parametrize("gives_signs", [True, False])
+def test_signs_of_life_are_written_if_asked_for(tmp_path: Path, gives_signs: bool) -> None:
+    collective = CollectiveCall(name="all_reduce")
+    watch = StallObserver(
+        tmp_path, 0, lambda: 1, lambda _: collective, begins=False, gives_signs=gives_signs
+    )
+    assert sign_s(tmp_path) == 0
+    watch.look()
+    assert (sign_s(tmp_path) > 0) == gives_signs

@@ -14,12 +14,10 @@ import click
 from mothtrap.cli._options import format_option, runs_dir_option
 
 if TYPE_CHECKING:
-    from mothtrap.reader.worker_states import Workers, WorkerState
+    from mothtrap.reader.worker_states import Workers
 
 EVERY_S = 2.0
 """Seconds between two reads of the run."""
-MOST_MISSING = 8
-"""Ranks that the first line names; chosen by hand."""
 
 
 @click.command(name="workers")
@@ -34,7 +32,7 @@ def command(run: str | None, follow: bool, form: str, runs_dir: str | None) -> N
     since the rank last stored a step. `own` and `step` are medians of its last steps: the
     rank's own work, and the full step including the time it waits for other ranks. A rank
     that has not stored a step for a while `waits` in a collective, is `idle` elsewhere, or is
-    `busy`.
+    `busy`. A rank of which its node reports nothing is `silent`.
     """
     from mothtrap.core import jsonable
     from mothtrap.core.config import load_config
@@ -57,28 +55,12 @@ def command(run: str | None, follow: bool, form: str, runs_dir: str | None) -> N
 
 def _lines(workers: Workers) -> Iterator[str]:
     from mothtrap.report.style import Style
+    from mothtrap.report.worker_table import worker_table
 
-    style = Style.of(sys.stdout)
-    missing = workers.missing
-    names = ", ".join(map(str, missing[:MOST_MISSING])) + " ..." * (len(missing) > MOST_MISSING)
-    noun = "rank" if workers.expected == 1 else "ranks"
-    lack = f"; missing: {names}" if missing else ""
-    yield f"{len(workers.states):,} of {workers.expected:,} {noun} seen{lack}"
-    cells: list[tuple[str, ...]] = [("rank", "node", "steps", "age", "own", "step", "state")]
-    cells += [_cells(each) for each in workers.states]
-    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
+    style, table = Style.of(sys.stdout), worker_table(workers)
+    yield table.coverage
+    cells = [table.head, *table.rows]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(table.head))]
     for row in cells:
         line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         yield style.safe(line.rstrip())
-
-
-def _cells(each: WorkerState) -> tuple[str, ...]:
-    return (
-        str(each.rank),
-        each.host,
-        f"{each.steps:,}",
-        f"{each.age_s:,.0f} s",
-        "" if each.own_s is None else f"{1000 * each.own_s:,.3g} ms",
-        "" if each.step_s is None else f"{1000 * each.step_s:,.3g} ms",
-        f"{each.state}: {each.detail}" if each.detail else each.state,
-    )

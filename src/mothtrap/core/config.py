@@ -49,7 +49,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         writer: a `thread` of the training process writes, or a separate `process`, which also
             writes the queued data after the training process is killed.
         durability: written data survives a `crash` of processes, or also the loss of `power`.
-        workers: capture and evaluate `all` workers, or `rank0` alone.
+        workers: capture and evaluate `all` workers, or `rank0` alone. `merged` is `all`, but each
+            launcher merges the steps of its workers, and sends to an object store only the
+            merged log, findings, and the logs of rank 0 and of workers with findings.
         evaluate: the `job` evaluates rules and runs actions, or a `monitor` does (`mothtrap
             monitor`).
         select, ignore: rules to evaluate or to leave out, by code or family.
@@ -103,7 +105,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     on_full: Literal["degrade", "drop", "block"] = "degrade"
     writer: Literal["thread", "process"] = "thread"
     durability: Literal["crash", "power"] = "crash"
-    workers: Literal["all", "rank0"] = "all"
+    workers: Literal["all", "rank0", "merged"] = "all"
     evaluate: Literal["job", "monitor"] = "job"
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()

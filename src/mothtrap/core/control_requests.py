@@ -67,8 +67,20 @@ class CallRequest(
     event: Event
 
 
+class DetailsRequest(
+    msgspec.Struct, frozen=True, kw_only=True, tag="details", forbid_unknown_fields=True
+):
+    """Send the complete logs of some workers; for launchers that send merged logs only."""
+
+    id: str
+    attempt: int
+    workers: tuple[int, ...]
+
+
 Request = CaptureRequest | SnapshotRequest | StopRequest | CallRequest
-"""All requests, told apart by their tag."""
+"""Requests to the workers of a job, told apart by their tag."""
+AnyRequest = Request | DetailsRequest
+"""All requests: also those to launchers."""
 
 
 def objection(request: CaptureRequest, in_force: Iterable[str]) -> str | None:

@@ -134,6 +134,17 @@ class Monitor:
         Returns:
             Findings that were opened or became worse.
         """
+        self.take(record)
+        urgent = self._urgent_records < URGENT_RECORDS and _is_urgent(record)
+        self._urgent_records += urgent
+        if not (urgent or self._is_early(record.key.mode) or self._is_time()):
+            return []
+        self._pending = False
+        self._judge_all()
+        return self._cases.take_worse()
+
+    def take(self, record: StepRecord) -> None:
+        """Take in a record, which is judged later: by `finish`, or with the next one."""
         self._builder.feed(record)
         self._coverage.feed(record)
         for fact in record.observations:
@@ -145,14 +156,7 @@ class Monitor:
         self._pending = True
         self._train_records += record.key.mode is Mode.TRAIN
         self._unjudged += record.key.mode is Mode.TRAIN
-        urgent = self._urgent_records < URGENT_RECORDS and _is_urgent(record)
-        self._urgent_records += urgent
         self._records += 1
-        if not (urgent or self._is_early(record.key.mode) or self._is_time()):
-            return []
-        self._pending = False
-        self._judge_all()
-        return self._cases.take_worse()
 
     def idle(self, now_s: float) -> list[Finding]:
         """Judge, while no record comes, by the rules that wait for something.

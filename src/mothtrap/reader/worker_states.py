@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from mothtrap.core.facts.workers import WorkerPace
+import numpy as np
+
+from mothtrap.core.facts.stalls import WorkerStalled
+from mothtrap.core.facts.workers import WorkerEnded, WorkerPace
 from mothtrap.reader.files.attempts import AttemptView
+from mothtrap.reader.files.node_views import NodeViews
 from mothtrap.reader.files.worker_view import WorkerView
 from mothtrap.store.stalls import StallReader
+
+SILENT_S, SILENT_STEPS = 15.0, 20
+"""Seconds without news, and times the step time, after which a worker counts as silent; chosen by
+hand, above the pauses between two reports of a node."""
 
 
 class WorkerState(NamedTuple):
@@ -24,7 +33,8 @@ class WorkerState(NamedTuple):
         own_s: median seconds per recent step outside of backward; None if unknown.
         step_s: median seconds per recent step; None if unknown.
         state: `trains`, `waits`, `idle`, `busy` (no step for a long time, but it uses the CPU),
-            `ended`, `failed`, or `gone` (its process no longer exists).
+            `ended`, `failed`, `gone` (its process no longer exists), or `silent` (its node
+            reports nothing of it, or nothing at all).
         detail: the collective in which it waits, its current line, or its exception.
     """
 
@@ -59,17 +69,23 @@ def workers_of(attempt: AttemptView, now_s: float | None = None) -> Workers:
         now_s: Unix time; None: now.
     """
     now_s = time.time() if now_s is None else now_s
-    states = [
-        _state(rank, view, now_s, is_gone=rank in attempt.gone)
-        for rank, view in sorted(attempt.workers.items())
+    states = {
+        rank: _state(rank, view, now_s, is_gone=rank in attempt.gone)
+        for rank, view in attempt.workers.items()
+    }
+    merged = attempt.nodes.workers
+    states |= {rank: _merged(rank, attempt.nodes) for rank in merged if rank not in states}
+    started = [
+        *(view.started for view in attempt.workers.values()),
+        *(worker.started for worker in merged.values()),
     ]
-    sizes = [view.started.world_size for view in attempt.workers.values() if view.started]
-    return Workers(tuple(states), max([*sizes, len(states)]))
+    sizes = [start.world_size for start in started if start is not None]
+    return Workers(tuple(states[rank] for rank in sorted(states)), max([*sizes, len(states)]))
 
 
 def _state(rank: int, view: WorkerView, now_s: float, *, is_gone: bool) -> WorkerState:
     paces = [fact for fact in view.observations if isinstance(fact, WorkerPace)]
-    state, detail = _word(view, is_gone=is_gone)
+    state, detail = _word(view.ended, StallReader(view.folder).poll, is_gone=is_gone)
     return WorkerState(
         rank=rank,
         host=view.started.host if view.started else "",
@@ -82,13 +98,35 @@ def _state(rank: int, view: WorkerView, now_s: float, *, is_gone: bool) -> Worke
     )
 
 
-def _word(view: WorkerView, *, is_gone: bool) -> tuple[str, str]:
-    if view.ended is not None:
-        failed = view.ended.exception is not None
-        return ("failed" if failed else "ended"), view.ended.exception or ""
+def _merged(rank: int, nodes: NodeViews) -> WorkerState:
+    """Return the state of a worker whose own log is not here."""
+    worker, age_s = nodes.workers[rank], nodes.age_s(rank)
+    state, detail = _word(worker.ended, lambda: worker.stalled, is_gone=False)
+    step_s = float(np.median(worker.steps_s)) if worker.steps_s else None
+    silent_s = nodes.age_s(rank, of_sign=True)
+    least_s = SILENT_S if worker.sign_s else max(SILENT_S, SILENT_STEPS * (step_s or 0.0))
+    if worker.ended is None and silent_s >= least_s:
+        state, detail = "silent", ""
+    return WorkerState(
+        rank=rank,
+        host=worker.started.host if worker.started else "",
+        steps=worker.steps,
+        age_s=age_s,
+        own_s=worker.pace.own_s if worker.pace else None,
+        step_s=step_s,
+        state=state,
+        detail=detail,
+    )
+
+
+def _word(
+    ended: WorkerEnded | None, stalled: Callable[[], WorkerStalled | None], *, is_gone: bool
+) -> tuple[str, str]:
+    if ended is not None:
+        return ("failed" if ended.exception is not None else "ended"), ended.exception or ""
     if is_gone:
         return "gone", ""
-    stall = StallReader(view.folder).poll()
+    stall = stalled()
     if stall is None or stall.has_resumed:
         return "trains", ""
     place = f"{stall.function} ({stall.location})" if stall.location else stall.function

@@ -11,6 +11,10 @@ from mothtrap.core.window import Window
 
 Digests = dict[int, dict[str, str]]
 """By step: digests by module."""
+MOST_OF = 0.9
+"""Share of the workers whose reports are awaited; chosen by hand."""
+MAX_NAMED = 8
+"""Largest number of workers that a message names; chosen by hand."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +49,27 @@ def world_size(window: Window) -> int:
     """Return the largest number of ranks that any rank reports; 1 if none does."""
     parts = (window, *window.peers)
     return max((s.world_size for part in parts for s in part.seen(WorkerStarted)), default=1)
+
+
+def nearly_all(workers: int) -> int:
+    """Return the number of ranks that must have reported a step before it is compared.
+
+    Reports of different nodes arrive at different times, and a rank may have stopped.
+    """
+    return max(2, int(MOST_OF * workers))
+
+
+def named(window: Window, *workers: int) -> str:
+    """Return ranks in words, with their machines in a job of several machines.
+
+    For example "rank 3", "ranks 3, 5", or "rank 3 (node1)".
+    """
+    parts = (window, *window.peers)
+    hosts = {part.worker: s.host for part in parts for s in part.seen(WorkerStarted)}
+    many = len(set(hosts.values())) > 1
+    words = [f"{w} ({hosts[w]})" if many and hosts.get(w) else str(w) for w in workers]
+    more = f" and {len(words) - MAX_NAMED} more" if len(words) > MAX_NAMED else ""
+    return f"rank{'s' * (len(words) != 1)} {', '.join(words[:MAX_NAMED])}{more}"
 
 
 def digests_of(window: Window) -> dict[int, Digests]:
@@ -105,13 +130,16 @@ def trains_one_model(window: Window) -> bool:
 
 
 def differences(digests: Mapping[int, Digests]) -> Difference:
-    """Compare the digests of each step that at least two ranks have."""
+    """Compare the digests of each step that nearly all ranks have; see `nearly_all`."""
+    least = nearly_all(len(digests))
     differing: list[int] = []
     first: dict[str, dict[int, str]] = {}
     compared: set[str] = set()
     last_equal = None
     for step in sorted({step for own in digests.values() for step in own}):
         there = {worker: own[step] for worker, own in digests.items() if step in own}
+        if len(there) < least:
+            continue
         shared = _shared(there)
         compared |= shared.keys()
         unequal = {name: by for name, by in shared.items() if len(set(by.values())) > 1}

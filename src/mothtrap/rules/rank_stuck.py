@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
-from mothtrap.core.facts.stalls import WorkerStalled
+from mothtrap.core.facts.stalls import WorkerSilent, WorkerStalled
 from mothtrap.core.facts.workers import WorkerEnded, WorkerStarted
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
@@ -15,6 +15,7 @@ from mothtrap.core.window import Window
 
 Stalls = Mapping[int, WorkerStalled]
 Ends = Mapping[int, WorkerEnded]
+Silences = Mapping[int, WorkerSilent]
 STILL_S = 4.0
 """Time for which ranks must have waited in one collective; chosen by hand: rank states are
 recorded at different moments."""
@@ -34,12 +35,16 @@ class RankStuck(Rule):
         Some wait in a collective operation, such as `all_reduce`. Another rank is elsewhere and
         idle, has ended, has called fewer collectives, or waits in a different collective.
 
+        In a job with `workers = "merged"`, a worker that gives no sign of life is found, too: it
+        neither trains nor reports where it is, while most other workers do.
+
     Why it matters:
         The job hangs and blocks all its devices. It ends only at a timeout, often after 30 minutes,
         with an error that names no cause.
 
     Fires:
-        Error, with the rank, its line, and the line at which the others wait.
+        Error, with the rank, its line, and the line at which the others wait. Warning for a
+        rank without a sign of life while others train.
 
     Stays quiet:
         Slow ranks: a rank that computes, reads, or writes is not stuck, however long the others
@@ -62,7 +67,7 @@ class RankStuck(Rule):
 
     code = "DST954"
     title = "stuck rank"
-    needs = (Need(facts=(WorkerStalled, WorkerStarted, WorkerEnded), optional=True),)
+    needs = (Need(facts=(WorkerStalled, WorkerSilent, WorkerStarted, WorkerEnded), optional=True),)
     compares = True
     passes = True
     waits = True
@@ -80,12 +85,27 @@ class RankStuck(Rule):
         states = {s.rank: s for each in windows for s in each.seen(WorkerStalled)}
         stalled = {r: s for r, s in states.items() if not s.has_resumed and r not in ends}
         waiting = {r: s for r, s in stalled.items() if s.collective and s.collective.waits}
+        silences = {s.rank: s for each in windows for s in each.seen(WorkerSilent)}
+        silent = {r: s for r, s in silences.items() if not s.has_resumed and r not in ends}
+        if silent:
+            awaited = len(stalled) + len(ends) + len(silent) >= size
+            return [self._no_sign(window, silent, waiting if awaited else {})]
         if not waiting or len(stalled) + len(ends) < size:
             return []  # some still train, or have not reported where they are
         if any(each.still_s < STILL_S for each in waiting.values()):
             return []  # they call further collectives: an evaluation, perhaps
         found = _message(stalled, waiting, ends)
         return [self._finding(window, stalled, *found)] if found is not None else []
+
+    def _no_sign(self, window: Window, silent: Silences, waiting: Stalls) -> Finding:
+        return self.finding(
+            window,
+            severity=Severity.ERROR if waiting else Severity.WARNING,
+            step=min(each.step for each in silent.values()),
+            workers=tuple(sorted(silent)),
+            message=_silent(silent, waiting),
+            evidence={"value": max(each.silent_s for each in silent.values())},
+        )
 
     def _finding(
         self, window: Window, stalled: Stalls, ranks: Sequence[int], message: str, where: str | None
@@ -99,6 +119,17 @@ class RankStuck(Rule):
             location=where,
             evidence={"value": max(each.waited_s for each in stalled.values())},
         )
+
+
+def _silent(silent: Silences, waiting: Stalls) -> str:
+    hosts = sorted({each.host for each in silent.values() if each.host})
+    where = f" on {', '.join(hosts[:MAX_NAMED])}" if hosts else ""
+    verb = "give" if len(silent) > 1 else "gives"
+    since = min(each.step for each in silent.values())
+    text = f"{_workers(silent)}{where} {verb} no sign of life since step {since}"
+    if all(each.is_node for each in silent.values()):
+        text += ", and neither does the launcher there"
+    return f"{text}; {_wait(waiting)} in {_collective(waiting)}" if waiting else text
 
 
 def _message(

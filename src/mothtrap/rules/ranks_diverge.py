@@ -17,6 +17,7 @@ from mothtrap.rules._replicas import (
     differences,
     digests_averaged_by_hand,
     digests_of,
+    named,
     world_size,
 )
 
@@ -89,8 +90,7 @@ class RanksDiverge(Rule):
                 if one.steps][:1]  # fmt: skip
 
     def _finding(self, window: Window, severity: Severity, found: Difference) -> Finding:
-        names = ", ".join(str(worker) for worker in found.odd)
-        plural = "s" if len(found.odd) > 1 else ""
+        names = named(window, *found.odd)
         since, layer = found.steps[0], layer_in_words(found.layers[0])
         wrapped = severity is Severity.ERROR
         must = "must be equal" if wrapped else "started equal"
@@ -111,11 +111,11 @@ class RanksDiverge(Rule):
             layers=found.layers,
             workers=found.odd,
             message=(
-                f"the parameters of {layer} on rank{plural} {names} differ from those on the "
-                f"other ranks; they {must} on all {found.workers} ranks"
+                f"the parameters of {layer} on {names} differ from those on the other ranks; they "
+                f"{must} on all {found.workers} ranks"
                 if found.majority
-                else f"the parameters of {layer} differ on each of the ranks {names}; they "
-                f"{must} on all ranks"
+                else f"the parameters of {layer} differ on each of the {names}; they {must} on "
+                "all ranks"
             ),
             evidence=evidence,
             fixes=fixes[:-1] if wrapped else (fixes[-1], *fixes[:-1]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -15,6 +16,9 @@ from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
+from mothtrap.rules._replicas import named, nearly_all
+
+Paces = Mapping[int, Mapping[int, WorkerPace]]
 
 
 @dataclass(frozen=True)
@@ -77,10 +81,10 @@ class Straggler(Rule):
         if not window.peers and max(sizes, default=1) < 2:
             raise NotApplicable("the job has one rank")
         paces = {part.worker: {p.step: p for p in part.seen(WorkerPace)} for part in parts}
-        steps = sorted(set.intersection(*(set(own) for own in paces.values())))
+        steps = _compared(paces)
         if len(paces) < 2 or len(steps) < self.times:
             raise NotEnoughData(f"needs {self.times} observations of all ranks")
-        slow = [self._slow({worker: own[step] for worker, own in paces.items()}) for step in steps]
+        slow = [self._slow(_at(paces, step)) for step in steps]
         return self._findings(window, steps, slow, paces)
 
     def _slow(self, paces: Mapping[int, WorkerPace]) -> int | None:
@@ -96,7 +100,7 @@ class Straggler(Rule):
         window: Window,
         steps: list[int],
         slow: list[int | None],
-        paces: Mapping[int, Mapping[int, WorkerPace]],
+        paces: Paces,
     ) -> list[Finding]:
         running = 0
         for place, worker in enumerate(slow):
@@ -105,7 +109,8 @@ class Straggler(Rule):
             if worker is None or running < self.times:
                 continue
             step = steps[place]
-            others_s = np.median([own[step].own_s for rank, own in paces.items() if rank != worker])
+            there = _at(paces, step)
+            others_s = np.median([pace.own_s for rank, pace in there.items() if rank != worker])
             pace = paces[worker][step]
             first = steps[place - running + 1]
             return [
@@ -117,8 +122,9 @@ class Straggler(Rule):
                     count=running * pace.steps,
                     workers=(worker,),
                     message=(
-                        f"rank {worker} takes {1000 * pace.own_s:.3g} ms for its own part of a "
-                        f"step of {1000 * pace.step_s:.3g} ms, the others {1000 * others_s:.3g} ms"
+                        f"{named(window, worker)} takes {1000 * pace.own_s:.3g} ms for its own "
+                        f"part of a step of {1000 * pace.step_s:.3g} ms, the others "
+                        f"{1000 * others_s:.3g} ms"
                     ),
                     evidence={
                         "value": pace.own_s,
@@ -128,3 +134,13 @@ class Straggler(Rule):
                 )
             ]
         return []
+
+
+def _compared(paces: Paces) -> list[int]:
+    """Return the steps that nearly all workers have observed: one may have stopped to train."""
+    counts = Counter(step for own in paces.values() for step in own)
+    return sorted(step for step, count in counts.items() if count >= nearly_all(len(paces)))
+
+
+def _at(paces: Paces, step: int) -> dict[int, WorkerPace]:
+    return {worker: own[step] for worker, own in paces.items() if step in own}

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING
 
 from mothtrap.capture.containment import Containment, say_on_stderr
 from mothtrap.core.config import Config
+from mothtrap.store.manifests import Node
 from mothtrap.store.writers import wait_for_writers
 
 if TYPE_CHECKING:
     from mothtrap.session.compactor import Compactor
     from mothtrap.session.machine import MachineSampler
+    from mothtrap.session.node_merging import NodeMerging
     from mothtrap.session.reacting import Executor
     from mothtrap.session.rechecking import Rechecker
     from mothtrap.session.supervision import Supervision
@@ -34,14 +36,25 @@ class BesideJob:
         config: settings of the run.
         compacts: files of the run are made smaller while they stay on this machine.
         before_s: seconds that this process took before the job.
+        node: merges its workers; None = their logs are not merged.
 
     Attributes:
         children: takes the process id of the job.
         ended_s: when the job had ended, by `time.monotonic`.
     """
 
-    def __init__(self, attempt: Path, config: Config, *, compacts: bool, before_s: float) -> None:
+    def __init__(
+        self,
+        attempt: Path,
+        config: Config,
+        *,
+        compacts: bool,
+        before_s: float,
+        node: Node | None = None,
+    ) -> None:
         self._attempt, self._config, self._compacts = attempt, config, compacts
+        self._node = node
+        self._merging: NodeMerging | None = None
         self.children: list[int] = []
         self.ended_s, self._before_s = time.monotonic(), before_s
         self._sampler: MachineSampler | None = None
@@ -84,6 +97,11 @@ class BesideJob:
 
             self._rechecker = Rechecker(self._attempt.parent, say_on_stderr)
             self._rechecker.begin()
+        if self._node is not None:
+            from mothtrap.session.node_merging import NodeMerging
+
+            self._merging = NodeMerging(self._attempt, self._config, self._node)
+            self._merging.begin()
         supervision = Supervision(self._attempt, self._config)
         supervision.begin()
         self._supervision = supervision
@@ -115,6 +133,8 @@ class BesideJob:
         if self._sampler is not None:
             self._sampler.close()
         wait_for_writers(self.latest, WRITERS_TIMEOUT_S)
+        if self._merging is not None:
+            self._merging.close()
         if self._supervision is not None:
             self._supervision.close()
 

@@ -34,6 +34,7 @@ from mothtrap.session.resuming import launcher_of, next_attempt, restarts_of
 from mothtrap.session.site_folder import SITE
 from mothtrap.session.triggers import triggers
 from mothtrap.store import layout, reserve
+from mothtrap.store.manifests import Node
 from mothtrap.store.processes import start_ticks
 from mothtrap.store.remarks import user_name
 from mothtrap.store.writers import wait_for_writers
@@ -106,15 +107,16 @@ def launch(
             "writable folder with --runs-dir"
         )
         return end_like(run_command(command, os.environ, descriptors))
+    node = Node.of_this_process() if config.workers == "merged" else None
     uploader = uploading.begin(
-        attempt.parent, config, say_on_stderr, numbered=name is None, ask=True
+        attempt.parent, config, say_on_stderr, numbered=name is None, ask=True, node=node
     )
     if join:
-        return end_like(_take_part(command, attempt, config, uploader, descriptors))
+        return end_like(_take_part(command, attempt, config, uploader, descriptors, node))
     reserve.hold(attempt)
     source = SourceKeeper(attempt, script_folder(command))
     before_s = time.time() - began_s
-    beside = BesideJob(attempt, config, compacts=uploader is None, before_s=before_s)
+    beside = BesideJob(attempt, config, compacts=uploader is None, before_s=before_s, node=node)
     with OutputKeeper(attempt), OutputTee(attempt, keeps_output) as tee:
         environ = child_environment(attempt, config) | dict(variables(attempt))
         code = run_command(command, environ, descriptors, beside.children, tee.streams, tee.started)
@@ -184,10 +186,19 @@ def _take_part(
     config: Config,
     uploader: uploading.Uploader | None,
     descriptors: Sequence[int],
+    node: Node | None,
 ) -> int:
     """Run the command; whoever made the run compares its workers, ends it and judges it."""
+    merging = None
+    if node is not None:
+        from mothtrap.session.node_merging import NodeMerging
+
+        merging = NodeMerging(attempt, config, node)
+        merging.begin()
     code = run_command(command, child_environment(attempt, config), descriptors)
     wait_for_writers(attempt, WRITERS_TIMEOUT_S)
+    if merging is not None:
+        merging.close()
     if uploader is not None:
         uploader.finish()
     return _asked_for(code, attempt.parent, config)

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from mothtrap.core.control_requests import Request
+from mothtrap.core.control_requests import DetailsRequest, Request
 from mothtrap.core.errors import MothtrapError
 from mothtrap.store import control_inbox as store
 
@@ -52,6 +52,8 @@ class RequestPoller:
             except (MothtrapError, OSError) as err:
                 self._refuse(path.stem, str(err))
                 continue
+            if isinstance(request, DetailsRequest):
+                continue  # for the launcher
             if request.attempt == self._number:
                 self._ask(request)
 

@@ -23,7 +23,7 @@ from mothtrap.capture.recorder import Recorder
 from mothtrap.core.facts.stalls import CollectiveCall, InputState, WorkerStalled
 from mothtrap.session.attached import AttachedAdapters
 from mothtrap.store.layout import worker_folder
-from mothtrap.store.stalls import write_stall
+from mothtrap.store.stalls import give_sign, write_stall
 from mothtrap.tracing import frames
 
 LOOK_EVERY_S = 1.0
@@ -57,6 +57,7 @@ class StallObserver:
         reading: returns the file and record that input pipelines work on; None = there are none.
         clock: seconds.
         begins: start the thread.
+        gives_signs: write a sign of life at every look, which the launcher of the node reads.
     """
 
     def __init__(
@@ -69,7 +70,9 @@ class StallObserver:
         clock: Callable[[], float] = time.monotonic,
         *,
         begins: bool = True,
+        gives_signs: bool = False,
     ) -> None:
+        self._gives_signs = gives_signs
         self._folder, self._rank, self._steps, self._collective = folder, rank, steps, collective
         self._reading, self._clock = reading, clock
         self._trainer = threading.get_ident()
@@ -89,11 +92,23 @@ class StallObserver:
 
     @classmethod
     def of(
-        cls, attempt: Path, rank: int, recorder: Recorder[Any], adapters: AttachedAdapters
+        cls,
+        attempt: Path,
+        rank: int,
+        recorder: Recorder[Any],
+        adapters: AttachedAdapters,
+        *,
+        gives_signs: bool,
     ) -> StallObserver:
         """Observe a worker of an attempt."""
-        folder, collective = worker_folder(attempt, rank), adapters.collective
-        return cls(folder, rank, lambda: recorder.steps, collective, adapters.reading)
+        return cls(
+            worker_folder(attempt, rank),
+            rank,
+            lambda: recorder.steps,
+            adapters.collective,
+            adapters.reading,
+            gives_signs=gives_signs,
+        )
 
     def close(self) -> None:
         """Look no more; a worker that closes its run is not stalled."""
@@ -112,6 +127,8 @@ class StallObserver:
         Raises:
             OSError: the file cannot be written.
         """
+        if self._gives_signs:
+            give_sign(self._folder)
         now_s, steps = self._clock(), self._steps()
         if steps != self._last:
             if self._last > self._first:

@@ -23,6 +23,7 @@ from mothtrap.core.errors import (
     StoreRefusedError,
 )
 from mothtrap.store import control_inbox, layout
+from mothtrap.store.manifests import Node
 from mothtrap.store.mirror import open_mirror
 from mothtrap.store.objects import Store, is_slip, is_url, join, open_store, split
 from mothtrap.store.remote import Remote, read_remote, spool_folder, write_remote
@@ -95,7 +96,13 @@ def bring_back(runs_dir: str, name: str) -> Path:
 
 
 def begin(
-    run: Path, config: Config, say: Callable[[str], None], *, numbered: bool, ask: bool
+    run: Path,
+    config: Config,
+    say: Callable[[str], None],
+    *,
+    numbered: bool,
+    ask: bool,
+    node: Node | None = None,
 ) -> Uploader | None:
     """Send a run that was just made to where the configuration wants it.
 
@@ -105,6 +112,7 @@ def begin(
         say: prints one line for the user.
         numbered: take another name where the store has a run of this one.
         ask: wait for the store to say whether the name is free.
+        node: merges its workers; see `UploadQueue`.
 
     Returns:
         What sends it; None when runs are kept on a disk.
@@ -118,7 +126,7 @@ def begin(
         return None
     kept = read_remote(run)
     url = kept.url if kept is not None else join(config.runs_dir, run.name)
-    uploader = Uploader(run, url, say, every_s=config.upload_every_s, numbered=numbered)
+    uploader = Uploader(run, url, say, every_s=config.upload_every_s, numbered=numbered, node=node)
     if ask:
         try:
             uploader.claim_soon()
@@ -142,6 +150,7 @@ class Uploader:
         say: prints one line for the user.
         every_s: seconds between two looks for what is new.
         numbered: take another name where the store has a run of this one.
+        node: merges its workers; see `UploadQueue`.
     """
 
     def __init__(
@@ -152,8 +161,9 @@ class Uploader:
         *,
         every_s: float,
         numbered: bool = False,
+        node: Node | None = None,
     ) -> None:
-        self.run, self.url = run, url
+        self.run, self.url, self._node = run, url, node
         self._say, self._every_s, self._numbered = say, every_s, numbered
         self._claimed = False
         self._claiming: threading.Thread | None = None
@@ -253,7 +263,8 @@ class Uploader:
         """Send the rest; say what could not be sent. The run must not be written to any more.
 
         Returns:
-            Whether everything is in the store; its copy on this machine is then removed.
+            Whether everything is in the store; its copy on this machine is then removed, unless it
+        has details of workers that are not sent.
         """
         self._sent_s = time.monotonic()
         self._ended.set()
@@ -268,7 +279,12 @@ class Uploader:
         except KeyboardInterrupt:
             self._trouble = StoreError("interrupted")
         self.let_go()
-        if self._done:
+        if self._done and self._queue.keeps_details:
+            self._say(
+                f"mothtrap: details of single workers stay in {self.run}; "
+                f"`mothtrap upload {self.run}` sends them"
+            )
+        elif self._done:
             shutil.rmtree(self.run, ignore_errors=True)
         else:
             self._say(_kept(self._queue.left(), self.run, self.url, self._trouble))
@@ -287,7 +303,7 @@ class Uploader:
 
     def _open(self) -> None:
         self._store: Store = open_store(self.url)
-        self._queue = UploadQueue(self.run, self.url)
+        self._queue = UploadQueue(self.run, self.url, node=self._node)
         write_remote(self.run, Remote(url=self.url, role="spool"))
 
     def _first(self) -> int:

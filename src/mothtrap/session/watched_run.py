@@ -111,7 +111,7 @@ class WatchedRun:
             created_s=info.created_s if info is not None else 0.0,
         )
         store.leave(key, msgspec.json.encode(word).decode())
-        if self._config.workers == "all":
+        if self._config.workers != "rank0":
             self._supervision = Supervision(attempt, self._config)
             self._supervision.begin()
         return attempt

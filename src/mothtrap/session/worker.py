@@ -331,11 +331,14 @@ class Worker:
             self._requests = self._contained(
                 "requests", lambda: RequestPoller(attempt, ask, changes.refuse)
             )
-        all_workers = environment.size > 1 and self.config.workers == "all"
+        all_workers = environment.size > 1 and self.config.workers != "rank0"
         self._supervised = all_workers and self._is_compared()
         if attempt is not None and (environment.size > 1 or self.adapters.reading is not None):
             given = attempt, self._rank, self.recorder, self.adapters
-            self._stalls = self._contained("stalls", lambda: StallObserver.of(*given))
+            signs = self.config.workers == "merged"
+            self._stalls = self._contained(
+                "stalls", lambda: StallObserver.of(*given, gives_signs=signs)
+            )
         if self.config.evaluate == "job" and (self._rules or switched_off(self.config)):
             self._contained("rules", lambda: self._open_monitor(attempt))
         self.recorder.notes.observe(

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from mothtrap.core import jsonable
-from mothtrap.core.control_requests import Request
+from mothtrap.core.control_requests import AnyRequest
 from mothtrap.core.errors import DamagedDataError
 from mothtrap.store.objects import Store, open_store
 from mothtrap.store.plain_files import open_plain
@@ -40,7 +40,7 @@ def request_path(run: Path, request: str) -> Path:
     return run / FOLDER / f"{request}.json"
 
 
-def send(run: Path, request: Request) -> Path:
+def send(run: Path, request: AnyRequest) -> Path:
     """Leave a request for the workers of a run; return its file.
 
     Args:
@@ -74,7 +74,7 @@ def fetch(store: Store, run: Path) -> None:
             replace(path, store.get(info.key, 0, MAX_BYTES + 1))
 
 
-def read(path: Path) -> Request:
+def read(path: Path) -> AnyRequest:
     """Read a request.
 
     Raises:
@@ -94,8 +94,8 @@ def read(path: Path) -> Request:
     return request
 
 
-def _decoded(data: bytes) -> Request:
-    request: Request = jsonable.decode(data, Request)  # type: ignore[arg-type]  # a union
+def _decoded(data: bytes) -> AnyRequest:
+    request: AnyRequest = jsonable.decode(data, AnyRequest)  # type: ignore[arg-type]  # a union
     return request
 
 

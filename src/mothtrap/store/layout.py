@@ -17,13 +17,16 @@
     RUN/<attempt>/m<id>/findings-<seq>.arrow   what a monitor found
     RUN/<attempt>/m<id>/rows-<seq>.arrow       rows of the user's data that findings are about
     RUN/<attempt>/m<id>/failing-<seq>.arrow    rows whose predictions broke an assertion
+    RUN/<attempt>/n<node>/workers-<seq>.arrow  steps and facts of the workers of a node, merged
+    RUN/<attempt>/n<node>/sent/<seq>.json      objects that the node has sent (stores only)
     RUN/<attempt>/machine/time_machine-<seq>.arrow   the machine, sampled once a second
     RUN/alerts/  RUN/marks/  RUN/labels/       messages noted; marks and labels of people
     RUN/snapshots/  RUN/control/               snapshots; requests to a running job
     RUN/analyses/  RUN/leases/                 results over many runs; which monitor has the run
 
 Attempts count from 1, ranks, monitors and sequence numbers from 0. Sequence numbers
-are zero-padded, so that the order of names is the order of time.
+are zero-padded, so that the order of names is the order of time. A node is eight hexadecimal
+digits.
 """
 
 from __future__ import annotations
@@ -74,6 +77,8 @@ T = TypeVar("T")
 MOST_LISTED = 10_000
 """Most files that the end of an attempt lists (about 500 kB); chosen by hand."""
 _LISTED = frozenset({".arrow", ".json", ".log"})
+NODE = re.compile("n[0-9a-f]{8}")
+"""Name of the folder of a node."""
 _SEGMENT = re.compile(r"([a-z][a-z0-9_]*)-([0-9]{8})\.arrow")
 
 
@@ -128,6 +133,16 @@ def monitor_folder(attempt: Path, monitor: int) -> Path:
 def monitors(attempt: Path) -> list[int]:
     """Return the ids of the monitors that have a folder, ascending."""
     return _numbered(attempt, "m")
+
+
+def node_folder(attempt: Path, node: str) -> Path:
+    """Return the folder of the merged log of a node."""
+    return attempt / f"n{node}"
+
+
+def nodes(attempt: Path) -> list[str]:
+    """Return the nodes that have a folder, sorted."""
+    return sorted(name[1:] for name in _names(attempt) if NODE.fullmatch(name))
 
 
 def stored_files(attempt: Path) -> tuple[str, ...]:

@@ -24,9 +24,10 @@ from mothtrap.core.errors import (
     StoreRefusedError,
     nearest,
 )
-from mothtrap.store import control_inbox, fetching, layout
+from mothtrap.store import control_inbox, fetching, layout, node_log
 from mothtrap.store.layout import TABLES_OF_STEPS, TIMED
 from mothtrap.store.mirror_cache import Use
+from mothtrap.store.node_mirror import NodeMirror, node_folders
 from mothtrap.store.objects import ObjectInfo, Store, is_url, join, open_store, split
 from mothtrap.store.remote import Remote, mirror_folder, read_remote, write_remote
 from mothtrap.store.replacing import replace
@@ -39,9 +40,14 @@ FETCH_EVERY_S = 0.5
 LISTS_A_LOOK = 10
 """A look that takes more list requests is followed by a pause that is longer in proportion: so
 they never are more than 20 a second, which S3 sells for a third of a dollar an hour."""
+NODES_S = 10.0
+"""Time for which only the manifests of nodes are listed, once all nodes are known: the other
+folders hold requests to the job and findings of monitors. Chosen by hand."""
 EARLIER_EVERY_S = 30.0
 """Pause between two looks at an attempt before the latest once nothing has come to it for as
 long; chosen by hand."""
+_LOGS = ("events", "findings", "rows", "failing", node_log.TABLE)
+"""Tables of a manifest that are fetched for every reader."""
 _DESCRIPTION = f"{layout.FIRST_ATTEMPT}/run.json"
 _RECORDER = re.compile(r"[wm](0|[1-9][0-9]{0,8})")
 _ATTEMPT = re.compile(r"[1-9][0-9]{0,8}")
@@ -84,6 +90,8 @@ class Mirror:
         self._looked_s: dict[str, float] = {}
         self._lists = 0
         self._warned = False
+        self._nodes: dict[str, NodeMirror] = {}
+        self._listed_s = float("-inf")
 
     def refresh(self, *, at_once: bool = False) -> None:
         """Fetch what is new, after a pause: see `FETCH_EVERY_S` and `LISTS_A_LOOK`.
@@ -120,6 +128,8 @@ class Mirror:
             StoreError: the store cannot be reached; what was fetched is whole.
         """
         self._use.mark()
+        if self._sync_nodes():
+            return
         self._lists = 1
         folders = self._store.children("").folders
         if control_inbox.FOLDER in folders:
@@ -134,10 +144,56 @@ class Mirror:
             self._refuse_another(here.objects)
             latest = attempt == attempts[-1]
             if latest or self._is_due(attempt, now_s):
-                news = self._sync_attempt(_recorders(attempt, here.folders), here.objects)
+                has_ended = any(info.key.endswith("/end.json") for info in here.objects)
+                news = self._take_nodes(attempt, here.folders, at_once=has_ended or not latest)
+                owned = self._nodes[attempt].owned if attempt in self._nodes else ()
+                others = [f for f in _recorders(attempt, here.folders) if f not in owned]
+                news = self._sync_attempt(others, here.objects) or news
                 self._looked_s[attempt] = now_s
                 if latest or news:
                     self._news_s[attempt] = now_s
+        self._listed_s = time.monotonic()
+
+    def _sync_nodes(self) -> bool:
+        """Fetch what the manifests name, if that is all for now; else return False."""
+        latest = self._nodes[max(self._nodes, key=int)] if self._nodes else None
+        if latest is None or not latest.has_all:
+            return False
+        if time.monotonic() - self._listed_s >= NODES_S:
+            return False
+        self.grew = latest.fetch() or self.grew
+        self._lists = latest.requests
+        return True
+
+    def _take_nodes(self, attempt: str, names: Sequence[str], *, at_once: bool) -> bool:
+        """Fetch what the nodes of an attempt have sent; return whether there was anything.
+
+        Args:
+            attempt: its folder.
+            names: folders in it.
+            at_once: fetch in this look; else, if all nodes are known, in the next one, which lists
+                nothing else.
+        """
+        nodes = self._nodes.get(attempt)
+        for folder in node_folders(attempt, names):
+            if nodes is None:
+                nodes = self._nodes[attempt] = NodeMirror(self._store, self.folder, self._fetches)
+            nodes.add(folder)
+        is_first = self._listed_s == float("-inf")
+        if nodes is None or (nodes.has_all and not at_once and not is_first):
+            return False
+        found = nodes.fetch()
+        self._lists += nodes.requests
+        self.grew = self.grew or found
+        return found
+
+    def _fetches(self, key: str) -> bool:
+        """Return whether an object is fetched at all."""
+        name = key.rpartition("/")[2]
+        table = name.rpartition("-")[0]
+        if not name.endswith(".arrow") or table in _LOGS:
+            return True
+        return table in self._tables or (self._whole and table.startswith(TIMED))
 
     def _is_due(self, attempt: str, now_s: float) -> bool:
         """Return whether an attempt before the latest is looked at.

@@ -12,6 +12,8 @@ from mothtrap.store.plain_files import read_plain
 from mothtrap.store.replacing import replace
 
 FILE = "stalled.json"
+SIGN = "alive"
+"""File whose time of change is the last sign of life of a worker's process."""
 MAX_BYTES = 1 << 16
 """Of a state that is read; chosen by hand."""
 
@@ -27,6 +29,19 @@ def write_stall(worker: Path, state: WorkerStalled) -> None:
         OSError: it cannot be written.
     """
     replace(worker / FILE, jsonable.encode(state))
+
+
+def give_sign(worker: Path) -> None:
+    """Note that the process of a worker runs; raises OSError."""
+    (worker / SIGN).touch()
+
+
+def sign_s(worker: Path) -> float:
+    """Return the Unix time of the last sign of life of a worker's process; 0 if there is none."""
+    try:
+        return (worker / SIGN).stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 class StallReader:

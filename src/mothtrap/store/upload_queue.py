@@ -8,20 +8,27 @@ comes last of all: so whoever sees an object finds what it speaks of.
 from __future__ import annotations
 
 import hashlib
+import re
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from mothtrap.core.errors import MothtrapError, ObjectExistsError
 from mothtrap.store import control_inbox, layout
 from mothtrap.store.layout import COMMITS
+from mothtrap.store.manifests import Manifest, ManifestSender, Node
 from mothtrap.store.objects import Store, open_store
 from mothtrap.store.sealing import is_sealed
+from mothtrap.store.stalls import SIGN
 
-_PRIVATE = ("remote.json", "writer.json")
+_PRIVATE = ("remote.json", "writer.json", SIGN)
 """Files that have a meaning on this machine only."""
+_WORKER = re.compile("w(0|[1-9][0-9]*)")
 AT_ONCE = 16
 """Worker folders that are sent at the same time; chosen by hand."""
+BEAT_S = 5.0
+"""Longest pause between two manifests of a node; chosen by hand."""
 
 
 class CollisionError(MothtrapError):
@@ -37,10 +44,17 @@ class UploadQueue:
         run: the folder of the run.
         url: of the run.
         keep_raw: whether segments of tensors stay.
+        node: node that merges its workers. Only the logs of its `detailed` workers are sent, and
+            a manifest after each round. None: all logs are sent, without manifests.
     """
 
-    def __init__(self, run: Path, url: str, *, keep_raw: bool = False) -> None:
-        self._run, self._keep_raw = run, keep_raw
+    def __init__(
+        self, run: Path, url: str, *, keep_raw: bool = False, node: Node | None = None
+    ) -> None:
+        self._run, self._keep_raw, self._node = run, keep_raw, node
+        self._news: list[tuple[str, int]] = []
+        self._manifests: dict[str, ManifestSender] = {}
+        self._manifest_s = float("-inf")
         self._store: Store = open_store(url)
         self._lock = threading.Lock()
         self._reached: dict[tuple[Path, str], int] = {}
@@ -69,7 +83,7 @@ class UploadQueue:
                 self._note(self._key(attempt / "run.json"))
         for path in sorted((self._run / control_inbox.FOLDER).glob("*.json")):
             self._send(path)
-        folders = [path for attempt in attempts for path in _recorders(attempt)]
+        folders = [path for attempt in attempts for path in self._recorders(attempt)]
         errors: list[Exception] = []
         for begin in range(0, len(folders), AT_ONCE):
             self._send_folders(folders[begin : begin + AT_ONCE], final, errors)
@@ -78,6 +92,7 @@ class UploadQueue:
         if final:
             for path in self.left():
                 self._send(path)
+        self._send_manifest()
         return len(self._sent) - before
 
     def send_description(self, attempt: Path) -> None:
@@ -90,10 +105,56 @@ class UploadQueue:
             self._note(self._key(path))
 
     def left(self) -> list[Path]:
-        """Return the files that have not been sent, `end.json` last."""
+        """Return the files that are to be sent and have not been, `end.json` last."""
         files = (p for p in self._run.rglob("*") if p.is_file() and self._key(p) not in self._sent)
-        found = [p for p in files if not self._is_private(p)]
+        found = [p for p in files if not (self._is_private(p) or self._is_kept(p))]
         return sorted(found, key=lambda path: (_is_end(path), path))
+
+    @property
+    def keeps_details(self) -> bool:
+        """True if logs of workers stay on this machine, since the node sends merged ones."""
+        return any(self._is_kept(path) for path in self._run.glob("*/w*/*"))
+
+    def _is_kept(self, path: Path) -> bool:
+        """Return whether a file belongs to the log of a worker that is not sent."""
+        folder = next((p for p in path.relative_to(self._run).parts if _WORKER.fullmatch(p)), "")
+        return self._node is not None and bool(folder) and not self._sends(int(folder[1:]))
+
+    def _sends(self, rank: int) -> bool:
+        return self._node is None or rank in self._node.detailed
+
+    def _recorders(self, attempt: Path) -> list[Path]:
+        ranks = filter(self._sends, layout.workers(attempt))
+        workers = [layout.worker_folder(attempt, rank) for rank in ranks]
+        monitors = [layout.monitor_folder(attempt, number) for number in layout.monitors(attempt)]
+        return [
+            *workers,
+            *monitors,
+            *(layout.node_folder(attempt, n) for n in layout.nodes(attempt)),
+        ]
+
+    def _send_manifest(self) -> None:
+        """Tell readers what was sent since the last manifest; raises StoreError."""
+        is_due = self._news or time.monotonic() - self._manifest_s >= BEAT_S
+        if self._node is None or not is_due:
+            return
+        attempt = max(layout.attempts(self._run), default=layout.FIRST_ATTEMPT)
+        folder = layout.node_folder(Path(str(attempt)), self._node.name).as_posix()
+        if folder not in self._manifests:
+            self._manifests[folder] = ManifestSender(self._store, folder)
+        with self._lock:
+            news = tuple(self._news)
+        self._manifests[folder].send(
+            Manifest(
+                sent_s=time.time(),
+                objects=news,
+                ranks=tuple(sorted(self._node.ranks)),
+                world_size=self._node.world_size,
+            )
+        )
+        self._manifest_s = time.monotonic()
+        with self._lock:
+            del self._news[: len(news)]
 
     def _send_folders(self, folders: list[Path], final: bool, errors: list[Exception]) -> None:
         def send(folder: Path) -> None:
@@ -140,6 +201,7 @@ class UploadQueue:
         key = self._key(path)
         if key in self._sent:
             return
+        size = path.stat().st_size
         try:
             self._store.put_if_absent(key, path)
         except ObjectExistsError as err:
@@ -150,6 +212,9 @@ class UploadQueue:
                     "upload this run under another name with `mothtrap upload --name`"
                 ) from err
         self._note(key)
+        if self._node is not None:
+            with self._lock:
+                self._news.append((key, size))
 
     def _note(self, key: str) -> None:
         with self._lock:
@@ -166,12 +231,6 @@ class UploadQueue:
     def _is_private(self, path: Path) -> bool:
         parts = path.relative_to(self._run).parts
         return any(part.startswith(".") or part in _PRIVATE for part in parts)
-
-
-def _recorders(attempt: Path) -> list[Path]:
-    workers = [layout.worker_folder(attempt, rank) for rank in layout.workers(attempt)]
-    monitors = [layout.monitor_folder(attempt, number) for number in layout.monitors(attempt)]
-    return [*workers, *monitors]
 
 
 def _is_end(path: Path) -> bool:

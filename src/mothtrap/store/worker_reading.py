@@ -210,9 +210,13 @@ class EventReader:
 
 @dataclass(slots=True)
 class ReadState:
-    """Progress of reading one worker; made with the worker's folder."""
+    """Progress of reading one worker; made with the worker's folder.
+
+    Without `has_statistics`, records come without the statistics of tensors.
+    """
 
     folder: Path
+    has_statistics: bool = True
     _events: EventReader = field(init=False)
     _stats: _StatsRows = field(init=False)
     _scalars: _ScalarRows = field(init=False)
@@ -242,13 +246,14 @@ class ReadState:
         tensor_T = np.empty(0, np.uint32)
         summary_TF = np.empty((0, commit.width), np.float64)
         scalars: tuple[Scalar, ...] = ()
-        stats = self._stats.take(events.record) if commit.tensors else (tensor_T, summary_TF)
-        if stats is not None and stats[1].shape == (commit.tensors, commit.width):
+        tensors = commit.tensors if self.has_statistics else 0
+        stats = self._stats.take(events.record) if tensors else (tensor_T, summary_TF)
+        if stats is not None and stats[1].shape == (tensors, commit.width):
             tensor_T, summary_TF = stats
         found = self._scalars.take(events.record) if commit.scalars else ()
         if found is not None and len(found) == commit.scalars:
             scalars = found
-        self._incomplete += (len(tensor_T), len(scalars)) != (commit.tensors, commit.scalars)
+        self._incomplete += (len(tensor_T), len(scalars)) != (tensors, commit.scalars)
         return StepRecord(
             key=events.key,
             wall_s=commit.wall_s,

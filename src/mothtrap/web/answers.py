@@ -30,6 +30,7 @@ from mothtrap.report.machine import MachineRow
 from mothtrap.report.phases import phases_in_words
 from mothtrap.report.style import Style
 from mothtrap.report.summary import RunSummary, counted, size_of
+from mothtrap.report.worker_table import WorkerTable, worker_table
 from mothtrap.statistics.summary import STATISTICS
 from mothtrap.store.marks import read_marks
 from mothtrap.web.axes import axes
@@ -52,6 +53,8 @@ from mothtrap.web.series import scalar_names
 
 WORST = 8
 """Tensors that the first page shows."""
+MOST_WORKERS = 32
+"""Workers that the first page shows; chosen by hand."""
 SAMPLE_ROWS = 50_000
 """Rows of statistics that are looked at to say which there are; chosen by hand."""
 MAX_LINE = 200
@@ -64,9 +67,9 @@ class RunAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     `views` are views of the page that the run has data for, of those that may be empty.
     `kind` is that of `core.runs.RunKind`, `unit` is what a step is called. The `steps` of a probe
-    or serve run are rows or predictions. `size` says how many there are, in words. `gaps` are
-    stretches of steps that were not watched, `guarded` says what the guard did. `losses` are
-    curves; metrics in a run that has no loss.
+    or serve run are rows or predictions. `size` says how many there are, in words. `crew` has the
+    workers of a job of several. `gaps` are stretches of steps that were not watched, `guarded` says
+    what the guard did. `losses` are curves; metrics in a run that has no loss.
     """
 
     name: str
@@ -84,6 +87,7 @@ class RunAnswer(msgspec.Struct, frozen=True, kw_only=True):
     served: Served | None
     attempts: int
     workers: tuple[int, ...]
+    crew: WorkerTable | None
     started_s: float
     ended_s: float
     active_s: float
@@ -202,6 +206,7 @@ def run_answer(
         served=run.served,
         attempts=run.attempts,
         workers=run.workers,
+        crew=_crew(run),
         started_s=info.created_s if info else 0.0,
         ended_s=end.ended_s if end else 0.0,
         active_s=last_activity_s(run),
@@ -232,6 +237,12 @@ def run_answer(
         cursor=run.cursor,
         controls=controls(run.state == "running"),
     )
+
+
+def _crew(run: Run) -> WorkerTable | None:
+    """Return the workers of a job of several."""
+    workers = run.worker_states
+    return worker_table(workers, MOST_WORKERS) if workers.expected > 1 else None
 
 
 def losses_of(run: Run) -> tuple[str, ...]:

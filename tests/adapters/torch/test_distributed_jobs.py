@@ -102,6 +102,17 @@ def test_rank_0_alone_is_recorded_where_that_is_asked_for(tmp_path: Path) -> Non
     assert (outcome.returncode, run.workers, run.steps) == (0, (0,), 10)
 
 
+def test_replicas_are_captured_once_if_workers_are_merged(tmp_path: Path) -> None:
+    (tmp_path / "mothtrap.toml").write_text('workers = "merged"\n')
+    outcome, run = job(tmp_path, "ddp_variants", "healthy")
+    assert (outcome.returncode, run.workers, run.steps) == (0, (0, 1), 10)
+    assert run.stats("gradient", worker=0)["l2"].tensors
+    assert not run.stats("gradient", worker=1)["l2"].tensors
+    assert run.scalars("loss", worker=1)
+    assert all(seen.digests for seen in run.observations(ReplicaDigests))
+    assert not run.findings
+
+
 def test_shards_are_named_and_put_together_exactly(tmp_path: Path) -> None:
     truth, run = _sharded(tmp_path, "fsdp2", workers=2)
     first, second = gradients(run, 0)["0.weight"], gradients(run, 1)["0.weight"]

@@ -66,3 +66,23 @@ class WorkerStalled(Fact, frozen=True, kw_only=True, tag=True):
     stack: tuple[str, ...] = ()
     reading: str = ""
     reading_s: float = 0.0
+
+
+class WorkerSilent(Fact, frozen=True, kw_only=True, tag=True):
+    """A worker that neither trains nor reports where it is, while most other workers do.
+
+    Found where the logs of nodes are joined. `step` is the last step of the worker.
+
+    Attributes:
+        rank: of the worker.
+        host: its machine; "" if unknown.
+        silent_s: seconds since its last news, by the clock of its node.
+        is_node: no worker of its node, and not its launcher either, gives a sign of life.
+        has_resumed: the worker gives signs of life again.
+    """
+
+    rank: int
+    host: str = ""
+    silent_s: float = 0.0
+    is_node: bool = False
+    has_resumed: bool = False

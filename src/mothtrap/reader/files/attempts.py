@@ -20,6 +20,7 @@ from mothtrap.core.replays import StoredReplay
 from mothtrap.core.runs import RunEnd, RunInfo, RunKind
 from mothtrap.core.served import Served
 from mothtrap.reader.files.copies import copied_workers
+from mothtrap.reader.files.node_views import NodeViews
 from mothtrap.reader.files.unread import Budget, FileChecks, UnreadOfWorker, attempt_damage
 from mothtrap.reader.files.worker_view import WorkerView
 from mothtrap.store import layout
@@ -49,6 +50,7 @@ class AttemptView:
         mirror: what that folder is a part of; stays for as long as this object lives.
 
     Attributes:
+        nodes: what the merged logs of nodes say of their workers.
         copies: ranks whose folders are ignored because they are copies, with a sentence.
         writing: whether more may come, judged before the last reading.
         gone: ranks that write no more, judged before the last reading.
@@ -65,6 +67,7 @@ class AttemptView:
         self.served: Served | None = None
         self.workers: dict[int, WorkerView] = {}
         self.monitors: dict[int, FindingReader] = {}
+        self.nodes = NodeViews(path)
         self.copies: dict[int, str] = {}
         self.writing = True
         self.gone: frozenset[int] = frozenset()
@@ -92,6 +95,7 @@ class AttemptView:
         if self.info is None:
             self._damage.setdefault("info", f"{self.path / 'run.json'} is missing{_REST}")
         self._read_workers()
+        self.nodes.refresh()
         for monitor in layout.monitors(self.path):
             if monitor not in self.monitors:
                 self.monitors[monitor] = FindingReader(layout.monitor_folder(self.path, monitor))
@@ -143,6 +147,7 @@ class AttemptView:
             unread += own.damage(budget, ended=ended, elsewhere=elsewhere)
         found = [text for w in self.workers.values() for text in w.damage(ended=ended)]
         found += [text for m in self.monitors.values() for text in m.damage(ended=ended)]
+        found += self.nodes.damage(ended=ended)
         if ended:
             found += [f"m{n}: no files of findings are left" for n in self._lacking_findings()]
         told = (*self._damage.values(), *self.copies.values())

@@ -8,8 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from mothtrap.core.config import Config
+from mothtrap.core.control_requests import DetailsRequest
 from mothtrap.core.errors import ObjectExistsError, StoreError
-from mothtrap.core.findings import Finding, has_passed
+from mothtrap.core.findings import Finding, Severity, has_passed
 from mothtrap.core.quiet import Quiet
 from mothtrap.core.records import StepRecord
 from mothtrap.core.runs import Evaluated, RuleStatus
@@ -17,9 +18,10 @@ from mothtrap.core.steps import Mode
 from mothtrap.monitor.afterwards import EVERY, without_numbers
 from mothtrap.monitor.catalogue import load_rules, switched_off
 from mothtrap.monitor.joined import JoinedWindows, stall_record
+from mothtrap.monitor.joined_nodes import JoinedNodes
 from mothtrap.monitor.monitor import Monitor
 from mothtrap.reader.merging import merge_findings, merge_statuses
-from mothtrap.store import layout
+from mothtrap.store import control_inbox, layout
 from mothtrap.store.finding_log import FindingLog, FindingReader
 from mothtrap.store.run_objects import is_mirror, store_of
 from mothtrap.store.sealing import is_sealed
@@ -31,6 +33,8 @@ PENDING_S = 2.0
 steps take seconds."""
 KEEP_EVERY_S = 1.0
 """Seconds between two writings of the rules' states when nothing was found."""
+MOST_DETAILED = 8
+"""Workers whose complete logs one finding asks for; chosen by hand."""
 ROLL_S = 2.0
 """Seconds after which results for an object store are sent."""
 
@@ -61,6 +65,8 @@ class AttemptEvaluation:
         self._quiet = Quiet.of(config)
         comparing = [rule for rule in self._rules if rule.compares]
         self._joined = Monitor(comparing, builder=self._windows, quiet=self._quiet, every=1)
+        self._nodes = JoinedNodes(attempt, self._rules, self._quiet)
+        self._asked: set[int] = set()
         self._readers: dict[int, ReadState] = {}
         self._stalls: dict[int, StallReader] = {}
         self._monitors: dict[int, Monitor] = {}
@@ -110,12 +116,16 @@ class AttemptEvaluation:
                 self._send()
             return []
         grew = self._feed()
+        if self._nodes.feed():
+            self._nodes.evaluate()
+            self._steps = max(self._steps, self._nodes.steps)
+            grew = True
         now_s = time.monotonic()
         if last or (self._has_new and now_s - self._judged_s >= PENDING_S):
             self._finish(ended_s if last else None)
             self._judged_s, self._has_new = now_s, False
         elif not grew:
-            for monitor in self._monitors.values():
+            for monitor in self._all_monitors():
                 monitor.idle(time.time())
         return self._keep(last=last)
 
@@ -134,9 +144,9 @@ class AttemptEvaluation:
                 grew = self._has_new = True
                 self._monitors[rank].feed(record)
                 self._steps = max(self._steps, record.key.step + (record.key.mode is Mode.TRAIN))
-                if record.observations:
+                if record.observations and not self._nodes:
                     self._join(rank, without_numbers(record))
-            if (state := self._stalls[rank].poll()) is not None:
+            if not self._nodes and (state := self._stalls[rank].poll()) is not None:
                 self._join(rank, stall_record(state))
         return grew
 
@@ -144,14 +154,18 @@ class AttemptEvaluation:
         self._windows.add(rank, facts)
         self._joined.feed(facts)
 
+    def _all_monitors(self) -> tuple[Monitor, ...]:
+        joined = self._nodes.monitors if self._nodes else (self._joined,)
+        return (*self._monitors.values(), *joined)
+
     def _finish(self, ended_s: float | None) -> None:
-        for monitor in (*self._monitors.values(), self._joined):
+        for monitor in self._all_monitors():
             monitor.finish()
             if ended_s is not None:
                 monitor.idle(ended_s)
 
     def _keep(self, *, last: bool) -> list[Finding]:
-        monitors = (*self._monitors.values(), self._joined)
+        monitors = self._all_monitors()
         found = merge_findings(monitor.findings for monitor in monitors)
         changed = [finding for finding in found if self._is_news(finding, last=last)]
         now_s = time.monotonic()
@@ -166,7 +180,21 @@ class AttemptEvaluation:
         if changed or news or evaluated != self._evaluated:
             self._append(changed, news, evaluated)
         self._send(seal=last)
+        self._ask_for_details(changed)
         return changed
+
+    def _ask_for_details(self, found: Sequence[Finding]) -> None:
+        """Ask the launchers for the complete logs of workers with findings."""
+        workers = {rank for f in found if f.severity is not Severity.INFO for rank in f.workers}
+        wanted = sorted(workers - self._readers.keys() - self._asked)[:MOST_DETAILED]
+        if not self._nodes or not wanted:
+            return
+        request = DetailsRequest(
+            id=control_inbox.new_id(), attempt=int(self._attempt.name), workers=tuple(wanted)
+        )
+        with suppress(StoreError, OSError):  # the findings are there without them
+            control_inbox.send(self._attempt.parent, request)
+            self._asked.update(wanted)
 
     def _append(
         self, changed: Sequence[Finding], news: Sequence[RuleStatus], evaluated: Evaluated

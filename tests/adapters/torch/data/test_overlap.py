@@ -188,7 +188,7 @@ def test_the_same_rows_evaluated_after_every_step_are_an_evaluation() -> None:
 
 
 def test_rows_on_which_several_steps_are_made_before_the_next_are_no_evaluation() -> None:
-    """Reinforcement learning collects rows, and makes a few steps on them with bootstrapped targets.
+    """Reinforcement learning collects rows, then makes a few steps on them (bootstrapped targets).
 
     The numbers of rows differ, as those of episodes do.
     """

@@ -95,7 +95,7 @@ class DistributedObserver:
 
     def __init__(self, job: Job, optimizers: Optimizers) -> None:
         self._job, self._optimizers = job, optimizers
-        self._replicas: ByIdentity[torch.Tensor, bool] = ByIdentity()
+        self._replicas: ByIdentity[torch.Tensor, int] = ByIdentity()
         self._roots_seen = -1
         self._averaged = False
         self._around: tuple[Root, str, str | None] | None = None
@@ -107,6 +107,11 @@ class DistributedObserver:
         """Return whether a wrapper keeps a parameter the same on every worker."""
         self._look_for_new_roots()
         return parameter in self._replicas
+
+    def is_held_before(self, parameter: torch.Tensor) -> bool:
+        """Return whether a worker of lower rank has the same values, kept equal by a wrapper."""
+        lowest = self._replicas.get(parameter) if self.is_replica(parameter) else None
+        return lowest is not None and lowest < torch.distributed.get_rank()
 
     def scope(self, parameter: torch.Tensor) -> str:
         """The words of what part of a parameter this worker holds."""
@@ -208,10 +213,15 @@ class DistributedObserver:
             whole = root.module()
             for module in whole.modules() if whole is not None else ():
                 if isinstance(module, DistributedDataParallel) and world_size_of(module) > 1:
-                    ignored = module.parameters_to_ignore
+                    ignored, lowest = module.parameters_to_ignore, _lowest_of(module)
                     for name, parameter in module.module.named_parameters():
                         if name not in ignored:
-                            self._replicas[parameter] = True
+                            self._replicas[parameter] = lowest
+
+
+def _lowest_of(wrapper: Any) -> int:
+    """Return the lowest rank of the workers over which a wrapper averages."""
+    return min(torch.distributed.get_process_group_ranks(wrapper.process_group))
 
 
 def world_size_of(wrapper: Any) -> int:

@@ -473,6 +473,7 @@ class OptimizerObserver:
             location=book.location(module) if module is not None else None,
             scope=self.distributed.scope(parameter),
             global_shape=whole if whole != shape else (),
+            held_before=self.distributed.is_held_before(parameter),
         )
 
 

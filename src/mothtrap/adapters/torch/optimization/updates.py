@@ -166,6 +166,7 @@ class UpdateObserver:
                     dtype=type_name(value.dtype),
                     scope=info.scope if alike else "",
                     global_shape=info.global_shape if alike else (),
+                    held_before=info.held_before and alike,
                 )
             ids[kind, place] = self._tensors.define(info)
         return ids[kind, place]

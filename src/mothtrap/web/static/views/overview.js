@@ -27,7 +27,7 @@ export function Overview() {
       <div><${Traceback} about=${about.value} />
         ${about.value.state === "crashed" && html`<${OutputEnd} />`}
         ${!about.value.probed && !about.value.served && html`<${Loss} about=${about.value} found=${found.value} />`}
-        <${Worst} found=${found.value} unit=${about.value.unit} /><${Facts} about=${about.value} /></div>
+        <${Worst} found=${found.value} unit=${about.value.unit} /><${Workers} crew=${about.value.crew} /><${Facts} about=${about.value} /></div>
       <div><${Rules} found=${found.value} /><${Machine} rows=${about.value.machine} /></div>
     </div>`;
 }
@@ -237,6 +237,17 @@ function Machine({ rows }) {
       <th scope="col">Highest</th></tr></thead>
     <tbody>${rows.map((row) => html`<tr key=${row.what}><th scope="row">${row.what}</th>
       <td>${row.last}</td><td>${row.median}</td><td>${row.most}</td></tr>`)}</tbody></table></section>`;
+}
+
+/** The workers of a job of several: how many were seen, then those in trouble first. */
+function Workers({ crew }) {
+  if (!crew) return null;
+  return html`<section><h2>Workers</h2><p>${crew.coverage}</p><table class="rules">
+    <thead><tr>${crew.head.map((name) => html`<th scope="col" key=${name}>${name}</th>`)}</tr></thead>
+    <tbody>${crew.rows.map(([rank, ...cells]) => html`<tr key=${rank}><th scope="row">${rank}</th>
+      ${cells.map((cell, place) => html`<td key=${place}>${cell}</td>`)}</tr>`)}</tbody></table>
+    ${crew.left_out > 0 && html`<p class="muted">${counted(crew.left_out, "worker")} more: <code>mothtrap
+      workers</code></p>`}</section>`;
 }
 
 function Facts({ about }) {
