@@ -237,4 +237,10 @@ OF_TRAINING = {
         LOOP.replace("    loss.backward()\n", ""),
         LOOP,
     ),
+    "decay of an option": (
+        "weight_decay_dominates",
+        {"evidence": {"optimizer": "Adam"}, "location": "train.py:2"},
+        'parser.add_argument("--l2", default=50.0)\n' + ADAM.format("1e-3, weight_decay=args.l2"),
+        'parser.add_argument("--l2", default=0.0)\n' + ADAM.format("1e-3, weight_decay=args.l2"),
+    ),
 }
