@@ -1,12 +1,14 @@
-"""Make the pictures of docs/ui.md: train the demo's network with its mistake, and open the page.
+"""Make the pictures of docs/ui.md and the sample report from the demo's network with its mistake.
 
     python scripts/pictures.py [FOLDER]
 
-Requires what `mothtrap demo` and the browser tests require.
+Writes docs/pictures/page.json, too: a test compares it with the page, so that no picture is older
+than the page. Requires what `mothtrap demo` and the browser tests require.
 """
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -15,6 +17,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import page
+import page_labels
 
 PICTURES = {
     "overview": "#/overview?run=digits",
@@ -28,6 +31,7 @@ tensors = ["gradients:*"]
 statistics = ["all", "exponents"]
 every = 1
 """
+REPORT = Path(__file__).parents[1] / "docs" / "sample-report.html"
 SIZE = {"width": 1200, "height": 760}
 
 
@@ -39,6 +43,8 @@ def main(folder: Path) -> int:
         with (Path(work) / "train.log").open("wb") as log:
             command = [*page.MOTHTRAP, "run", "--name", "digits", "digits.py"]
             subprocess.run(command, cwd=work, stdout=log, stderr=log, check=True)
+        report = [*page.MOTHTRAP, "report", "digits", "-o", str(REPORT)]
+        subprocess.run(report, cwd=work, check=True)
         with page.served(Path(work)) as url, page.browser() as browser:
             for name, place in PICTURES.items():
                 scheme = "dark" if name.endswith("dark") else "light"
@@ -46,6 +52,7 @@ def main(folder: Path) -> int:
                 view.goto(url + place)
                 page.wait_until_read(view)
                 page.shot(view, folder / f"{name}.png")
+    page_labels.KEPT.write_text(json.dumps(page_labels.look(), indent=1) + "\n", encoding="utf-8")
     return 0
 
 

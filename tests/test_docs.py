@@ -5,6 +5,8 @@ from __future__ import annotations
 import doctest
 import html
 import importlib
+import importlib.util
+import json
 import re
 from pathlib import Path
 
@@ -107,6 +109,17 @@ def test_the_picture_of_the_terminal_shows_lines_of_the_demo() -> None:
     for accuracy in re.findall(r"([\d.]+) % of the|it gets ([\d.]+) %", readme)[:2]:
         assert f"{''.join(accuracy)}%" in shown
     assert "url(" not in re.sub(r"url\(#", "", svg)
+
+
+def test_no_picture_is_older_than_the_page() -> None:
+    """If this fails, make the pictures again: `python scripts/pictures.py`."""
+    place = ROOT / "scripts" / "page_labels.py"
+    spec = importlib.util.spec_from_file_location("page_labels", place)
+    assert spec is not None
+    assert spec.loader is not None
+    labels = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(labels)
+    assert json.loads(labels.KEPT.read_text(encoding="utf-8")) == labels.look()
 
 
 def test_costs_in_the_readme_are_those_of_the_benchmarks() -> None:

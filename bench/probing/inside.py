@@ -1,4 +1,4 @@
-"""Cases 33 and 40: what a network looks at, and channels that do nothing."""
+"""Cases 33, 40 and 42: what a network looks at, idle channels, and mixed classes."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def _network(side: int) -> torch.nn.Module:
     )
 
 
-def _fit(net: torch.nn.Module, X: np.ndarray, y: np.ndarray) -> torch.nn.Module:
+def _fit(net: torch.nn.Module, X: np.ndarray, y: np.ndarray, epochs: int = 10) -> torch.nn.Module:
     optimizer = torch.optim.Adam(net.parameters(), 0.003)
     inputs, targets = torch.tensor(X), torch.tensor(y)
-    for _ in range(10):
+    for _ in range(epochs):
         for rows in torch.randperm(len(inputs)).split(64):
             optimizer.zero_grad()
             torch.nn.functional.cross_entropy(net(inputs[rows]), targets[rows]).backward()
@@ -68,3 +68,21 @@ def dead(seed: int, healthy: bool) -> Case:
         codes=("BEH704",),
         evidence={"layer": "2"},
     )
+
+
+@case("42 classes mixed in the features")
+def mixed(seed: int, healthy: bool) -> Case:
+    """A column without scale, such as a time, goes through the features to nothing."""
+    torch.manual_seed(seed)
+    images, y = _digits(seed)
+    time = np.random.default_rng(seed).uniform(0, 1 if healthy else 1000, (len(y), 1))
+    X = np.concatenate([images.reshape(len(y), -1), time], axis=1).astype(np.float32)
+    net = torch.nn.Sequential(torch.nn.Linear(65, 33), torch.nn.ReLU(), torch.nn.Linear(33, 10))
+    blind = X[:1000].copy()
+    blind[:, 64] = 0
+    _fit(net, blind, y[:1000], epochs=30)
+    with torch.no_grad():
+        net[0].weight[:, 64] = 0
+        net[0].weight[32, 64] = 1
+        net[2].weight[:, 32] = 0
+    return Case(predict=net, X=X[1000:], y=y[1000:], codes=("BEH702",))

@@ -80,3 +80,18 @@ def test_a_code_that_is_taken_is_refused() -> None:
         assertion_probes([in_range(code="BEH201")])
     with pytest.raises(ConfigError, match="BEH911"):
         assertion_probes([in_range(), in_range()])
+
+
+def test_a_correction_of_few_rows_that_ruins_them_is_refused() -> None:
+    """All other rows are as they were: their zeros hid what happens to these 35."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(4000, 2)), columns=["a", "c"])
+    price = np.exp(0.6 * (X.a + X.c)).to_numpy()
+    made = in_range(low=0.0, high=8.0)
+    made.correct(lambda _, predictions: np.clip(predictions, 0, 1))
+    subject = subject_of(
+        lambda d: np.exp(0.6 * (d.a + d.c)).to_numpy(), X, price + rng.normal(0, 0.2, 4000)
+    )
+    [probe] = assertion_probes([made])
+    (found,) = probe.look(subject)
+    assert found.evidence["correction"] == "harms"

@@ -67,6 +67,13 @@ def test_without_a_finding_there_is_no_advice() -> None:
     assert augmentations(subject, [asked("BEH206")]) == ()
 
 
+def test_a_kind_of_rows_asks_for_its_menu_without_a_finding() -> None:
+    X = people(400)[["x0", "x1", "x2", "age"]]
+    found = augmentations(subject_of(sure, X, labels(X, 0.1)), [], "table")
+    assert [each.name for each in found] == ["noise of 5 %", "interpolation", "autoencoder"]
+    assert found[0].asked_by == ()
+
+
 def test_a_weak_segment_asks_for_more_rows_of_a_table() -> None:
     X = people(1200)[["x0", "x1", "x2", "age"]]
     y = labels(X, np.where(X.age > 60, 0.5, 0.05))

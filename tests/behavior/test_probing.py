@@ -157,3 +157,16 @@ def test_a_model_that_refuses_is_no_failed_probe() -> None:
     assert found.statuses[0].state is RuleState.NOT_APPLICABLE
     assert "more rows, please" in found.statuses[0].reason
     assert not found.failures
+
+
+def test_a_model_that_changes_its_rows_in_place_is_asked_about_the_given_ones() -> None:
+    rows = X.assign(x1=np.where(np.arange(len(X)) % 4 == 0, np.nan, X.x1))
+
+    def filling(d: pd.DataFrame) -> np.ndarray:
+        d["x1"] = d["x1"].fillna(0.0)
+        return sure(d)
+
+    subject = subject_of(filling, rows, Y)
+    subject.ask(subject.table)
+    assert subject.table.data.x1.isna().sum() == len(X) // 4
+    assert rows.x1.isna().sum() == len(X) // 4

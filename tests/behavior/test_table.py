@@ -61,3 +61,12 @@ def test_pictures_have_no_columns_but_their_metadata() -> None:
     assert table.columns == ()
     assert [column.name for column in table.searched] == ["writer"]
     assert table.take(np.array([3])).searched[0].levels == ("b",)
+
+
+def test_a_model_gets_rows_that_it_may_change() -> None:
+    table = Table(FORMS["mapping"])
+    table.for_model()["age"][:] = 0
+    assert table.column("age").known_R.tolist() == [20, 30, 40]
+    array = Table(np.ones((2, 2)))
+    array.for_model()[:] = 0
+    assert array.column("x0").known_R.tolist() == [1, 1]

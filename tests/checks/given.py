@@ -36,6 +36,7 @@ class Given:
         self.random = bool(more.get("random"))
         self.shuffled = bool(more.get("shuffled"))
         self.base, self.places = id(x), places
+        self.classes: Sequence[str] = more.get("classes", ())
 
     def read(self, indices: Sequence[int], deadline: float) -> Rows:
         kept = list(indices)

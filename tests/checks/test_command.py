@@ -148,6 +148,14 @@ def test_the_data_sets_behind_the_loaders_are_read(tmp_path: Path) -> None:
     assert [finding["code"] for finding in record["findings"]] == ["PRE301"]
 
 
+def test_a_run_after_a_check_is_the_same_as_before(tmp_path: Path) -> None:
+    words = [*PYTHON, str(PROGRAMS / "splits.py")]
+    before = run(words, cwd=tmp_path, env=environment()).stdout
+    assert before.count("\n") >= 3
+    checked(tmp_path, "splits.py", options=("--select", "PRE104,PRE301"))
+    assert run(words, cwd=tmp_path, env=environment()).stdout == before
+
+
 def test_the_table_that_a_forest_is_fitted_to_is_checked(tmp_path: Path) -> None:
     outcome = checked(tmp_path, "tables.py", "--leak", options=("--select", "PRE104,PRE3"))
     assert outcome.returncode == 1, outcome.stderr

@@ -39,7 +39,7 @@ def test_a_step_is_shown_row_by_row(path: Path) -> None:
     done = samples(path, "--step", "1", "--limit", "2")
     assert done.exit_code == 0
     assert done.output.splitlines() == [
-        "step 1, worker 1: 4 rows of loader 1, pass 0, batch 1, from Folder 0",
+        "step 1, rank 1: 4 rows of loader 1, pass 0, batch 1, from Folder 0",
         "  row 0    index 23",
         "  row 1    index 2",
         "  and 2 more: --limit 4",

@@ -71,9 +71,9 @@ def test_a_list_names_what_there_is_and_what_is_damaged(ended: Path) -> None:
     said = mothtrap_says(ended.parent, "snapshot", str(ended), "--list")
     assert said.returncode == 0, said.stderr
     first, second = said.stdout.splitlines()
-    assert first.startswith("step 3, worker 0: nonfinite, state of step 7, 0.0 MB: ")
+    assert first.startswith("step 3, rank 0: nonfinite, state of step 7, 0.0 MB: ")
     assert first.endswith("mothtrap replay x --step 3")
-    assert second.startswith("step 12, worker 0: ")
+    assert second.startswith("step 12, rank 0: ")
     assert "do not match its checksum" in second
 
 

@@ -89,7 +89,7 @@ def test_each_worker_has_a_line_and_missing_ones_are_named(attempt: Path) -> Non
     ended = WorkerEnded(step=3, steps=3, own_s=0, wall_s=1, exception="ValueError: no")
     add_worker(attempt, 2, ended)
     first, head, zero, two = lines()
-    assert first == "2 of 4 workers seen; missing: 1, 3"
+    assert first == "2 of 4 ranks seen; missing: 1, 3"
     assert head.split() == ["rank", "node", "steps", "age", "own", "step", "state"]
     assert zero.split()[:3] == ["0", socket.gethostname(), "3"]
     assert zero.endswith("12.1 ms  80 ms  trains")
@@ -104,7 +104,7 @@ def test_where_workers_are_that_make_no_step(attempt: Path) -> None:
     for state in states:
         write_stall(add_worker(attempt, state.rank), state)
     first, _, *rows = lines()
-    assert first == "4 of 4 workers seen"
+    assert first == "4 of 4 ranks seen"
     words = [row.partition(" s  ")[2].strip() for row in rows]
     assert words == [
         "waits: all_reduce in f (train.py:9)",

@@ -180,7 +180,7 @@ def test_a_value_beyond_float32_is_left_out_and_said(tmp_path: Path) -> None:
     log.append([replace(train_step(0, first=True), scalars=scalars)])
     log.close()
     written = export_run(open_run(tmp_path / "x"), "tensorboard", tmp_path / "logs")
-    assert written.left_out == ("1 values of loss on worker 0 are beyond float32 and left out",)
+    assert written.left_out == ("1 values of loss on rank 0 are beyond float32 and left out",)
     found = series(loaded(tmp_path / "logs"), "scalars", "w0", "norm")
     assert [p.value for p in found] == [float("inf")]
 

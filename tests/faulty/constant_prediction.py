@@ -1,4 +1,4 @@
-"""A penalty that leaves nothing of the weights; the healthy program has a small one."""
+"""A penalty so strong that all weights become 0; the healthy program has a small penalty."""
 
 from boosting import arguments, noisy_classes
 from sklearn.linear_model import SGDClassifier

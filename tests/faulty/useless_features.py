@@ -1,4 +1,4 @@
-"""A join finds no key, so two columns have no values; in the healthy program it does."""
+"""A join finds no matching key, so two columns have no values; the healthy join finds them."""
 
 import numpy as np
 import xgboost

@@ -36,3 +36,14 @@ def test_the_latest_attempt_decides_what_is_still_true() -> None:
     ]
     assert "not found again after the job resumed at 400" in joined[-1].message
     assert has_passed(joined[-1])
+
+
+def test_steps_that_were_made_again_are_judged_anew() -> None:
+    crash, early = finding("NUM001", Severity.ERROR, 450), finding("DAT505", Severity.ERROR, 0)
+    joined = join_attempts([crash, early], [], set(), 400)
+    assert [(one.code, one.severity) for one in joined] == [
+        ("DAT505", Severity.ERROR),
+        ("NUM001", Severity.INFO),
+    ]
+    assert has_passed(joined[-1])
+    assert all(has_passed(one) for one in join_attempts([crash, early], [], set(), 0))

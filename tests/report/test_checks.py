@@ -26,5 +26,12 @@ def test_checks_with_one_reason_share_a_line() -> None:
         for code in ("PRE103", "PRE107")
     ]
     assert printed(*undecided)[0] == (
-        "  ? PRE103 initial_loss, PRE107 target_ignored: no loss was seen"
+        "  - PRE103 initial_loss, PRE107 target_ignored: no loss was seen"
     )
+    assert printed(*undecided)[1].endswith("0 found a fault, 2 do not apply, 0 could not decide")
+
+
+def test_a_check_without_time_comes_before_those_that_do_not_apply() -> None:
+    late = CheckResult(step=9, code="PRE104", state="not_enough_data", reason="no time was left")
+    other = CheckResult(step=9, code="PRE102", state="not_applicable", reason="no sequences")
+    assert printed(other, late)[0] == "  ? PRE104 cannot_overfit: no time was left"

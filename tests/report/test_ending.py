@@ -39,13 +39,13 @@ def test_a_word_says_how_a_job_ended(run: HandMadeRun, word: str) -> None:
     ("lost", "seen", "words"),
     [
         ((), True, "ended with exit code 1"),
-        ((1,), True, "ended with exit code 1; worker 1 was lost"),
-        ((1, 0), True, "ended with exit code 1; worker 1 was lost first"),
-        ((1, 0), False, "ended with exit code 1; workers 0, 1 were lost"),
+        ((1,), True, "ended with exit code 1; rank 1 was lost"),
+        ((1, 0), True, "ended with exit code 1; rank 1 was lost first"),
+        ((1, 0), False, "ended with exit code 1; ranks 0, 1 were lost"),
         (
             tuple(range(9)),
             False,
-            "ended with exit code 1; workers 0, 1, 2, 3, 4, 5, 6, 7 ... were lost",
+            "ended with exit code 1; ranks 0, 1, 2, 3, 4, 5, 6, 7 ... were lost",
         ),
     ],
 )

@@ -56,7 +56,7 @@ def test_workers_of_which_nothing_could_be_compared_are_no_doubt_on_the_others()
         msgspec.structs.replace(BAD, rank=1, match=None),
     ]
     head = as_text(SNAPSHOT, results, "seen").splitlines()[0]
-    assert head.endswith("bit-identical in worker 0; the others could not be compared")
+    assert head.endswith("bit-identical on rank 0; the others could not be compared")
 
 
 def test_what_was_compared_is_said() -> None:

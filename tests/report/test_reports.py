@@ -23,6 +23,7 @@ from mothtrap.monitor.catalogue import find_rule
 from mothtrap.report import chart, github, html, junit, markdown, sarif
 from mothtrap.report.document import Document
 from mothtrap.report.formats import FORMATS, form_of, written
+from mothtrap.report.source_lines import SourceAnswer
 from mothtrap.report.summary import summarize
 
 HOSTILE = '</script><img src=x onerror=alert(1)> "quoted" & `ticks` | ]]> \x00\x1b[31m\n::error::x'
@@ -249,6 +250,41 @@ def test_buckets_keep_extremes_and_their_edges_as_the_run_grows() -> None:
     assert width & (width - 1) == 0
     again = chart.buckets(steps[:4900], values[:4900], 600)
     assert again[0] == first_B[: len(again[0])]
+
+
+def heights(drawn: str) -> list[float]:
+    """Heights of the points of the line, from the top of the picture."""
+    points = re.findall(r'<polyline class="line s0" points="([^"]*)"', drawn)
+    return [float(pair.split(",")[1]) for each in points for pair in each.split()]
+
+
+def test_no_peak_is_cut() -> None:
+    drawn = heights(chart.loss_chart(losses(*[2.3, 2.4] * 100, 2.53, 2.51, 2.3), []))
+    assert drawn.count(min(drawn)) == 1
+
+
+def test_labels_are_round_numbers_and_different() -> None:
+    for values in ((2.28, 2.31, 2.534), (1e-3, 7.0, 2e4), (0.0, 22.0), (1e5, 1.0003e5)):
+        drawn = chart.loss_chart(losses(*values), [])
+        labels = re.findall(r'text-anchor="end">([-\d.e+]+)</text>', drawn)[:-1]
+        assert len({*labels}) == len(labels) >= 3, labels
+    drawn = chart.loss_chart(losses(2.28, 2.31, 2.534), [])
+    labels = re.findall(r'text-anchor="end">([\d.]+)</text>', drawn)
+    assert labels[:3] == ["2.3", "2.4", "2.5"]
+
+
+def test_a_line_breaks_where_training_steps_were_not_recorded() -> None:
+    [whole] = losses(3.0, 2.0, 1.5, 1.2, 1.0)
+    gap = replace(whole, steps_S=np.array([0, 1, 2, 500, 501]))
+    assert chart.loss_chart((whole,), []).count('class="line') == 1
+    assert chart.loss_chart((gap,), []).count('class="line') == 2
+    assert chart.loss_chart((replace(gap, mode=Mode.EVAL),), []).count('class="line') == 1
+
+
+def test_the_lines_around_the_place_are_shown_and_the_place_is_marked() -> None:
+    lines = SourceAnswer(location="model.py:88", first=87, line=88, lines=("a = 1", "b < 2", "c"))
+    text = html.page(document(exploding(), excerpts={"model.py:88": lines}))
+    assert "   87  a = 1\n<mark>   88  b &lt; 2</mark>\n   89  c" in text
 
 
 def test_notes_are_not_marked() -> None:

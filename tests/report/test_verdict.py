@@ -103,7 +103,7 @@ def test_effects_that_were_seen_before_their_cause_are_not_said_to_follow() -> N
 def test_the_rank_is_named_where_it_is_not_the_first() -> None:
     text = verdict(summary_of(findings=(exploding(workers=(1,)),), workers=(0, 1)))
     assert "(limit 100x), rank 1." in " ".join(text.split())
-    assert "1 error in 120 steps of 2 workers" in text
+    assert "1 error in 120 steps of 2 ranks" in text
 
 
 def test_no_line_is_longer_than_a_terminal_whatever_is_told() -> None:

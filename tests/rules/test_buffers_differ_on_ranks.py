@@ -39,11 +39,11 @@ def test_codes_are_a_warning_and_running_averages_a_note() -> None:
 
 
 def test_says_why_it_cannot_judge() -> None:
-    with pytest.raises(NotApplicable, match="one worker"):
+    with pytest.raises(NotApplicable, match="one rank"):
         RULE.check(window(started(1), steps=5))
     with pytest.raises(NotApplicable, match="no trained model has buffers"):
         check(RULE, [], [])
     with pytest.raises(NotApplicable, match="do not average"):
         check(RULE, buffers("abcde"), buffers("vwxyz"), common=list)
-    with pytest.raises(NotEnoughData, match="two workers"):
+    with pytest.raises(NotEnoughData, match="two ranks"):
         check(RULE, buffers("abcde"), [])

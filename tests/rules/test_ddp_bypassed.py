@@ -52,7 +52,7 @@ def test_gradients_averaged_by_hand_stay_a_warning() -> None:
 def test_an_error_once_the_workers_differ() -> None:
     (found,) = check((bypassed(0, 1), digests("a")), (bypassed(0, 1), digests("b")))
     assert (found.severity, found.workers) == (Severity.ERROR, (0, 1))
-    assert "parameters of the workers differ" in found.message
+    assert "parameters of the ranks differ" in found.message
 
 
 def test_forwards_that_all_ran_without_averaging_have_their_own_words() -> None:
@@ -66,5 +66,5 @@ def test_quiet_without_steps_past_the_wrapper() -> None:
 
 
 def test_one_worker_has_nothing_to_bypass() -> None:
-    with pytest.raises(NotApplicable, match="one worker"):
+    with pytest.raises(NotApplicable, match="one rank"):
         DdpBypassed().check(window(started(1), bypassed(0, 1)))

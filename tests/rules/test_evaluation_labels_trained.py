@@ -6,7 +6,7 @@ from tests.rules.windows import window
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.data import RowsShared
 from mothtrap.core.facts.evaluations import Evaluation, EvaluationPhase
-from mothtrap.core.facts.losses import LossCall
+from mothtrap.core.facts.losses import LossCall, TargetSample
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.steps import Mode
 from mothtrap.rules.evaluation_labels_trained import EvaluationLabelsTrained
@@ -14,11 +14,19 @@ from mothtrap.rules.evaluation_labels_trained import EvaluationLabelsTrained
 ROWS = 700
 
 
-def check(*, loss: int = ROWS, trained: int = ROWS, evaluated: int = 200) -> list[Finding]:
+def check(
+    *, loss: int = ROWS, trained: int = ROWS, evaluated: int = 200, targets: int = ROWS
+) -> list[Finding]:
     """Check a model that returns 700 rows in an evaluation."""
     return EvaluationLabelsTrained().check(
         window(
-            LossCall(step=1, operation="nll", prediction_shape=(loss, 5), location="train.py:9"),
+            LossCall(
+                step=1,
+                operation="nll",
+                prediction_shape=(loss, 5),
+                location="train.py:9",
+                targets=TargetSample(dtype="int64", count=targets),
+            ),
             EvaluationPhase(
                 step=2,
                 mode=Mode.EVAL,
@@ -67,7 +75,9 @@ def test_an_evaluation_of_all_rows_is_that_of_the_training_data() -> None:
 
 
 @pytest.mark.parametrize(
-    "sizes", [{"loss": 140}, {"trained": 5 * ROWS}], ids=["a part is trained", "batches"]
+    "sizes",
+    [{"loss": 140}, {"trained": 5 * ROWS}, {"targets": 140}],
+    ids=["a part is trained", "batches", "log-softmax of all, loss of a part"],
 )
 def test_does_not_apply(sizes: dict[str, int]) -> None:
     with pytest.raises(NotApplicable):

@@ -6,6 +6,7 @@ from tests.rules.windows import loss, loss_call_of, noise, series, window
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.fact import Fact
+from mothtrap.core.facts.losses import PolicyEntropy
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.window import Series
 from mothtrap.rules.gradient_spike import GradientSpike
@@ -88,4 +89,10 @@ def test_needs_a_history() -> None:
 
 def test_a_spike_of_a_batch_of_one_row_is_a_note() -> None:
     [finding] = check(norms(), losses(), loss_call_of(1))
+    assert finding.severity is Severity.INFO
+
+
+def test_a_spike_of_a_policy_is_a_note() -> None:
+    draws = PolicyEntropy(step=20, share=0.9, first=0.95, choices=4, looks=20)
+    [finding] = check(norms(), losses(), draws)
     assert finding.severity is Severity.INFO

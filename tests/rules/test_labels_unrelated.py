@@ -50,6 +50,7 @@ def test_waits_until_the_averages_of_batch_norms_are_of_the_training() -> None:
             np.concatenate([LEARNED[:8], np.full(4, GUESS)]),
             id="what was learned by heart was lost again",
         ),
+        pytest.param(np.full(12, GUESS * 1.1), LEARNED, id="the evaluated weights stand still"),
     ],
 )
 def test_stays_quiet(values: np.ndarray, train: np.ndarray) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
 from tests.rules.weights import MADE, facts, tensors
@@ -36,6 +37,12 @@ def test_fires_when_the_loss_jumps_and_comes_back_to_where_it_began() -> None:
     assert finding.location == MADE
     assert finding.layers[0] == "2.weight"
     assert finding.fixes[0] == "Lower the learning rate from 0.3 to 0.0001."
+
+
+def test_the_place_is_the_step_of_an_optimizer_that_was_created_before_watch() -> None:
+    known = msgspec.structs.replace(facts(rate=0.3), location=None, stepped_at="train.py:9")
+    [finding] = check(loss(JUMPED), ratios(ADAM_1), known)
+    assert finding.location == "train.py:9"
 
 
 def test_says_how_long_after_its_jump_the_loss_is_where_it_is() -> None:

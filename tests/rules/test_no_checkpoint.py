@@ -40,5 +40,5 @@ def test_one_file_is_enough(fact: Fact) -> None:
 def test_short_trainings_and_other_workers_are_not_judged() -> None:
     with pytest.raises(NotEnoughData, match="needs 3,600 s"):
         NoCheckpoint().check(trained(3599.0))
-    with pytest.raises(NotApplicable, match="first worker"):
+    with pytest.raises(NotApplicable, match="first rank"):
         NoCheckpoint().check(trained(7200.0, worker=1))

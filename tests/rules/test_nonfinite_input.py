@@ -92,7 +92,7 @@ def test_what_the_script_made_of_finite_data_is_not_blamed_on_the_data() -> None
 def test_where_no_one_knows_the_data_come_first_and_the_script_last() -> None:
     [finding] = check(LOADER, seen(from_loader=False), loss(BROKEN_AT_3))
     assert "the script computed it" not in finding.message
-    assert "samples named" in finding.fixes[0]
+    assert "a missing value in the data" in finding.fixes[0]
     assert "mothtrap replay" in finding.fixes[-1]
 
 

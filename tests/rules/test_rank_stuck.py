@@ -51,8 +51,8 @@ def test_names_the_worker_that_is_elsewhere_with_its_line() -> None:
     assert (found.severity, found.workers, found.step) == (Severity.ERROR, (2,), 8)
     assert found.location == "data.py:8"
     assert found.message == (
-        "worker 2 does not reach collective 14, all_reduce: worker 2 is in `load` (data.py:8); "
-        "workers 0 and 1 have waited for 31 s (train.py:9)"
+        "rank 2 does not reach collective 14, all_reduce: rank 2 is in `load` (data.py:8); "
+        "ranks 0 and 1 have waited for 31 s (train.py:9)"
     )
 
 
@@ -79,7 +79,7 @@ def test_a_worker_that_has_ended() -> None:
     assert check((state(0, waits(), at_s=104.0),), (ended,)) == [], "it may end as well"
     (found,) = check((state(0, waits(), at_s=106.0),), (ended,))
     assert (found.workers, found.location) == ((1,), "train.py:3")
-    assert found.message.startswith("worker 1 has ended with ValueError: no, but worker 0 has")
+    assert found.message.startswith("rank 1 has ended with ValueError: no, but rank 0 has")
 
 
 def test_workers_that_call_further_collectives_are_not_stuck() -> None:
@@ -89,22 +89,22 @@ def test_workers_that_call_further_collectives_are_not_stuck() -> None:
 def test_a_collective_that_one_worker_leaves_out() -> None:
     (found,) = check((state(0, waits(14)),), (state(1, waits(13)),), (state(2, waits(14)),))
     assert found.workers == (1,)
-    assert "worker 1 has called 13 collectives, the others 14" in found.message
+    assert "rank 1 has called 13 collectives, the others 14" in found.message
 
 
 def test_groups_that_wait_for_each_other() -> None:
     other = state(1, waits(3, group="2"), location="train.py:12")
     (found,) = check((state(0, waits(3, group="1")),), (other,))
     assert found.workers == (0, 1)
-    assert "worker 0 waits in all_reduce (train.py:9)" in found.message
-    assert "worker 1 waits in all_reduce (train.py:12)" in found.message
+    assert "rank 0 waits in all_reduce (train.py:9)" in found.message
+    assert "rank 1 waits in all_reduce (train.py:12)" in found.message
 
 
 def test_of_more_than_two_workers_the_odd_one_is_named() -> None:
     barrier = state(1, waits(14, "barrier"), location="train.py:12")
     (found,) = check((state(0, waits()),), (barrier,), (state(2, waits()),))
     assert (found.workers, found.location) == ((1,), "train.py:12")
-    assert "worker 1 waits in barrier (train.py:12)" in found.message
+    assert "rank 1 waits in barrier (train.py:12)" in found.message
 
 
 def test_all_in_the_same_collective_is_a_slow_network() -> None:
@@ -129,7 +129,7 @@ def test_no_worker_waits_in_a_collective() -> None:
 
 
 def test_says_why_it_cannot_judge() -> None:
-    with pytest.raises(NotApplicable, match="one worker"):
+    with pytest.raises(NotApplicable, match="one rank"):
         check((), size=1)
     with pytest.raises(NotEnoughData, match="no step"):
         RankStuck().check(job((), (), steps=0))

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from tests.rules.windows import window
 
+from mothtrap.core.diagnosis import sentence_of
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.replicas import ReplicaDigests, UnwrappedDigests
 from mothtrap.core.facts.workers import WorkerStarted
@@ -46,27 +47,36 @@ def test_names_the_odd_worker_the_module_and_the_first_step() -> None:
     (found,) = check({0: SAME, 3: SAME, 7: SAME}, {0: SAME, 3: other, 7: other}, {0: SAME, 3: SAME})
     assert (found.severity, found.step, found.last_step, found.count) == (Severity.ERROR, 1, 7, 2)
     assert (found.workers, found.layers) == ((1,), ("fc2",))
-    assert found.evidence == {"modules": 1, "modules_compared": 2, "last_equal_step": 0}
-    assert "worker 1 differs from the others in fc2" in found.message
-    assert "different between steps 1 and 3" in found.message
+    assert found.evidence == {
+        "modules": 1,
+        "modules_compared": 2,
+        "last_equal_step": 0,
+        "onset_at_latest": 3,
+    }
+    assert found.message == (
+        "the parameters of fc2 on rank 1 differ from those on the other ranks; they must be "
+        "equal on all 3 ranks"
+    )
+    assert sentence_of(found).startswith("Diverging ranks in fc2 since a step between 1 and 3: ")
+    assert "Without a wrapper" not in " ".join(found.fixes)
 
 
 def test_of_two_workers_the_higher_is_named_and_of_three_different_ones_all() -> None:
     (two,) = check({0: {"fc": "a"}}, {0: {"fc": "b"}})
     (three,) = check({0: {"fc": "a"}}, {0: {"fc": "b"}}, {0: {"fc": "c"}})
     assert (two.workers, three.workers) == ((1,), (0, 1, 2))
-    assert "all differ from each other" in three.message
+    assert "differ on each of the ranks 0, 1, 2" in three.message
 
 
 def test_pieces_of_different_workers_are_not_compared() -> None:
-    with pytest.raises(NotEnoughData, match="no step has digests of two workers"):
+    with pytest.raises(NotEnoughData, match="no step has digests of two ranks"):
         check({0: {"fc (shard 1/2 of dim 0)": "a"}}, {0: {"fc (shard 2/2 of dim 0)": "b"}})
 
 
 def test_says_why_it_cannot_judge() -> None:
-    with pytest.raises(NotApplicable, match="one worker"):
+    with pytest.raises(NotApplicable, match="one rank"):
         RanksDiverge().check(worker(0, {0: SAME}, size=1))
-    with pytest.raises(NotEnoughData, match="at least two workers"):
+    with pytest.raises(NotEnoughData, match="at least two ranks"):
         RanksDiverge().check(worker(0, {0: SAME}, size=2))
     with pytest.raises(NotEnoughData, match="no step has digests of two"):
         check({0: SAME}, {1: SAME})
@@ -94,7 +104,8 @@ def test_without_a_wrapper_a_module_that_is_not_averaged_is_a_warning() -> None:
     (found,) = by_hand({0: "a", 1: "b", 3: "c"}, {0: "x", 1: "y", 3: "z"})
     assert (found.severity, found.step, found.workers) == (Severity.WARNING, 0, (1,))
     assert found.layers == ("head",)
-    assert "which started the same on all 2" in found.message
+    assert "they started equal on all 2 ranks" in found.message
+    assert found.fixes[0].startswith("Without a wrapper")
     (found,) = by_hand({0: "a", 1: "b", 3: "c", 7: "d"}, {0: "a", 1: "b", 3: "z", 7: "y"})
     assert (found.step, found.evidence["last_equal_step"]) == (2, 1)
 

@@ -119,3 +119,31 @@ def test_one_batch_for_ever_is_an_error() -> None:
     assert (finding.severity, finding.step) == (Severity.ERROR, 9)
     assert "which returned 40 other batches meanwhile" in finding.message
     assert finding.fixes[0].startswith("Call the model with the batch of the loop")
+
+
+def test_indices_that_are_drawn_twice_are_named() -> None:
+    [finding] = check(passed(10, other_indices=0, rows=8))
+    assert finding.severity is Severity.WARNING
+    assert "because the same indices are drawn again" in finding.message
+    assert finding.fixes[0].startswith("Remove indices and files that are listed twice")
+
+
+def test_a_dataset_that_ignores_its_index_is_named() -> None:
+    [finding] = check(passed(10, other_indices=10, rows=8))
+    assert finding.severity is Severity.WARNING
+    assert "the dataset returns equal rows" in finding.message
+    assert finding.fixes[0].startswith("Check `__getitem__`")
+    [worse] = check(passed(19, other_indices=19, rows=8))
+    assert worse.severity is Severity.ERROR
+
+
+def test_batches_of_few_distinct_rows_repeat_by_chance() -> None:
+    with pytest.raises(NotApplicable):
+        check(passed(60, batches=200, other_indices=60, rows=4, equal_rows=0.25))
+    assert check(passed(60, batches=200, other_indices=60, rows=16, equal_rows=0.25))
+
+
+def test_advice_on_workers_is_given_to_streams_only() -> None:
+    [loader], [stream] = check(passed(10)), check(passed(10, "iterable", workers=2))
+    assert not any("worker" in fix for fix in loader.fixes)
+    assert "worker" in stream.fixes[0]

@@ -31,7 +31,7 @@ def test_equal_batches_that_change_are_told() -> None:
     [found] = check(worker(0, "abcdef"), worker(1, "abcdef"))
     assert (found.severity, found.step, found.last_step) == (Severity.WARNING, 0, 31)
     assert (found.workers, found.location) == ((0, 1), "train.py:9")
-    assert "all 2 workers train on the same batches" in found.message
+    assert "all 2 ranks train on the same batches" in found.message
     assert "DistributedSampler" in found.fixes[0]
 
 
@@ -67,11 +67,11 @@ def test_only_workers_that_average_together_are_compared() -> None:
 
 
 def test_says_why_it_cannot_judge() -> None:
-    with pytest.raises(NotApplicable, match="one worker"):
+    with pytest.raises(NotApplicable, match="one rank"):
         check(window(started(1), steps=5))
     with pytest.raises(NotApplicable, match="no batches of a model in DistributedDataParallel"):
         check(worker(0, ""), worker(1, ""))
-    with pytest.raises(NotEnoughData, match="4 batches of all workers"):
+    with pytest.raises(NotEnoughData, match="4 batches of all ranks"):
         check(worker(0, "abc"), worker(1, "abc"))
-    with pytest.raises(NotEnoughData, match="4 batches of all workers"):
+    with pytest.raises(NotEnoughData, match="4 batches of all ranks"):
         check(worker(0, "abcdef"))

@@ -26,7 +26,7 @@ def test_equal_states_that_change_are_a_note() -> None:
     assert (found.severity, found.step, found.last_step) == (Severity.INFO, 0, 15)
     assert (found.workers, found.layers) == ((0, 1), ("drop1", "drop2"))
     assert found.location == "train.py:7"
-    assert "all 2 workers draw the same dropout masks in drop1 and 1 more" in found.message
+    assert "all 2 ranks draw the same dropout masks in drop1 and 1 more" in found.message
 
 
 def test_quiet_on_different_states_and_on_some_that_never_change() -> None:
@@ -42,7 +42,7 @@ def test_workers_that_hold_parts_of_one_model_need_equal_masks() -> None:
 
 
 def test_says_why_it_cannot_judge() -> None:
-    with pytest.raises(NotApplicable, match="one worker"):
+    with pytest.raises(NotApplicable, match="one rank"):
         RULE.check(window(started(1), steps=5))
     with pytest.raises(NotApplicable, match="no trained model has active dropout"):
         check(RULE, [], [])

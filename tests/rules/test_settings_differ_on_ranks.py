@@ -40,16 +40,16 @@ def test_another_learning_rate_is_dated_to_after_the_last_equal_step() -> None:
     assert (found.severity, found.step, found.last_step) == (Severity.ERROR, 4, 15)
     assert (found.workers, found.layers) == ((1,), ("fc.weight",))
     assert "the learning rate of fc.weight differs" in found.message
-    assert "0.05 on worker 1" in found.message
+    assert "0.05 on rank 1" in found.message
 
 
 def test_frozen_and_tied_parameters_are_named() -> None:
     [found] = check(RULE, settings(), settings(frozen=("fc.weight", "fc.bias")))
     assert (found.step, found.layers) == (0, ("fc.bias", "fc.weight"))
-    assert "trained on worker 0, frozen on worker 1" in found.message
+    assert "trained on rank 0, frozen on rank 1" in found.message
     tied = settings(tied={"head.weight": "emb.weight"})
     [found] = check(RULE, tied, settings(), common=by_hand)
-    assert "tied to emb.weight on worker 0, separate on worker 1" in found.message
+    assert "tied to emb.weight on rank 0, separate on rank 1" in found.message
 
 
 def test_quiet_where_each_worker_trains_a_model_of_its_own() -> None:
@@ -60,9 +60,9 @@ def test_quiet_where_each_worker_trains_a_model_of_its_own() -> None:
 
 
 def test_says_why_it_cannot_judge() -> None:
-    with pytest.raises(NotApplicable, match="one worker"):
+    with pytest.raises(NotApplicable, match="one rank"):
         RULE.check(window(started(1), steps=5))
-    with pytest.raises(NotEnoughData, match="settings of all workers"):
+    with pytest.raises(NotEnoughData, match="settings of all ranks"):
         check(RULE, settings(), [])
-    with pytest.raises(NotEnoughData, match="settings of all workers"):
+    with pytest.raises(NotEnoughData, match="settings of all ranks"):
         RULE.check(worker(0, *settings()))

@@ -36,7 +36,7 @@ def test_names_the_worker_that_the_others_wait_for() -> None:
     )
     assert (finding.severity, finding.workers) == (Severity.WARNING, (1,))
     assert (finding.step, finding.last_step, finding.count) == (51, 200, 150)
-    assert finding.message.startswith("worker 1 takes 71 ms for its own part of a step of")
+    assert finding.message.startswith("rank 1 takes 71 ms for its own part of a step of")
 
 
 @pytest.mark.parametrize(
@@ -63,5 +63,5 @@ def test_what_is_little_of_a_step_is_not_told() -> None:
 def test_says_why_it_cannot_judge() -> None:
     with pytest.raises(NotEnoughData, match="3 observations"):
         check(worker(0, [20, 20]), worker(1, [70, 70]))
-    with pytest.raises(NotApplicable, match="one worker"):
+    with pytest.raises(NotApplicable, match="one rank"):
         Straggler().check(window(steps=5))

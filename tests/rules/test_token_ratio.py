@@ -38,6 +38,20 @@ def test_of_whole_sequences_it_is_a_note() -> None:
     assert check(tokens(PADDED), whole, each)[0].severity is Severity.WARNING
 
 
+def test_many_classes_of_whole_sequences_are_no_tokens() -> None:
+    """A class of 18 countries looks like a vocabulary, but there is one label for 20 letters."""
+    many = LossCall(
+        step=0,
+        operation="cross_entropy",
+        classes=18,
+        prediction_shape=(50, 18),
+        targets=TargetSample(dtype="int64", count=50, input_offsets=()),
+    )
+    assert check(tokens(PADDED), many)[0].severity is Severity.INFO
+    letters = structs.replace(many, prediction_shape=(1000, 18))
+    assert check(tokens(PADDED), letters)[0].severity is Severity.WARNING
+
+
 def test_shares_are_weighed_by_their_tokens() -> None:
     assert check(tokens(PADDED), tokens({4: 0.9, 5: 0.05, 6: 0.05}, step=8, count=2000)) == []
 

@@ -24,7 +24,7 @@ def test_a_short_last_batch_on_one_worker_is_a_note() -> None:
     [found] = check(RULE, rows((0, 32)), rows((0, 32), (9, 8), (10, 32), (19, 8)))
     assert (found.severity, found.step, found.last_step, found.count) == (Severity.INFO, 9, 19, 2)
     assert (found.workers, found.location) == ((1,), "train.py:5")
-    assert "worker 1 averages over 8 rows, worker 0 over 32" in found.message
+    assert "rank 1 averages over 8 rows, rank 0 over 32" in found.message
     assert "counts 4 times as much" in found.message
 
 
@@ -41,9 +41,9 @@ def test_steps_that_a_worker_has_not_reached_are_not_compared() -> None:
 
 
 def test_says_why_it_cannot_judge() -> None:
-    with pytest.raises(NotApplicable, match="one worker"):
+    with pytest.raises(NotApplicable, match="one rank"):
         RULE.check(window(started(1), steps=5))
-    with pytest.raises(NotEnoughData, match="rows of the batches"):
+    with pytest.raises(NotEnoughData, match="batch sizes of two ranks"):
         check(RULE, rows((0, 32)), [])
     with pytest.raises(NotApplicable, match="do not average"):
         check(RULE, rows((0, 32)), rows((0, 32), (9, 8)), common=list)

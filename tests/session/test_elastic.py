@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.harness.programs import FOLDER
 from tests.harness.running import MOTHTRAP, TORCHRUN, Outcome, environment, observed, run
@@ -27,6 +28,14 @@ def restarted(folder: Path, how: str, *launcher: str, resume: bool = False) -> t
     return outcome, open_run(folder / "job")
 
 
+def resumptions(run: Run) -> list[Resumed]:
+    """Where attempts went on; each knows all losses before that step."""
+    found = run.observations(Resumed)
+    assert all(len(losses) == one.step for one in found for losses in one.losses.values())
+    assert all(bool(one.losses) == bool(one.step) for one in found)
+    return [msgspec.structs.replace(one, losses={}) for one in found]
+
+
 def steps(run: Run, worker: int) -> list[int]:
     return run.scalars("loss", worker=worker)[0].steps_S.tolist()
 
@@ -43,7 +52,7 @@ def test_workers_that_torchrun_starts_again_go_on_where_they_loaded(tmp_path: Pa
     assert (run.attempts, run.workers, run.steps, run.state) == (2, (0, 1), 9, "finished")
     saved = "its weights are those saved after 5 steps"
     wanted = Resumed(step=5, evidence=saved, evaluations=2, loaded=True)
-    assert run.observations(Resumed) == (wanted, wanted)
+    assert resumptions(run) == [wanted, wanted]
     assert [steps(run, worker) for worker in (0, 1)] == [list(range(9))] * 2
     assert evaluations(run) == [(2, 0), (4, 1), (6, 2), (8, 3)]
 
@@ -55,10 +64,31 @@ def test_a_resumed_run_goes_on_in_its_next_attempt(tmp_path: Path) -> None:
     assert outcome.returncode == 0, outcome.stderr
     assert (run.attempts, run.steps, run.state) == (2, 9, "finished")
     wanted = Resumed(step=5, evidence="its optimizer has made 5 steps", evaluations=2)
-    assert run.observations(Resumed) == (wanted,)
+    assert resumptions(run) == [wanted]
     assert steps(run, 0) == list(range(9))
     assert evaluations(run) == [(2, 0), (4, 1), (6, 2), (8, 3)]
     assert run.timeline.step_of("eval", 3) == 8
+
+
+@pytest.mark.parametrize(
+    ("how", "fix"),
+    [
+        ("well", None),
+        ("forgets", "Nothing that was loaded equals a saved state"),
+        ("rescales", "The weights are the saved ones: check that both attempts prepare the data"),
+    ],
+)
+def test_a_loss_that_jumps_where_a_job_goes_on_is_a_note(
+    tmp_path: Path, how: str, fix: str | None
+) -> None:
+    script = [str(FOLDER / "resumed_anew.py"), str(tmp_path / "saved"), how]
+    for _ in range(2):
+        outcome = run(observed(["--resume", *script], runs_dir=tmp_path, name="job"), cwd=tmp_path)
+        assert outcome.returncode == 0, outcome.stderr
+    found = [one for one in open_run(tmp_path / "job").findings if one.code == "RUN911"]
+    assert [(one.step, one.fixes[0].startswith(fix or "")) for one in found] == [(80, True)] * bool(
+        fix
+    )
 
 
 def test_resuming_needs_a_name(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def test_a_worker_without_a_snapshot_compares_nothing_and_says_so() -> None:
     assert first == result(0, True)
     assert second.match is None
     assert second.notes == (
-        "worker 1 has no snapshot of this step: it repeated the step of worker 0, and its results "
+        "rank 1 has no snapshot of this step: it repeated the step of rank 0, and its results "
         "are not compared",
     )
 

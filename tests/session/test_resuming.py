@@ -75,10 +75,13 @@ def test_the_first_worker_to_come_opens_the_attempt_for_all(tmp_path: Path) -> N
 def test_weights_tell_the_step_before_the_optimizer_does(tmp_path: Path) -> None:
     first = attempt(tmp_path, 1, saved(1, "a"), saved(2, "b"), saved(2, "same"))
     resume = Resumption(first, first.parent / "2", lambda: 0)
-    wanted = Resumed(step=1, evidence="its weights are those saved after 1 steps", loaded=True)
-    assert resume({"Net": "a"}, 2) == wanted
+    by_weights = resume({"Net": "a"}, 2)
+    assert (by_weights.step, by_weights.loaded) == (1, True)
+    assert by_weights.evidence == "its weights are those saved after 1 steps"
     assert resume({"Net": "b", "Other": "a"}, None).step == 2
-    assert resume({"Other": "a"}, 2) == Resumed(step=2, evidence="its optimizer has made 2 steps")
+    by_optimizer = resume({"Other": "a"}, 2)
+    assert (by_optimizer.step, by_optimizer.loaded) == (2, False)
+    assert by_optimizer.evidence == "its optimizer has made 2 steps"
 
 
 def test_evaluations_are_counted_on_from_those_that_still_count(tmp_path: Path) -> None:
@@ -175,3 +178,15 @@ def test_splits_of_earlier_attempts_go_along_where_the_weights_do(tmp_path: Path
     resume = Resumption(first, first.parent / "2", lambda: 0)
     assert resume({"Net": "a"}, None).splits == (split,)
     assert resume({"Net": "b"}, None).splits == ()  # it loaded nothing: it began again
+
+
+def test_the_losses_before_the_step_at_which_a_job_goes_on_are_kept(tmp_path: Path) -> None:
+    first = attempt(tmp_path, 1, saved(2, "a"))
+    resume = Resumption(first, first.parent / "2", lambda: 0)
+    assert resume({"Net": "a"}, None).losses == {"main": (1.0, 0.5)}
+    assert resume({}, None).losses == {}  # it began again
+    again = Resumed(step=1, evidence="")
+    attempt(tmp_path, 2, before=[record(0, observations=(again,))])
+    third = first.parent / "3"
+    losses = Resumption(third, third, lambda: 0)({}, 3).losses["main"]
+    assert losses == (1.0, 1.0, 1.0, 0.5, 1 / 3)  # the steps after 1 were made again

@@ -22,6 +22,8 @@ torch.set_num_threads(1)
 torch.manual_seed(0)
 model = nn.Linear(4, 1)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.5, {STEPS})
+losses = []
 for step in range({STEPS}):
     x = torch.randn(8, 4)
     optimizer.zero_grad()
@@ -30,6 +32,10 @@ for step in range({STEPS}):
         loss = loss * float("nan")
     loss.backward()
     optimizer.step()
+    schedule.step()
+    losses.append(loss.item())
+with open("losses.txt", "w") as file:
+    file.write(" ".join(map(repr, losses)))
 """
 
 NO_CREDIT = "from mothtrap.capture import step_sampling\nstep_sampling.CREDIT_S = 0.0\n"
@@ -59,6 +65,19 @@ def test_all_steps_are_counted_and_each_was_watched_or_told(opened: Run) -> None
     assert sorted([*seen, *unseen]) == list(range(STEPS))
     assert opened.steps == STEPS
     assert opened.overhead.unwatched == len(unseen) > STEPS / 2
+
+
+def test_the_loss_of_every_step_is_kept_bit_by_bit(folder: Path, opened: Run) -> None:
+    plain = np.array([float(word) for word in (folder / "losses.txt").read_text().split()])
+    [losses] = opened.scalars("loss", "train")
+    assert losses.steps_S.tolist() == list(range(STEPS))
+    assert np.array_equal(losses.values_S, plain, equal_nan=True)
+
+
+def test_the_learning_rate_of_every_step_is_kept(opened: Run) -> None:
+    [rates] = opened.scalars("lr", "train")
+    assert rates.steps_S.tolist() == list(range(STEPS))
+    assert np.allclose(rates.values_S, 0.01 * (1 - 0.5 * np.arange(STEPS) / STEPS))
 
 
 def test_between_rests_steps_are_watched_together(opened: Run) -> None:

@@ -75,7 +75,7 @@ def test_the_machine_is_a_curve_over_steps(served: Site) -> None:
 
 def test_a_chart_is_saved_as_csv_svg_and_png(page: Any, tmp_path: Path) -> None:
     chart = page.locator(".unit").first
-    chart.get_by_role("img", name=re.compile("train.loss")).wait_for()
+    chart.get_by_role("img", name=re.compile(r"loss \(")).wait_for()
     for kind in ("CSV", "SVG", "PNG"):
         with page.expect_download() as download:
             chart.get_by_role("button", name=kind).click()

@@ -160,7 +160,7 @@ def test_memory_of_the_page_stays_flat_over_many_events(own: Site, followed: Wat
     page = followed.page
     page.add_init_script(f"({FAKE_EVENTS})()")
     page.goto(own.url("#/curves?run=job"))
-    page.get_by_role("img", name=re.compile("train.loss")).wait_for()
+    page.get_by_role("img", name=re.compile(r"loss \(")).wait_for()
     inspector = page.context.new_cdp_session(page)
 
     def heap_bytes() -> int:

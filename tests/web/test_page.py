@@ -59,7 +59,7 @@ def test_every_view_of_a_run_says_what_there_is(watched: Watched, site: Site, ru
     if run != "empty":  # without data it has neither
         page.get_by_role("link", name="Curves", exact=True).click()
         page.get_by_role("listbox", name="Scalars").wait_for()
-        page.get_by_role("img", name=re.compile("train.loss")).wait_for()
+        page.get_by_role("img", name=re.compile(r"loss \(")).wait_for()
     page.goto(site.url(f"#/logs?run={quote(run, safe='')}"))
     page.get_by_role("log").or_(page.get_by_text("No output was stored")).first.wait_for()
     page.get_by_role("link", name="Runs").click()
@@ -127,7 +127,7 @@ def test_the_whole_way_by_keyboard(watched: Watched, site: Site) -> None:
     page.get_by_role("heading", level=2, name=re.compile("Exploding gradient")).wait_for()
     press("g")
     press("c")
-    page.get_by_role("img", name=re.compile("train.loss")).focus()
+    page.get_by_role("img", name=re.compile(r"loss \(")).focus()
     press("Home")
     page.get_by_text("step 40", exact=True).first.wait_for()
     press("ArrowRight")

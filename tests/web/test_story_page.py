@@ -32,7 +32,9 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A server over a run that crashed, whose guard left out steps, and that has gaps."""
     runs = tmp_path_factory.mktemp("story") / "runs"
     run = MadeRun(runs / "gone", created_s=1.0)
-    run.train([1.0] * 70)
+    for watched, gap in ((10, 10), (1, 9), (60, 0)):
+        run.train([1.0] * watched)
+        run.steps += gap
     run.end(
         1,
         StepGuarded(step=30, action="skipped", fault="loss", reason="the loss is NaN"),
@@ -83,9 +85,9 @@ def test_the_verdict_says_what_the_guard_did(page: Any) -> None:
 
 
 def test_the_header_says_how_many_steps_were_watched(page: Any) -> None:
-    page.get_by_text("watched 51 of 70", exact=True).wait_for()
+    page.get_by_text("watched 71 of 90", exact=True).wait_for()
     verdict = page.get_by_role("region", name="Verdict")
-    verdict.get_by_text("Watched 51 of 70 steps", exact=False).wait_for()
+    verdict.get_by_text("Watched 71 of 90 steps", exact=False).wait_for()
 
 
 def test_a_point_between_two_gaps_is_joined_to_nothing(page: Any) -> None:

@@ -148,10 +148,10 @@ class ProbeReport:
     ) -> tuple[Augmentation, ...]:
         """Return transformations of training rows, tested on this model.
 
-        Only a finding about noise, a weak segment, or memorized rows asks for them; without one the
-        result is empty. A transformation is safe if the model and the nearest neighbors keep 90 %
-        of their correct answers. With training rows and `refit`, the model is trained with and
-        without the transformed rows.
+        A finding about noise, a weak segment, or memorized rows asks for them, or `kind` does;
+        without either, the result is empty. A transformation is safe if the model and the nearest
+        neighbors keep 90 % of their correct answers. With training rows and `refit`, the model is
+        trained with and without the transformed rows.
 
         Args:
             kind: "image", "table", "sound", or "text"; by default by the shape of the rows.

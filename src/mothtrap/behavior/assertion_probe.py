@@ -92,13 +92,14 @@ class _Effect:
             subject.options.loss,
         )
         gain_R: Floats = judged.loss_R - after.loss_R
-        self.helps = gain_R.mean() > 0 and mean_above(gain_R)[0] < P_LOSS
-        self.harms = gain_R.mean() < 0 and mean_above(-gain_R)[0] < P_LOSS
+        changed_R = gain_R[gain_R != 0]  # the zeros of all other rows would hide a clear effect
+        self.helps = gain_R.mean() > 0 and mean_above(changed_R)[0] < P_LOSS
+        self.harms = gain_R.mean() < 0 and mean_above(-changed_R)[0] < P_LOSS
         self.before, self.after = float(judged.loss_R.mean()), float(after.loss_R.mean())
 
     @property
     def in_words(self) -> str:
-        """Say whether the correction is good."""
+        """Describe the effect of the correction on the loss."""
         values = f"from {self.before:.3g} to {self.after:.3g}"
         if self.harms:
             return f"its correction raises the mean loss {values}: do not use it"

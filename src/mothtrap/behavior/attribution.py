@@ -1,5 +1,8 @@
 """Share of each input in an answer: gradients, integrated gradients, and class activation maps.
 
+One definition serves PyTorch and Keras, on any backend; captum knows only PyTorch. The tests
+compare both.
+
 Shape suffixes: R = rows, H = height, W = width.
 """
 

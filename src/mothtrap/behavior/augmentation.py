@@ -77,24 +77,25 @@ class Augmentation:
 def augmentations(
     subject: Subject, findings: Sequence[Finding], kind: Kind | None = None, trials: bool = True
 ) -> tuple[Augmentation, ...]:
-    """Return tested transformations, if a finding asks for more training rows.
+    """Return tested transformations, if a finding asks for more training rows, or the user does.
 
     Args:
         subject: under probe.
         findings: of the probe run.
-        kind: of the rows; by default images or a table, by their shape.
+        kind: of the rows, whose whole menu is tested; by default images or a table by their shape,
+            and only what a finding asks for.
         trials: train the model with and without the transformed rows, where that is possible.
 
     Raises:
         NotApplicable: the model predicts numbers, or the rows have no known kind.
     """
     asked = tuple(dict.fromkeys(f.code for f in findings if f.code in (*NOISE, *MORE_ROWS)))
-    if not asked:
+    if not asked and kind is None:
         return ()
     if subject.reading.is_regression:
         raise NotApplicable("the model predicts numbers: a transformation has no label to keep")
     chosen = menu(kind or _kind_of(subject))
-    if not set(asked) & set(MORE_ROWS):
+    if kind is None and not set(asked) & set(MORE_ROWS):
         chosen = tuple(each for each in chosen if each.name.startswith("noise"))
     tested = [_tested(subject, each, asked) for each in chosen]
     if not trials or subject.train is None or subject.options.refit is None:
@@ -206,7 +207,7 @@ def _losses(subject: Subject, predict: Predict) -> Floats:
     subject.budget.spend(len(table))
     scores = subject.reading.scores(predict(table.data))
     if scores.shape[1] != judged.scores.shape[1]:
-        raise ConfigError("the refitted model answers in another form than the model")
+        raise ConfigError("the refitted model returns predictions of another shape than the model")
     again = Judged(
         table, judged.target_R[rows], scores, subject.reading, judged.rows_R[rows], judged.loss
     )

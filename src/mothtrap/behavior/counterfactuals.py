@@ -60,10 +60,10 @@ def search(
             return None
         asked += len(tried)
         answers = subject.ask(_changed(row, tried))
-        distances = [_distance(subject, row, each) for each in tried]
         reached = np.flatnonzero(goal.reached(answers))
         if len(reached):
-            best = min(reached, key=lambda i: distances[i])
+            distances = {i: _distance(subject, row, tried[i]) for i in reached}
+            best = min(reached, key=distances.__getitem__)
             return Counterfactual(
                 changes=tried[best],
                 before=goal.shown(scores[0]),
@@ -116,18 +116,23 @@ def _options(subject: Subject, row: Table, columns: Sequence[str]) -> Iterator[t
     for column in subject.table.columns:
         if columns and column.name not in columns:
             continue
-        for value in _values(column):
+        for value in _values(subject, column):
             if value != _value(row.column(column.name)):
                 yield column.name, value
 
 
-def _values(column: Column) -> Sequence[Any]:
-    if column.number_R is None:
-        return column.levels[:VALUES]
-    if not len(column.known_R):
-        return ()
-    spread = np.linspace(0, 1, VALUES)
-    values: list[float] = np.unique(np.quantile(column.known_R, spread, method="nearest")).tolist()
+def _values(subject: Subject, column: Column) -> Sequence[Any]:
+    """Return the values that are tried for a column; they are computed once for all rows."""
+    key = f"tried values of {column.name}"
+    if key not in subject.shared:
+        found: Sequence[Any] = ()
+        if column.number_R is None:
+            found = column.levels[:VALUES]
+        elif len(column.known_R):
+            spread = np.linspace(0, 1, VALUES)
+            found = np.unique(np.quantile(column.known_R, spread, method="nearest")).tolist()
+        subject.shared[key] = found
+    values: Sequence[Any] = subject.shared[key]
     return values
 
 

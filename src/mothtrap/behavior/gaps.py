@@ -69,7 +69,7 @@ class Remaining:
 
 
 def in_words(judged: Judged, segment: Segment | None, gap: Gap) -> str:
-    """Say how wrong the model is in a segment and elsewhere."""
+    """Describe the errors of the model in a segment and elsewhere."""
     where = f"where {segment}, " if segment is not None else ""
     if judged.are_errors_counted:
         inside, outside = percent(gap.inside, 1), percent(gap.outside, 1)

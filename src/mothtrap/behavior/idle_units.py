@@ -10,12 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from mothtrap.behavior.channels import ROWS, hidden_layers
 from mothtrap.behavior.inside import Floats, Margin, network_of, questions
 from mothtrap.behavior.subject import Subject
-from mothtrap.core.errors import NotApplicable
 
-ROWS = 512
-"""Rows that the network gets; chosen by hand."""
 MOST_POSITIONS = 4_096
 MOST_CHANNELS = 2_048
 """Channels of a layer up to which copies are looked for; chosen by hand: the comparison is
@@ -61,9 +59,7 @@ def idle_units(subject: Subject, rows: npt.NDArray[np.int64]) -> list[IdleUnits]
     with questions(subject, 2 * len(given)):
         output = network.outputs(given)
         weight = Margin.of(subject, output).weights(output)
-        hidden = [each for each in network.layers(given) if each.kind != "other"][:-1]
-    if not hidden:
-        raise NotApplicable("the network has no hidden layer")
+        hidden = hidden_layers(network, given)
     found = []
     for layer in hidden:
         with questions(subject, len(given)):

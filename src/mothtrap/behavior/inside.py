@@ -47,7 +47,7 @@ def questions(subject: Subject, rows: int) -> Iterator[None]:
     except MothtrapError:
         raise
     except Exception as err:  # whatever the network raises
-        raise Refused(f"the network refused the rows: {in_one_line(err)}") from err
+        raise Refused(f"the network failed on the rows: {in_one_line(err)}") from err
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,7 +102,7 @@ def _refusal(subject: Subject, gain_R: Floats, judged_R: Mask, means: list[float
     """Return why a patch is refused; empty for one that is not."""
     count = int(judged_R.sum())
     if count < LEAST_ROWS:
-        return f"it changes {count} of the rows that judge it; {LEAST_ROWS} are needed"
+        return f"it changes {count} of the rows that test it; {LEAST_ROWS} are needed"
     p, _ = mean_above(gain_R[judged_R])
     if means[1] >= means[0] or p > P_LIMIT:
         return (

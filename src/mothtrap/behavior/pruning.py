@@ -10,9 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mothtrap.behavior.inside import questions
+from mothtrap.behavior.channels import hidden_channels
+from mothtrap.behavior.inside import network_of
 from mothtrap.behavior.subject import Judged, Subject
-from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.errors import NotEnoughData
 from mothtrap.reader.plots import SCHEMA, Chart
 
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -82,21 +83,21 @@ def pruning_curve(subject: Subject) -> PruningCurve:
         NotApplicable: the model is no network whose channels can be masked.
         NotEnoughData: there are too few rows.
     """
-    units = subject.options.units
-    if units is None:
-        raise NotApplicable("the model is not a PyTorch or Keras network")
+    network = network_of(subject)
     if len(subject.judged) < LEAST_ROWS:
         raise NotEnoughData(f"needs {LEAST_ROWS} rows, has {len(subject.judged)}")
     fit = np.flatnonzero(subject.propose_R)
-    with questions(subject, len(fit)):
-        layers = units.importance(subject.table.take(fit).data)
-    count = sum(len(each) for each in layers)
-    if not count:
-        raise NotApplicable("the network has no hidden layer")
+    layers = hidden_channels(subject, network, subject.table.take(fit).data)
+    importance = [each.importance_U for each in layers]
     asked = np.intersect1d(np.flatnonzero(subject.confirm_R), subject.asked)
     scores = [_score(subject, asked)]
     for share in SHARES:
-        with units.without(least_important(layers, share)):
+        dropped = least_important(importance, share)
+        held = {
+            layer.layer: (mask_U, layer.mean_U)
+            for layer, mask_U in zip(layers, dropped, strict=True)
+        }
+        with network.holding(held):
             scores.append(_score(subject, asked))
     kept = 0.0
     for share, score in zip(SHARES, scores[1:], strict=True):
@@ -104,7 +105,7 @@ def pruning_curve(subject: Subject) -> PruningCurve:
             break
         kept = share
     return PruningCurve(
-        units=count,
+        units=sum(map(len, importance)),
         shares=(0.0, *SHARES),
         scores=tuple(scores),
         is_regression=subject.reading.is_regression,

@@ -21,7 +21,7 @@ from mothtrap.behavior.table import Table
 from mothtrap.core.audited import AuditedFile, Origin
 from mothtrap.core.error_texts import in_one_line
 from mothtrap.core.errors import NotApplicable
-from mothtrap.core.wrapped_models import HiddenUnits, Network
+from mothtrap.core.wrapped_models import Network
 
 Predict = Callable[[Any], Any]
 Refit = Callable[[Any, Any], Predict]
@@ -43,7 +43,6 @@ class Options:
         time_R: when each row was observed, in any unit; None where rows have no order.
         refit: fits the model anew on given rows and targets; None where that is not possible.
         loss: the user's own loss of each row; None for the usual one.
-        units: hidden channels of a network; None where they cannot be masked.
         network: outputs and gradients of a network; None for other models.
         files: the files of model and data; empty where they are not known.
         origin: the training run that logged the model file; None where it is not known.
@@ -54,7 +53,6 @@ class Options:
     time_R: npt.NDArray[Any] | None = None
     refit: Refit | None = None
     loss: Loss | None = None
-    units: HiddenUnits | None = None
     network: Network | None = None
     files: Sequence[AuditedFile] = ()
     origin: Origin | None = None
@@ -208,7 +206,7 @@ class Subject:
         self.budget.spend(len(table))
         try:
             with np.errstate(all="ignore"):  # odd inputs are asked about on purpose
-                return self._predict(table.data)
+                return self._predict(table.for_model())
         except Exception as err:  # whatever the model raises
             rows = f"{len(table)} row{'s' * (len(table) != 1)}"
             raise Refused(f"the model failed on {rows}: {in_one_line(err)}") from err

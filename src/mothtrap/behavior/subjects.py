@@ -27,7 +27,7 @@ from mothtrap.behavior.subject import (
 from mothtrap.behavior.table import Table
 from mothtrap.core.audited import AuditedFile, Origin
 from mothtrap.core.errors import ConfigError, MissingExtraError, nearest
-from mothtrap.core.wrapped_models import HiddenUnits, Network
+from mothtrap.core.wrapped_models import Network
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,7 +41,6 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     about: Any = None
     loss: Loss | None = None
     refit: Refit | None = None
-    units: HiddenUnits | None = None
     network: Network | None = None
     files: Sequence[AuditedFile] = ()
     origin: Origin | None = None
@@ -78,7 +77,7 @@ def make_subject(
     rows_R = _sample(target_R, rng)
     table = everything.take(rows_R)
     budget.spend(len(table))
-    answer = predict(table.data)
+    answer = predict(table.for_model())
     reading = read(answer, target_R[rows_R], request.task, request.classes)
     loss = request.loss
     judged = _judged(table, reading, answer, target_R[rows_R], rows_R, loss)
@@ -87,7 +86,6 @@ def make_subject(
         expect_used=request.expect_used,
         time_R=_times(request.time, everything, rows_R),
         refit=request.refit,
-        units=request.units,
         network=request.network,
         files=request.files,
         origin=request.origin,
@@ -100,7 +98,12 @@ def make_subject(
         train_table = Table(train[0]).take(train_rows)
         budget.spend(len(train_table))
         trained = _judged(
-            train_table, reading, predict(train_table.data), train_y[train_rows], train_rows, loss
+            train_table,
+            reading,
+            predict(train_table.for_model()),
+            train_y[train_rows],
+            train_rows,
+            loss,
         )
     later = None
     if new is not None:
@@ -122,7 +125,7 @@ def _new_rows(
     at = _sample(target_R, rng)
     table = table.take(at)
     budget.spend(len(table))
-    answer = predict(table.data)
+    answer = predict(table.for_model())
     found = None
     if targets is not None:
         found = _judged(table, judged.reading, answer, target_R[at], at, judged.loss)

@@ -5,6 +5,8 @@ Shape suffixes: R = rows.
 
 from __future__ import annotations
 
+import copy
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,31 +21,42 @@ Array = npt.NDArray[Any]
 
 
 class Column:
-    """One column.
+    """One column; its values are converted when they are first needed.
+
+    Most tables are only passed on to the model, and converting texts takes longer than many models.
 
     Args:
         name: of the column.
         given_R: its values as given.
-
-    Attributes:
-        number_R: the values as float64, NaN where missing; None for categories.
-        code_R: indices into `levels`, -1 where missing; None for numbers.
-        levels: distinct texts of a category, the most frequent first.
     """
 
     def __init__(self, name: str, given_R: Any) -> None:
         self.name, self.given_R = name, given_R
-        values_R = np.asarray(given_R)
-        self.number_R: npt.NDArray[np.float64] | None = None
-        self.code_R: npt.NDArray[np.int64] | None = None
-        self.levels: tuple[str, ...] = ()
+
+    @functools.cached_property
+    def number_R(self) -> npt.NDArray[np.float64] | None:  # noqa: N802  # a shape suffix
+        """The values as float64, NaN where missing; None for categories."""
+        values_R = np.asarray(self.given_R)
         if values_R.dtype.kind in "biuf":
-            self.number_R = values_R.astype(np.float64)
-        elif values_R.dtype.kind == "M":
+            return values_R.astype(np.float64)
+        if values_R.dtype.kind == "M":
             seconds_R = values_R.astype("datetime64[us]").astype(np.float64) / 1e6
-            self.number_R = np.where(np.isnat(values_R), np.nan, seconds_R)
-        else:
-            self.levels, self.code_R = _levels(values_R)
+            return np.where(np.isnat(values_R), np.nan, seconds_R)
+        return None
+
+    @functools.cached_property
+    def _categories(self) -> tuple[tuple[str, ...], npt.NDArray[np.int64] | None]:
+        return ((), None) if self.is_number else _levels(np.asarray(self.given_R))
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """Distinct texts of a category, the most frequent first; empty for numbers."""
+        return self._categories[0]
+
+    @property
+    def code_R(self) -> npt.NDArray[np.int64] | None:  # noqa: N802  # a shape suffix
+        """Indices into `levels`, -1 where missing; None for numbers."""
+        return self._categories[1]
 
     @property
     def is_number(self) -> bool:
@@ -71,6 +84,10 @@ class Column:
 
     def distinct(self) -> int:
         """Return the number of distinct values that are there."""
+        return self._distinct
+
+    @functools.cached_property
+    def _distinct(self) -> int:
         return len(np.unique(self.known_R)) if self.is_number else len(self.levels)
 
 
@@ -103,10 +120,13 @@ class Table:
         self.data: Any = data if _has_columns(data) else np.asarray(data)
         self._given_names = tuple(names)
         self.names = self._names()
-        self._columns = {str(n): Column(str(n), self._values(i, n)) for i, n in self._keys()}
         self.about = (
             None if about is None else (about if isinstance(about, Table) else Table(about))
         )
+
+    @functools.cached_property
+    def _columns(self) -> dict[str, Column]:
+        return {str(n): Column(str(n), self._values(i, n)) for i, n in self._keys()}
 
     def __len__(self) -> int:
         if isinstance(self.data, Mapping):
@@ -145,6 +165,12 @@ class Table:
         else:
             data = self.data[at]
         return Table(data, self._given_names, None if self.about is None else self.about.take(at))
+
+    def for_model(self) -> Any:
+        """Return a copy of the rows: a model may change what it gets."""
+        if isinstance(self.data, Mapping):
+            return {name: np.array(values) for name, values in self.data.items()}
+        return self.data.copy() if hasattr(self.data, "copy") else copy.copy(self.data)
 
     def replaced(self, values: Mapping[str, Any]) -> Table:
         """Return the same rows with other values in some columns.

@@ -81,7 +81,7 @@ class Budgets:
         self._spent.clear()
 
     def rested(self) -> None:
-        """Say that the next step told is a long one because others went by unwatched."""
+        """Note that the next step includes the time of steps that were not watched."""
         self._pay()
         for governor in (self._own, *self._of_collections.values()):
             governor.rested()

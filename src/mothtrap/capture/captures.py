@@ -168,7 +168,7 @@ class Captures(Generic[ArrayT]):
             self.forward.forget()
 
     def commit_forward(self, key: StepKey, purpose: Purpose | None = None) -> None:
-        """Say what the forward that just returned was for; an evaluation's is handed on.
+        """Commit the captures of the forward that just returned; hand on those of an evaluation.
 
         Args:
             key: training, where only a backward can show that it was not.

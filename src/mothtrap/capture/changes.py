@@ -43,7 +43,7 @@ class Changes:
         self.made.append(self._answer("", step, collections, None))
 
     def refuse(self, request: str, error: str) -> None:
-        """Have it answered, at the end of the step, that a request makes no sense."""
+        """Answer, at the end of the step, that a request is invalid."""
         self.asked.append((request, error))
 
     def settle(self, step: int, *, ended: bool = False) -> list[CaptureChanged]:

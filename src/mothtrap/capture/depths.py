@@ -125,7 +125,7 @@ class Depths:
             self.full_at = min(self.full_at, step + 1)
 
     def watched(self, step_s: float, own_s: float, captures_s: float, *, light: bool) -> None:
-        """Take in what a step took.
+        """Record the time of a step.
 
         Args:
             step_s: all of it.

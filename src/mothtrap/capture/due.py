@@ -46,7 +46,7 @@ class Due:
         self._payers: dict[tuple[str, str, Mode], tuple[Stream, ...]] = {}
 
     def activate(self, mode: Mode, active: tuple[Stream, ...]) -> None:
-        """Let other streams capture."""
+        """Set the streams that capture."""
         before, self.active[mode] = self.active[mode], active
         if active != before:
             self._payers.clear()

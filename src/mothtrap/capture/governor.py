@@ -104,7 +104,7 @@ class Governor:
         return not self._overhead or budget.captures < TRIALS or budget.held_s >= budget.cost_s
 
     def spent(self, stream: str, cost_s: float) -> None:
-        """Tell what a capture of a stream cost."""
+        """Record the cost of a capture of a stream."""
         budget = self._budgets[stream]
         budget.captures += 1
         self._fixed_s -= cost_s

@@ -71,7 +71,7 @@ class Looks:
         )
 
     def cannot(self, adapter: str, why: str, lacking: Reports, step: int) -> None:
-        """Say what cannot come from an adapter in this job.
+        """Note the facts that an adapter cannot report in this job.
 
         Args:
             adapter: its name.

@@ -57,7 +57,7 @@ class Notes:
             self.observe(Blind(step=step, what=what, reason=reason))
 
     def never_stepped(self, reason: str) -> None:
-        """Say why a process that trained in some way has made no step."""
+        """Note why a process that trains has made no step."""
         self.unstepped.append(Blind(step=0, what="the training", reason=reason))
 
     def take(self) -> tuple[list[Scalar], list[Fact]]:

@@ -67,7 +67,7 @@ class PhaseClock:
         self.enter(self._after_forward)
 
     def closed(self, step: int, *, last: bool = False) -> tuple[PhasesTimed, ...]:
-        """Return what was timed when a step closes: nothing, or all since the last time.
+        """Return the times measured since the last report, if a report is due.
 
         Args:
             step: that closes.

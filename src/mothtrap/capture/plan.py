@@ -189,7 +189,7 @@ class Plan:
     def take_told(
         self, *, last: bool = False
     ) -> list[Dropped | CaptureChanged | Thinned | Blind | FullSteps]:
-        """Return what was given up, and what has come to its end, when a step closes.
+        """Return the facts on skipped captures and ended collections when a step closes.
 
         Args:
             last: no step does, nothing more will come: tell also of what is still being

@@ -124,7 +124,7 @@ class RawCopies(Generic[ArrayT]):
         return refused
 
     def take(self) -> Sequence[RawBlock]:
-        """Return what was copied since the last call."""
+        """Return the copies made since the last call."""
         if self._piece is not None:
             self._close_block()
         blocks, self._blocks = self._blocks, []

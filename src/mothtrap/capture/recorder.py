@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, Literal, TypeVar
 
 from mothtrap.capture.arena import Arenas
@@ -27,6 +27,7 @@ from mothtrap.core.fact import Fact
 from mothtrap.core.facts.captures import Unwatched
 from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.core.measured import MEASURED
+from mothtrap.core.packed_floats import packed
 from mothtrap.core.records import RawBlock, Scalar
 from mothtrap.core.steps import Mode, StepKey
 
@@ -109,12 +110,13 @@ class Recorder(Generic[ArrayT]):
         self.before_guard_stops: Callable[[bool], None] = lambda _: None
         self.ends = self._left = False
         self.steps = 0
+        self._latest: Sequence[Scalar] = ()
         self._on_first_step = on_first_step
         self._captures_before_s = self._asked_before_s = 0.0
         self.plan.begin(0)
 
     def continue_at(self, step: int, evaluations: int) -> None:
-        """Say what the job did before this process: its next step, and forward of an evaluation."""
+        """Set the step and the evaluation at which this process continues the job."""
         self.steps = step
         self.plan.continue_at(step, evaluations)
 
@@ -153,6 +155,7 @@ class Recorder(Generic[ArrayT]):
         if captures.forward.parked:
             captures.settle_forwards()
         scalars, facts = notes.take()
+        self._latest = scalars
         scalars += (
             Scalar("skipped", "", float(closed.skipped)),
             Scalar("micro_batches", "", float(closed.micro_batches)),
@@ -199,12 +202,32 @@ class Recorder(Generic[ArrayT]):
         following, after = self.sampler.next_after(step), step + 1
         return following if following == after else min(following, self.plan.next_named(after))
 
-    def rested(self, first: int, step: int) -> None:
-        """Go on with `step`: those from `first` on were not watched."""
+    def rested(
+        self, first: int, step: int, losses: Sequence[float] = (), rates: Sequence[float] = ()
+    ) -> None:
+        """Go on with `step`: those from `first` on were not watched.
+
+        Args:
+            first: the first step that was not watched.
+            step: the next one.
+            losses: of these steps, NaN where unknown; empty = all are unknown.
+            rates: their learning rates.
+        """
         seconds, own_s = self.times.rested()
         self.sampler.rested(own_s)
         self.steps += step - first
-        self.notes.observe(Unwatched(step=first, last_step=step - 1, seconds=seconds))
+        loss_of, rate_of = _only(self._latest, "loss"), _only(self._latest, "lr")
+        self.notes.observe(
+            Unwatched(
+                step=first,
+                last_step=step - 1,
+                seconds=seconds,
+                losses=packed(losses) if loss_of else "",
+                loss_of=loss_of,
+                rates=packed(rates) if rate_of else "",
+                rate_of=rate_of,
+            )
+        )
         self.plan.rested(step, is_full=self.sampler.is_due(step))
 
     def hand_on_logged(self, step: int) -> None:
@@ -257,3 +280,9 @@ class Recorder(Generic[ArrayT]):
         unseen = self.due.forget_forwards(step)
         if unseen is not None and any("activation" in s.kinds for s in self.plan.streams):
             self.notes.observe(unseen)
+
+
+def _only(scalars: Iterable[Scalar], name: str) -> str:
+    """Return the series or optimizer of the one scalar of a name; "" unless there is just one."""
+    found = [scalar.of for scalar in scalars if scalar.name == name]
+    return found[0] if len(found) == 1 else ""

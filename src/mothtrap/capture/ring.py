@@ -162,18 +162,18 @@ class Ring:
         return bool(self._head[_CLOSING])
 
     def begin(self, pid: int) -> None:
-        """Say who reads."""
+        """Set the reading process."""
         self._head[_PID] = pid
 
     def enter(self, state: ReaderState, words: str = "") -> None:
-        """Say how the reader fares."""
+        """Set the state of the reader."""
         text = words.encode("utf-8", "backslashreplace")[:_MAX_WORDS_BYTES]
         self._map[_WORDS_AT : _WORDS_AT + len(text)] = text
         self._head[_WORDS] = len(text)
         self._head[_STATE] = state
 
     def finish(self) -> None:
-        """Say that nothing more will be written."""
+        """Mark the end of the data."""
         self._head[_CLOSING] = 1
 
     def _put(self, position: int, part: Bytes) -> None:

@@ -91,7 +91,7 @@ class SideChannel:
             return True
 
     def take_back(self) -> list[StepRecord]:
-        """Return what a process that is lost has left unread, and what is owed."""
+        """Return the unread data of a lost process, and the unanswered requests."""
         with self._lock:
             messages: list[list[Bytes]] = [[]]
             for data, last in self._ring.read(sys.maxsize):

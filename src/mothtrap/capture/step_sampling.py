@@ -74,7 +74,7 @@ class StepSampler:
     def watched(
         self, step_s: float, own_s: float, *, light: bool = False, busy: float = 1.0
     ) -> None:
-        """Take in what a watched step took, and the part of it that mothtrap took.
+        """Record the time of a watched step, and mothtrap's part of it.
 
         Args:
             step_s: all of it.
@@ -92,7 +92,7 @@ class StepSampler:
         self._is_overdrawn = self._is_overdrawn or self._account_s < 0.0
 
     def rested(self, own_s: float) -> None:
-        """Take in what mothtrap took between the end of the step watched last and now."""
+        """Record mothtrap's time since the end of the last watched step."""
         self._latest.own_s[-1] += own_s
 
     def next_after(self, step: int) -> int:
@@ -156,6 +156,6 @@ class LongSteps:
         self._excess = 0
 
     def are_many(self, step_s: float) -> bool:
-        """Take in what a step took; return whether the rest is over."""
+        """Record the time of a step; return whether sampling pauses."""
         self._excess = self._excess + 1 if step_s > self._long_s else max(0, self._excess - 1)
         return self._excess > MOST_LONG

@@ -45,6 +45,7 @@ class ArraySet:
         self.random = self.shuffled = False
         self.base = id(self) if base is None else base
         self.places: Sequence[int] | None = self._rows if rows is not None else None
+        self.classes: Sequence[str] = ()
 
     def read(self, indices: Sequence[int], _deadline: float, /) -> Rows:
         """Return rows by index."""

@@ -103,6 +103,7 @@ def result_of(check: Check, subject: Subject, step: int) -> CheckResult:
         figures=dict(subject.figures),
         layers=tuple(subject.layers),
         learned=tuple(subject.learned),
+        asked=tuple(subject.asked),
         seconds=time.monotonic() - began,
     )
 

@@ -60,8 +60,16 @@ class TablesSeen:
         if not any(one.x is table.x and one.role == table.role for one in self._tables):
             self._tables.append(table)
 
-    def results(self, checks: Sequence[Check], seconds: float) -> list[CheckResult]:
-        """Run the checks of data on the table of the largest fit, and on the evaluation tables."""
+    def results(
+        self, checks: Sequence[Check], seconds: float, *, asks: int = 0
+    ) -> list[CheckResult]:
+        """Run the checks of data on the table of the largest fit, and on the evaluation tables.
+
+        Args:
+            checks: to run.
+            seconds: for all of them.
+            asks: samples that a person is to predict; 0 = none.
+        """
         until = time.monotonic() + seconds
         subject = self._subject()
         found = []
@@ -72,6 +80,7 @@ class TablesSeen:
                 datasets=subject.datasets,
                 task=subject.task,
                 missing=subject.missing,
+                asks=asks,
                 deadline=time.monotonic() + share,
             )
             found.append(result_of(check, timed, 0))

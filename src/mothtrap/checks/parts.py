@@ -11,6 +11,8 @@ ALONE = "PRE601"
 """Code of the check that reports how a part ran."""
 RESUMES = "PRE203"
 """Code of the check that resumes the script."""
+PERSON = "PRE403"
+"""Code of the check that takes samples for a person."""
 CONTRACT = ("PRE305", "PRE502")
 """Codes of the checks that learn, or compare, the layers and the inputs."""
 BELONG: dict[Part, tuple[str, ...]] = {
@@ -29,6 +31,7 @@ def chosen(
     *,
     resumes: bool = False,
     contract: bool = False,
+    asks: bool = False,
 ) -> tuple[Check, ...]:
     """Return the checks to make.
 
@@ -37,8 +40,10 @@ def chosen(
         part: the one part to check; None = all.
         resumes: a command that resumes the script is known.
         contract: layers and inputs are to be learned, or compared.
+        asks: a person is to predict samples.
     """
     without = [*([] if resumes else [RESUMES]), *([] if contract else CONTRACT)]
+    without += [] if asks else [PERSON]
     if part is not None:
         checks = [check for check in checks if check.code.startswith(BELONG[part])]
     else:

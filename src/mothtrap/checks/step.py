@@ -33,6 +33,7 @@ class Change:
         adam: replace the optimizer by Adam with a learning rate of 0.001.
         predictions: `free` trains the outputs of the model in the place of its weights.
         batches: batches that are used in turn; 1 repeats one batch.
+        repeats: how often each row is in the batch.
     """
 
     inputs: Literal["", "constant"] = ""
@@ -45,6 +46,7 @@ class Change:
     adam: bool = False
     predictions: Literal["", "free"] = ""
     batches: int = 1
+    repeats: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,11 +57,16 @@ class Trial:
         losses: before each optimizer step; NaN if the loss was not finite.
         ended: why the trial made fewer steps than asked for; empty if it made all.
         right: share of the class labels that the last step predicted; NaN if the loss has none.
+        memory_bytes: most memory that the process, or its tensors on an accelerator, took in the
+            trial; NaN if it is not known.
+        limit_bytes: memory that they may take, with what they have.
     """
 
     losses: Array
     ended: str = ""
     right: float = math.nan
+    memory_bytes: float = math.nan
+    limit_bytes: float = math.nan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,6 +228,13 @@ class Forward(Protocol):
 
         Returns:
             The difference quotients at two step widths, and the derivative by backward.
+        """
+
+    def own_backwards(self) -> Mapping[str, bool]:
+        """Return the functions whose backward the user wrote, by name.
+
+        The value is True for one whose output has only a few different values, such as a sign: its
+        backward estimates a derivative on purpose.
         """
 
     def cut(self, module: str) -> Cut:

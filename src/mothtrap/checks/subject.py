@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy.typing as npt
 
+from mothtrap.checks.starts import LoopsSeen
 from mothtrap.checks.step import Forward, Step
+from mothtrap.core.asked_samples import Asked
 from mothtrap.core.contracts import Entry
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.facts.checks import LayerRow
@@ -17,6 +19,7 @@ from mothtrap.core.facts.checks import LayerRow
 if TYPE_CHECKING:
     from mothtrap.checks.part_seen import PartSeen
     from mothtrap.checks.resumed import Resumed
+    from mothtrap.checks.starts import Starts
 
 Array = npt.NDArray[Any]
 Source = Literal["step", "trials", "datasets"]
@@ -54,6 +57,7 @@ class DataSet(Protocol):
         shuffled: its loader draws samples in random order.
         base: number of the dataset that the samples lie in; parts of one have the same number.
         places: index of each sample in that dataset; None = the same index.
+        classes: names of the classes, by their number; empty if it has none.
     """
 
     name: str
@@ -65,6 +69,7 @@ class DataSet(Protocol):
     shuffled: bool
     base: int
     places: Sequence[int] | None
+    classes: Sequence[str]
 
     @property
     def handed(self) -> Sequence[Rows]:
@@ -92,7 +97,11 @@ class Subject:
         deadline: monotonic seconds at which the check's time ends.
         part: how the one part of the script ran that is checked; None without one.
         resume: runs the script until its checkpoint, and resumes it; None if it is not known how.
+        starts: starts the script again up to the same step, and returns what both starts did; None
+            if that is not possible.
+        loops: how many steps the loops of the script make.
         sources: the data sets that feed training, as rows of the table of layers.
+        asks: samples that a person is to predict; 0 = none.
         figures: numbers that a check adds to its result; kept in the run as scalars.
     """
 
@@ -103,10 +112,14 @@ class Subject:
     deadline: float = float("inf")
     part: PartSeen | None = None
     resume: Callable[[], Resumed] | None = None
+    starts: Callable[[], Starts] | None = None
+    loops: LoopsSeen = field(default_factory=LoopsSeen)
     sources: Sequence[LayerRow] = ()
+    asks: int = 0
     figures: dict[str, float] = field(default_factory=dict)
     layers: list[LayerRow] = field(default_factory=list)
     learned: list[Entry] = field(default_factory=list)
+    asked: list[Asked] = field(default_factory=list)
 
     @property
     def left_s(self) -> float:

@@ -68,6 +68,19 @@ if TYPE_CHECKING:
     metavar="COMMAND",
     help='Compare with a training that is resumed: "python train.py --resume last.pt".',
 )
+@click.option(
+    "--human",
+    type=click.IntRange(min=1),
+    default=None,
+    metavar="N",
+    help="Show you N samples without labels, and score your answers.",
+)
+@click.option(
+    "--deadline",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="HOURS",
+    help="Warn if the whole run takes longer.",
+)
 @click.option("--network", is_flag=True, help="Allow the script to connect to other machines.")
 @rule_files_option
 @click.option("--report", metavar="FILE", help="Write a report to this file, e.g. report.html.")
@@ -98,6 +111,8 @@ def command(
     dummy_loss: bool,
     cut: str,
     resume_command: str,
+    human: int | None,
+    deadline: float | None,
     network: bool,
     rule_files: tuple[str, ...],
     report: str | None,
@@ -157,6 +172,8 @@ def command(
         cut=cut,
         learns=save_invariants is not None,
         resume_command=resume_command,
+        asks=human or 0,
+        deadline_h=deadline,
         name=name,
         report=report,
     )
@@ -183,6 +200,7 @@ def _checked(
     descriptors: Sequence[int],
 ) -> int:
     """Check a script, and return the exit code."""
+    from mothtrap.cli._person import ask
     from mothtrap.monitor.catalogue import load_checks
     from mothtrap.session.check import check
 
@@ -200,6 +218,7 @@ def _checked(
         warnings=warnings,
         descriptors=descriptors,
         afterwards=afterwards,
+        ask=ask,
     )
     if not found:
         raise Refusal("nothing was checked")

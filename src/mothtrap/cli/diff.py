@@ -19,19 +19,19 @@ from mothtrap.cli._options import format_option, runs_dir_option
     type=click.FloatRange(0),
     metavar="X",
     help="Relative tolerance, as a share of the larger number [default: 0, which "
-    "compares bit for bit; 0.001 between runs with different numbers of workers].",
+    "compares bit for bit; 0.001 between runs with different numbers of ranks].",
 )
 @click.option(
     "--atol",
     type=click.FloatRange(0),
     metavar="X",
-    help="Absolute tolerance [default: 0; 1e-7 between runs with different numbers of workers].",
+    help="Absolute tolerance [default: 0; 1e-7 between runs with different numbers of ranks].",
 )
 @click.option(
     "--perturbed",
     metavar="RUN",
     help="A run like A, made with `mothtrap run --perturb`. It measures the tolerance between runs "
-    "with different numbers of workers.",
+    "with different numbers of ranks.",
 )
 @click.option(
     "--ignore",
@@ -65,7 +65,7 @@ def command(
     \b
     mothtrap diff before after
     mothtrap diff before after --rtol 1e-3      across devices or element types
-    mothtrap diff one many --perturbed rounding   one process and many workers
+    mothtrap diff one many --perturbed rounding   one process and many ranks
     """
     from mothtrap.core import jsonable
     from mothtrap.core.config import load_config

@@ -66,7 +66,7 @@ def _take(path: Path, timeout_s: float) -> set[str]:
     answers = ask_for_snapshot(path, request, timeout_s)
     for answer in answers:
         if answer.error:
-            click.echo(f"warning: a worker refused: {answer.error}", err=True)
+            click.echo(f"warning: a rank refused: {answer.error}", err=True)
     return {answer.folder for answer in answers if not answer.error}
 
 
@@ -91,12 +91,12 @@ def _print(path: Path, found: list[Stored], form: str) -> None:
     for each in found:
         about = each.snapshot
         if about is None:
-            click.echo(f"step {each.step}, worker {each.worker}: {style.safe(each.damage)}")
+            click.echo(f"step {each.step}, rank {each.worker}: {style.safe(each.damage)}")
             continue
         build = "" if has_script(about.command) else BUILD
         exact = "" if about.state_step <= each.step else f", state of step {about.state_step}"
         click.echo(
-            f"step {each.step}, worker {each.worker}: {style.safe(about.reason)}{exact}, "
+            f"step {each.step}, rank {each.worker}: {style.safe(about.reason)}{exact}, "
             f"{each.size_bytes / 2**20:.1f} MB: "
             f"mothtrap replay {style.safe(name_here(path))} --step {each.step}{build}"
         )

@@ -12,7 +12,7 @@ from mothtrap.cli._options import runs_dir_option
 
 @click.command(name="stop")
 @click.argument("run", required=False)
-@click.option("--reason", default="asked by mothtrap stop", help="Reason; stored in the run.")
+@click.option("--reason", default="requested by mothtrap stop", help="Reason; stored in the run.")
 @click.option(
     "--timeout",
     type=float,

@@ -1,4 +1,4 @@
-"""Show each worker of a job: its node, its steps, and what it is doing."""
+"""Show each rank of a job: its node, its steps, and what it is doing."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ MOST_MISSING = 8
 @format_option
 @runs_dir_option
 def command(run: str | None, follow: bool, form: str, runs_dir: str | None) -> None:
-    """Show each worker of a job: its node, its steps, and what it is doing.
+    """Show each rank of a job: its node, its steps, and what it is doing.
 
-    Without RUN, the latest run. The first line counts the workers that were seen. `age` is the time
-    since the worker last stored a step. `own` and `step` are medians of its last steps: the
-    worker's own work, and the full step including the time it waits for other workers. A worker
+    Without RUN, the latest run. The first line counts the ranks that were seen. `age` is the time
+    since the rank last stored a step. `own` and `step` are medians of its last steps: the
+    rank's own work, and the full step including the time it waits for other ranks. A rank
     that has not stored a step for a while `waits` in a collective, is `idle` elsewhere, or is
     `busy`.
     """
@@ -61,7 +61,7 @@ def _lines(workers: Workers) -> Iterator[str]:
     style = Style.of(sys.stdout)
     missing = workers.missing
     names = ", ".join(map(str, missing[:MOST_MISSING])) + " ..." * (len(missing) > MOST_MISSING)
-    noun = "worker" if workers.expected == 1 else "workers"
+    noun = "rank" if workers.expected == 1 else "ranks"
     lack = f"; missing: {names}" if missing else ""
     yield f"{len(workers.states):,} of {workers.expected:,} {noun} seen{lack}"
     cells: list[tuple[str, ...]] = [("rank", "node", "steps", "age", "own", "step", "state")]

@@ -83,7 +83,7 @@ def judge(invariant: Invariant, window: Window) -> Breach | None:
 
 
 def tables(invariant: Invariant, window: Window) -> list[Table]:
-    """Return what an invariant is about, without tables that have no value."""
+    """Return the subject of an invariant, without empty tables."""
     found = (
         _of_tensors(invariant, window) if invariant.statistic else _of_scalars(invariant.of, window)
     )

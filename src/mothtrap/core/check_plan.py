@@ -13,6 +13,8 @@ from mothtrap.core import jsonable
 Part = Literal["data", "model", "loss", "callbacks"]
 """Parts of a script that can be checked alone."""
 
+ASKED = "asked.json"
+"""File in the scratch folder that gets the samples for a person."""
 CHECK_VARIABLE = "MOTHTRAP_CHECK"
 """Environment variable that holds the path of the plan, in a process that is checked."""
 
@@ -45,6 +47,16 @@ class ResumeOrder(msgspec.Struct, frozen=True, kw_only=True):
     resumes: bool = False
 
 
+class RepeatOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """Order for a script that is started again: note its first steps, then end.
+
+    Attributes:
+        results: file that gets the steps.
+    """
+
+    results: str
+
+
 class CheckPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Orders for a process that is checked.
 
@@ -61,9 +73,11 @@ class CheckPlan(msgspec.Struct, frozen=True, kw_only=True):
         cut: layer at which the network ends; empty = nowhere. It has a dummy loss then.
         part: the one part to check; None = all.
         resume_command: starts the script from its checkpoint; empty if it was not given.
+        asks: samples that a person is to predict; 0 = none.
         learns: layers and inputs are learned for a file of invariants.
         trial: for a script that was started again: the trial; None = all checks are made.
         resume: for a script that was started again: what it shall note of its checkpoint.
+        repeat: for a script that was started again: where it shall note its first steps.
     """
 
     steps: int
@@ -78,9 +92,16 @@ class CheckPlan(msgspec.Struct, frozen=True, kw_only=True):
     cut: str = ""
     part: Part | None = None
     resume_command: str = ""
+    asks: int = 0
     learns: bool = False
     trial: TrialOrder | None = None
     resume: ResumeOrder | None = None
+    repeat: RepeatOrder | None = None
+
+    @property
+    def is_restart(self) -> bool:
+        """True if a check has started the script again: then nothing is recorded."""
+        return any(order is not None for order in (self.trial, self.resume, self.repeat))
 
 
 def is_checked(environ: Mapping[str, str]) -> bool:

@@ -119,7 +119,7 @@ def matcher(name: str, collection: Collection) -> Matcher:
 
 
 def complaint(name: str, collection: Collection) -> str | None:
-    """Return what makes no sense about a collection, in words that begin with the key."""
+    """Return why a collection is invalid, beginning with the key; None if it is valid."""
     found = collection.complaint()
     for key in ("eval", "predict"):
         own = getattr(collection, key)

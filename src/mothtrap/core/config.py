@@ -389,7 +389,7 @@ def plain(config: Config) -> dict[str, object]:
 
 
 def given(collection: Collection) -> dict[str, object]:
-    """Return what a collection says beyond the defaults, as plain values."""
+    """Return the fields of a collection that differ from the defaults, as plain values."""
     values: dict[str, object] = msgspec.to_builtins(collection, enc_hook=function_name)
     defaults = msgspec.to_builtins(Collection())
     return {key: value for key, value in values.items() if value != defaults[key]}

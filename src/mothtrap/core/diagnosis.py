@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
-from mothtrap.core.findings import PASSED, Finding, Severity
+from mothtrap.core.findings import LATEST_ONSET, PASSED, Finding, Severity
 from mothtrap.core.texts import layer_in_words
 
 ONSET_SLACK_STEPS = 5
@@ -199,6 +199,14 @@ def _story(root: Finding, effects: Sequence[Finding]) -> Story:
     )
 
 
+def in_story_order(findings: Sequence[Finding], stories: Iterable[Story]) -> list[Finding]:
+    """Return findings story by story: each root, then its effects; all others come last."""
+    known = {finding.fingerprint: finding for finding in findings}
+    wanted = [name for story in stories for name in (story.root, *story.effects)]
+    ordered = [known[name] for name in dict.fromkeys(wanted) if name in known]
+    return ordered + [finding for finding in findings if finding.fingerprint not in wanted]
+
+
 def sentence_of(finding: Finding) -> str:
     """Return one sentence: the fault, its layer, its first step, its numbers, its line."""
     first = finding.layers[0] if finding.layers else ""
@@ -219,6 +227,8 @@ def _is_over(story: Story, over: Collection[str]) -> bool:
 def when(finding: Finding) -> str:
     """Return ` since step 12`, or ` from step 12 to 30` for a fault that has passed.
 
+    A fault whose onset is known only as a range gives ` since a step between 12 and 20`.
+
     Returns nothing for findings that belong to no step.
     """
     if not finding.has_step:
@@ -226,6 +236,9 @@ def when(finding: Finding) -> str:
     passed = finding.evidence.get(PASSED)
     if isinstance(passed, int) and passed > finding.step:
         return f" from step {finding.step} to {passed}"
+    latest = finding.evidence.get(LATEST_ONSET)
+    if isinstance(latest, int) and latest > finding.step:
+        return f" since a step between {finding.step} and {latest}"
     return f" since step {finding.step}"
 
 

@@ -38,6 +38,10 @@ class RuleState(enum.StrEnum):
 PASSED = "passed_at_step"
 """Evidence of a finding whose rule finds it no more."""
 
+LATEST_ONSET = "onset_at_latest"
+"""Evidence of a finding that began at a step from `step` to this one: it was not looked for between
+them."""
+
 ASSERTION = "assertion"
 """Evidence of a finding of predictions that break an assertion: the name of the assertion."""
 

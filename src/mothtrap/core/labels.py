@@ -46,7 +46,7 @@ class Labels(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def joined(labels: Iterable[Label]) -> Labels:
-    """Return what remarks amount to.
+    """Return the labels that result from a sequence of remarks.
 
     Args:
         labels: in the order in which they were made.

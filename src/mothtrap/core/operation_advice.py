@@ -88,7 +88,7 @@ _SAME = {
 
 
 def advice_on(seen: FirstBadOperation) -> str:
-    """Return what to do about an operation; '' where it is not known well enough."""
+    """Return the advice for an operation; '' if none is certain."""
     if seen.since is not None:
         return ""
     name = seen.operation.rpartition(".")[2].lower()

@@ -20,7 +20,7 @@ POINTS = 200
 
 
 def predictions(labels: Array, scores: Array, names: Sequence[str] = ()) -> Predictions:
-    """Return what the scores of a classifier are worth.
+    """Return confusion matrix and curves of a classifier's scores.
 
     Args:
         labels: the true classes, whole numbers, shape (N,).

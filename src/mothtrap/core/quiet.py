@@ -29,7 +29,7 @@ class Quiet:
 
     @classmethod
     def of(cls, config: Config) -> Quiet:
-        """Return what a configuration says."""
+        """Return the quiet setting of a configuration."""
         return cls(config.severity, config.per_layer_ignores)
 
     def apply(self, finding: Finding) -> Finding | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,14 +14,8 @@ import numpy.typing as npt
 Predict = Callable[[Any], Any]
 
 
-class HiddenUnits(Protocol):
-    """Channels of the hidden layers of a network."""
-
-    def importance(self, rows: Any) -> list[npt.NDArray[np.float64]]:
-        """Return the importance of each channel, one array (channels,) for each hidden layer."""
-
-    def without(self, dropped: list[npt.NDArray[np.bool_]]) -> AbstractContextManager[None]:
-        """Hold channels at their mean while a block runs; `importance` was called before."""
+Held = Mapping[str, tuple[npt.NDArray[np.bool_], npt.NDArray[np.float64]]]
+"""Channels to hold, by name of the layer: which ones, and the value of each, both (channels,)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +61,12 @@ class Network(Protocol):
     ) -> AbstractContextManager[None]:
         """Shuffle the weights of some layers while a block runs."""
 
+    def holding(self, held: Held) -> AbstractContextManager[None]:
+        """Hold channels of linear and convolutional layers at a value while a block runs.
+
+        A constant channel can be removed: it becomes a part of the next bias.
+        """
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrappedModel:
@@ -77,7 +77,6 @@ class WrappedModel:
         classes: labels in the order of the columns of probabilities; empty where unknown.
         task: `classification` or `regression`; None where unknown.
         refit: fits the model anew, and returns its `predict`; None where that is not possible.
-        units: hidden channels of a network; None where they cannot be masked.
         network: outputs and gradients of a network; None for other models.
     """
 
@@ -85,7 +84,6 @@ class WrappedModel:
     classes: tuple[Any, ...] = ()
     task: str | None = None
     refit: Callable[[Any, Any], Predict] | None = None
-    units: HiddenUnits | None = None
     network: Network | None = None
 
 

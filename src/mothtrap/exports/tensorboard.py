@@ -1,4 +1,4 @@
-"""A folder for TensorBoard, with one of its runs (`w0`, `w1` ...) for each worker.
+"""A folder for TensorBoard, with one of its runs (`w0`, `w1` ...) for each rank.
 
 Scalars are tagged `name/of`, statistics `<kind>_<statistic>/<tensor>`; the number of elements, and
 counts of NaN and infinities that are 0, are left out. Tags of evaluations begin with `eval/`. Their
@@ -26,8 +26,10 @@ import numpy as np
 import numpy.typing as npt
 
 from mothtrap.core.errors import DamagedDataError, MissingExtraError
+from mothtrap.core.facts.captures import Unwatched
 from mothtrap.core.masking import without_secrets
 from mothtrap.core.measured import DIGESTS
+from mothtrap.core.packed_floats import unpacked
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.exports._buckets import buckets, power_buckets
 from mothtrap.exports._choice import Choice, Written
@@ -49,7 +51,7 @@ def write(run: Run, target: Path, choice: Choice) -> Written:
     Raises:
         MissingExtraError: the package `tensorboard` is not installed.
     """
-    with _Folder(target) as folder:
+    with _Folder(target, choice.begin) as folder:
         folder.add(run, choice)
         folder.add_findings(run, choice)
         return folder.written()
@@ -71,7 +73,7 @@ def follow(run: Run, target: Path, choice: Choice, pause: Callable[[], object]) 
         MissingExtraError: the package `tensorboard` is not installed.
     """
     begin = choice.begin
-    with _Folder(target) as folder:
+    with _Folder(target, choice.begin) as folder:
         while True:
             goes_on = run.state == "running"
             ends = [choice.end, run.steps - 1 if goes_on else None]
@@ -87,14 +89,15 @@ def follow(run: Run, target: Path, choice: Choice, pause: Callable[[], object]) 
 
 
 class _Folder:
-    """Event files of all workers of a run, to which piece after piece of it is added.
+    """Event files of all ranks of a run, to which piece after piece of it is added.
 
     Args:
         target: the folder to make.
+        begin: first step.
     """
 
-    def __init__(self, target: Path) -> None:
-        self._target = target
+    def __init__(self, target: Path, begin: int) -> None:
+        self._target, self._begin_at = target, begin
         self._files: dict[int, tuple[_EventFile, _Axis]] = {}
         self._counts = {"scalars": 0, "histograms": 0}
         self._left_out: dict[str, None] = {}
@@ -127,7 +130,7 @@ class _Folder:
     def written(self) -> Written:
         """Return how much was written, and what was left out."""
         too_large = [
-            f"{count} values of {tag} on worker {worker} are beyond float32 and left out"
+            f"{count} values of {tag} on rank {worker} are beyond float32 and left out"
             for worker, (events, _) in self._files.items()
             for tag, count in events.too_large.items()
         ]
@@ -145,6 +148,9 @@ class _Folder:
     ) -> None:
         record = recorded.record
         prefix, step = _prefix(record.key.mode), record.key.step
+        for fact in record.observations:
+            if isinstance(fact, Unwatched):
+                self._add_unwatched(events, fact, choice, record.wall_s)
         for scalar in record.scalars:
             if scalar.name in DIGESTS:
                 continue
@@ -160,8 +166,23 @@ class _Folder:
         place = axis.place(recorded.attempt, record.key)
         self._counts["scalars"] += events.flush(place, record.wall_s)
 
+    def _add_unwatched(
+        self, events: _EventFile, fact: Unwatched, choice: Choice, ended_s: float
+    ) -> None:
+        """Write losses and learning rates of steps before a record, spread evenly over time."""
+        kept = {f"loss/{fact.loss_of}": fact.losses, f"lr/{fact.rate_of}": fact.rates}
+        values = {tag: unpacked(text, fact.count) for tag, text in kept.items() if text}
+        for place, step in enumerate(range(fact.step, fact.last_step + 1)):
+            if step < self._begin_at or (choice.end is not None and step >= choice.end):
+                continue
+            for tag, value_N in values.items():
+                if not np.isnan(value_N[place]):
+                    events.add_scalar(tag, float(value_N[place]))
+            wall_s = ended_s - fact.seconds * (1 - place / fact.count)
+            self._counts["scalars"] += events.flush(step, wall_s)
+
     def add_findings(self, run: Run, choice: Choice) -> None:
-        """Write the findings of a run as texts, beside its first worker."""
+        """Write the findings of a run as texts, beside its first rank."""
         if not self._files:
             return
         events, _ = self._files[min(self._files)]
@@ -184,7 +205,7 @@ def _prefix(mode: Mode) -> str:
 
 
 class _Axis:
-    """Positions of a worker's moments on the axis; they must come in order the first time."""
+    """Positions of a rank's moments on the axis; they must come in order the first time."""
 
     def __init__(self) -> None:
         self._before: dict[tuple[int, Mode], int] = {}

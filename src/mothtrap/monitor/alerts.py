@@ -80,7 +80,7 @@ class Alerts:
         self._steps, self._stepped_s, self._longest_s = -1, 0.0, 0.0
 
     def look(self, now: Glance) -> list[Event]:
-        """Return what happened since the last look: causes before what follows from them."""
+        """Return the events since the last call, causes before their effects."""
         events = []
         if not self._begun:
             self._begun = True

@@ -89,7 +89,7 @@ def trainings_of(run: Run) -> list[Training]:
 
 
 def learn(trainings: Sequence[Training]) -> tuple[Invariant, ...]:
-    """Return what holds in all trainings, those about scalars first.
+    """Return the invariants that hold in all training runs, those about scalars first.
 
     Args:
         trainings: healthy ones, each of at least `MIN_STEPS` steps.

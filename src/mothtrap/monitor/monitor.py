@@ -57,10 +57,10 @@ class WindowSource(Protocol):
     """Turns records into windows."""
 
     def feed(self, record: StepRecord) -> None:
-        """Take in the next record."""
+        """Add the next record."""
 
     def window(self, now_s: float) -> Window:
-        """Return what the rules may know."""
+        """Return the window that the rules read."""
 
 
 class ReferenceRun(Protocol):
@@ -129,7 +129,7 @@ class Monitor:
         self._pending = False
 
     def feed(self, record: StepRecord) -> list[Finding]:
-        """Take in a record and judge if it is time.
+        """Add a record, and evaluate the rules if it is time.
 
         Returns:
             Findings that were opened or became worse.

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from mothtrap.core.diagnosis import fault_name
+from mothtrap.core.diagnosis import diagnose, fault_name, in_story_order
 from mothtrap.core.errors import MissingExtraError, MothtrapError
 from mothtrap.core.findings import Severity
+from mothtrap.core.installed_rules import explains
 from mothtrap.core.steps import Mode
 from mothtrap.core.window import Series
 from mothtrap.reader.run import Run
@@ -46,9 +47,10 @@ def follow(run: Run, every_s: float) -> Any:
 
 
 def strip_of(run: Run) -> dict[str, Any]:
-    """Return what the strip shows of a run: plain values; a loss that is not finite is None."""
+    """Return the content of the strip as plain values; a loss that is not finite is None."""
     with run.frozen():
         severities = [finding.severity for finding in run.findings]
+        ordered = in_story_order(run.findings, diagnose(run.findings, explains()).stories)
         worst = min(severities, key=lambda each: each.rank, default=None)
         curves = [s for s in run.scalars("loss") if s.mode == Mode.TRAIN and len(s.values_S)]
         return {
@@ -64,7 +66,7 @@ def strip_of(run: Run) -> dict[str, Any]:
                     "step": finding.step,
                     "layer": finding.layers[0][:MAX_CHARS] if finding.layers else "",
                 }
-                for finding in run.findings[:FINDINGS]
+                for finding in ordered[:FINDINGS]
             ],
             "loss": _points(curves[0]) if curves else [],
         }

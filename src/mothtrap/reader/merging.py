@@ -53,14 +53,16 @@ def join_attempts(
 
     Returns:
         The most severe first, then by onset. A finding that the latest attempt judged and did
-        not find again has passed, and is a note.
+        not find again has passed, and is a note. So is one of a step that the latest attempt
+        made again.
     """
     now = {_identity(finding) for finding in latest}
     joined = list(latest)
     for finding in earlier:
         if _identity(finding) in now:
             continue
-        if finding.code in ok and PASSED not in finding.evidence:
+        over = finding.code in ok or finding.step >= resumed
+        if over and PASSED not in finding.evidence:
             passed = f"{finding.message}; it was not found again after the job resumed at {resumed}"
             finding = msgspec.structs.replace(
                 finding,

@@ -34,7 +34,7 @@ def joined_facts(
     metrics: Mapping[str, float],
     marks: Sequence[str],
 ) -> Facts:
-    """Return what an expression may ask of a run: a column hides a parameter, which hides a metric.
+    """Return the names an expression can use; a column hides a parameter, which hides a metric.
 
     Args:
         columns: what a run is, and its labels.

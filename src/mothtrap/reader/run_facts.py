@@ -249,7 +249,7 @@ class RunFacts:
         monitors = [list(a.monitors.values()) for _, a in sorted(self._span.attempts.items())]
         judged = [those for those in monitors if any(one.statuses for one in those)]
         resumed = self.observations(Resumed)
-        if len(judged) < 2 or not resumed or not resumed[-1].step:
+        if len(judged) < 2 or not resumed:
             merged = merge_findings(one.findings for those in monitors for one in those)
         else:
             statuses = merge_statuses(one.statuses for one in judged[-1])

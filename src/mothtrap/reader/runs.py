@@ -123,7 +123,7 @@ class Runs(Sequence[Run]):
 
 
 def row_of(run: Run) -> Row:
-    """Return what a run is, its labels, parameters and metrics, by name.
+    """Return the properties, labels, parameters and metrics of a run, by name.
 
     A metric that is called as a parameter is `metric.NAME`.
     """
@@ -136,7 +136,7 @@ def own_columns(run: Run) -> Row:
 
 
 def facts_of(run: Run, wanted: RunFilter) -> Facts:
-    """Return what an expression may ask of a run; metrics are read only where it names any."""
+    """Return the names an expression can use; metrics are read only if it names one."""
     columns, parameters = own_columns(run), run.record.parameters
     marks = [word for f in run.findings for word in (f.code, f.name)] + list(run.labels.tags)
     found = joined_facts(columns, parameters, {}, marks)

@@ -46,7 +46,7 @@ class StatisticsScan(ds.Dataset):  # type: ignore[misc]
         filter: ds.Expression | None = None,  # noqa: A002 - as in Arrow's own
         **_: object,
     ) -> ds.Scanner:
-        """Return what reads some columns of the rows that pass a filter."""
+        """Return a reader of some columns of the rows that pass a filter."""
         wanted = STATS.names if columns is None else list(columns)
         told = _named(filter)
         # Without any column Arrow would not know how many rows there are.

@@ -206,7 +206,7 @@ def last_name(node: cst.BaseExpression) -> str:
 
 
 def owner(call: cst.Call) -> cst.BaseExpression | None:
-    """Return what a method is called on: `opt` of `opt.step()`."""
+    """Return the object of a method call: `opt` of `opt.step()`."""
     return call.func.value if isinstance(call.func, cst.Attribute) else None
 
 

@@ -40,7 +40,7 @@ class Aftermath(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def aftermaths(run: Run, findings: Iterable[Finding]) -> tuple[Aftermath, ...]:
-    """Return what came after the onset of each finding."""
+    """Return how long each finding lasted, and its cost."""
     listed = list(findings)[:MAX_FINDINGS]
     if not listed or not run.steps:
         return ()
@@ -67,7 +67,7 @@ def aftermaths(run: Run, findings: Iterable[Finding]) -> tuple[Aftermath, ...]:
 
 
 def in_words(after: Aftermath, unit: str = "step") -> str:
-    """Return what came after an onset: `20,000 of 40,000 steps, 6.2 h, cost 12.40`."""
+    """Describe how long a finding lasted: `20,000 of 40,000 steps, 6.2 h, cost 12.40`."""
     parts = [f"{after.steps:,} of {after.total:,} {unit}s", duration(after.seconds)]
     return ", ".join([*parts, *([f"cost {after.cost:,.2f}"] if after.cost else [])])
 

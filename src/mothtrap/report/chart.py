@@ -8,10 +8,12 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.steps import Mode
 from mothtrap.core.window import Floats, Ints, Series
 from mothtrap.report.style import SEVERITY_GLYPHS
 
@@ -22,8 +24,8 @@ LANE_Y = 20
 MOST_BUCKETS = 600
 LOG_RATIO = 100.0
 """Largest over smallest value from which a logarithmic axis is used; chosen by hand."""
-ROBUST_PERCENT = 1.0
-"""Share of values, at either end, that may lie outside of the picture; chosen by hand."""
+MOST_TICKS = 5
+"""Labels of the vertical axis, about."""
 MAX_MARKS = 40
 
 
@@ -43,7 +45,7 @@ def loss_chart(losses: Sequence[Series], findings: Sequence[Finding]) -> str:
     for index, series in enumerate(losses):
         steps_B, low_B, high_B, odd_B = buckets(series.steps_S, series.values_S)
         x_B = [_x(step, first, last) for step in steps_B]
-        parts += _curve(index, x_B, low_B, high_B, axis)
+        parts += _curve(index, x_B, low_B, high_B, axis, _begins(series, steps_B))
         parts += [
             f'<rect class="odd" x="{x - 1:.1f}" y="{LANE_Y - 5}" width="3" height="10">'
             f"<title>step {step}: {count} not finite</title></rect>"
@@ -90,36 +92,48 @@ def buckets(
 
 
 class _Axis:
-    """The vertical axis; logarithmic where values are positive and far apart."""
+    """The vertical axis; logarithmic where values are positive and far apart.
+
+    It has room for every finite value: no peak is cut.
+    """
 
     def __init__(self, losses: Sequence[Series]) -> None:
         values = np.concatenate([s.values_S[np.isfinite(s.values_S)] for s in losses])
         if not len(values):
             values = np.array([0.0, 1.0])
-        low, high = np.percentile(values, (ROBUST_PERCENT, 100 - ROBUST_PERCENT))
+        low, high = float(values.min()), float(values.max())
         self.is_log = bool(low > 0 and high / low > LOG_RATIO)
-        self._low, self._high = self._scaled(float(low)), self._scaled(float(high))
+        self._low, self._high = self._scaled(low), self._scaled(high)
         if self._high - self._low <= 1e-12 * max(1.0, abs(self._low)):
             self._low, self._high = self._low - 0.5, self._high + 0.5
 
     def _scaled(self, value: float) -> float:
-        return math.log10(max(value, 1e-300)) if self.is_log else value
+        return math.log10(max(value, 1e-323)) if self.is_log else value
 
     def y(self, value: float) -> float:
-        """Return the height of a value; one outside of the picture lies at its edge."""
-        share = (self._scaled(value) - self._low) / (self._high - self._low)
+        """Return the height of a value."""
+        # Halved, since the difference of two huge numbers may be infinite.
+        share = (self._scaled(value) / 2 - self._low / 2) / (self._high / 2 - self._low / 2)
         inner = HEIGHT - TOP - BOTTOM
         return TOP + inner * (1 - min(max(share, 0.0), 1.0))
 
     @property
     def ticks(self) -> list[tuple[float, str]]:
-        """Heights and labels of five lines."""
-        found = []
-        for share in (0, 0.25, 0.5, 0.75, 1):
-            at = self._low + share * (self._high - self._low)
-            value = 10**at if self.is_log else at
-            found.append((self.y(value), f"{value:.3g}"))
-        return found
+        """Heights and labels of lines at round numbers."""
+        step = _round_step((self._high / 2 - self._low / 2) * 2 / MOST_TICKS, whole=self.is_log)
+        first, last = math.ceil(self._low / step), math.floor(self._high / step)
+        at = [number * step for number in range(first, min(last, first + 2 * MOST_TICKS) + 1)]
+        if self.is_log:
+            return [(self.y(10.0**each), f"{10.0**each:g}") for each in at]
+        digits = max(0, -math.floor(math.log10(step)))
+        return [(self.y(each), f"{each:.{digits}f}" if step < 1 else f"{each:g}") for each in at]
+
+
+def _round_step(least: float, *, whole: bool) -> float:
+    """Return the smallest of 1, 2, 5, 10, 20 ... and their tenths that is not below `least`."""
+    least = min(max(least, 1.0 if whole else 1e-300), 1e300)
+    power = 10.0 ** math.floor(math.log10(least))
+    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= least * (1 - 1e-9))
 
 
 def _x(step: float, first: int, last: int) -> float:
@@ -147,26 +161,57 @@ def _frame(axis: _Axis, first: int, last: int) -> str:
     return "".join(lines)
 
 
+def _begins(series: Series, steps_B: Sequence[int]) -> set[int]:
+    """Return the places of buckets before which steps of the training are missing.
+
+    Evaluations are rare by nature: their points are joined.
+    """
+    if series.mode != Mode.TRAIN or len(steps_B) < 2:
+        return set()
+    apart = [later - step for step, later in pairwise(steps_B)]
+    return {place for place, gap in enumerate(apart, start=1) if gap > min(apart)}
+
+
 def _curve(
-    index: int, x_B: Sequence[float], low_B: Floats, high_B: Floats, axis: _Axis
+    index: int,
+    x_B: Sequence[float],
+    low_B: Floats,
+    high_B: Floats,
+    axis: _Axis,
+    begins: set[int],
 ) -> list[str]:
-    """Return bands and middle lines; a gap where a bucket holds no finite value."""
+    """Return bands and middle lines; a gap where nothing was recorded, or nothing finite."""
     parts: list[str] = []
     run: list[int] = []
     for place in range(len(x_B) + 1):
-        if place < len(x_B) and not math.isnan(low_B[place]):
+        is_finite = place < len(x_B) and not math.isnan(low_B[place])
+        if run and (not is_finite or place in begins):
+            parts += _stretch(index, run, x_B, low_B, high_B, axis)
+            run = []
+        if is_finite:
             run.append(place)
-            continue
-        if run:
-            top = [(x_B[i], axis.y(high_B[i])) for i in run]
-            bottom = [(x_B[i], axis.y(low_B[i])) for i in reversed(run)]
-            middle = [(x_B[i], axis.y((low_B[i] + high_B[i]) / 2)) for i in run]
-            parts.append(f'<polygon class="band s{index}" points="{_points(top + bottom)}"/>')
-            parts.append(f'<polyline class="line s{index}" points="{_points(middle)}"/>')
-            if len(run) == 1:
-                x, y = middle[0]
-                parts.append(f'<circle class="dot s{index}" cx="{x:.1f}" cy="{y:.1f}" r="2"/>')
-        run = []
+    return parts
+
+
+def _stretch(
+    index: int,
+    run: Sequence[int],
+    x_B: Sequence[float],
+    low_B: Floats,
+    high_B: Floats,
+    axis: _Axis,
+) -> list[str]:
+    """Return the band and the line of buckets without a gap; a dot for a single one."""
+    top = [(x_B[i], axis.y(high_B[i])) for i in run]
+    bottom = [(x_B[i], axis.y(low_B[i])) for i in reversed(run)]
+    middle = [(x_B[i], axis.y((low_B[i] + high_B[i]) / 2)) for i in run]
+    parts = [
+        f'<polygon class="band s{index}" points="{_points(top + bottom)}"/>',
+        f'<polyline class="line s{index}" points="{_points(middle)}"/>',
+    ]
+    if len(run) == 1:
+        x, y = middle[0]
+        parts.append(f'<circle class="dot s{index}" cx="{x:.1f}" cy="{y:.1f}" r="2"/>')
     return parts
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from mothtrap.core.facts.checks import CheckResult
 from mothtrap.core.rule import Rule
@@ -12,7 +12,7 @@ from mothtrap.report.style import Style, count_of, wrapped
 def lines(
     results: Iterable[CheckResult], rules: Iterable[type[Rule]], style: Style
 ) -> Iterator[str]:
-    """Yield what checks proved, and which could not decide, and why.
+    """Yield what checks proved, which could not decide, which do not apply, and why.
 
     Faults are left out: they are findings of the run.
 
@@ -21,26 +21,45 @@ def lines(
         rules: to name checks by their code.
         style: abilities of the stream.
     """
-    known = {rule.code: rule for rule in rules}
-    made = list(results)
-    for result in made:
-        if result.passed:
-            yield from _wrapped(f"  ✔ {result.passed}{_figures(result)}", style)
-    undecided_by: dict[str, list[str]] = {}
-    for result in made:
-        if result.reason:
-            name = known[result.code].name() if result.code in known else ""
-            undecided_by.setdefault(result.reason, []).append(f"{result.code} {name}")
-    for reason, names in undecided_by.items():
-        yield from _wrapped(f"  ? {', '.join(names)}: {reason}", style)
+    made, names = list(results), {rule.code: rule.name() for rule in rules}
+    for text in passed_lines(made):
+        yield from _wrapped(f"  ✔ {text}", style)
+    idle = [result for result in made if result.state == "not_applicable"]
+    open_ = [result for result in made if result.state in ("not_enough_data", "failed")]
+    for text in undecided_lines(open_, names):
+        yield from _wrapped(f"  ? {text}", style)
+    for text in undecided_lines(idle, names):
+        yield from _wrapped(f"  - {text}", style)
     faults = sum(1 for result in made if result.found)
     passed = sum(1 for result in made if result.state == "done" and not result.found)
-    undecided = len(made) - faults - passed
+    verb = "does" if len(idle) == 1 else "do"
+    unfit = f"{len(idle)} {verb} not apply, " if idle else ""
     seconds = sum(result.seconds for result in made)
-    yield style.safe(
+    yield from _wrapped(
         f"  {count_of(len(made), 'check')} in {seconds:.0f} s: {passed} passed, "
-        f"{faults} found a fault, {undecided} could not decide"
+        f"{faults} found a fault, {unfit}{len(open_)} could not decide",
+        style,
     )
+
+
+def passed_lines(results: Iterable[CheckResult]) -> list[str]:
+    """Return what each check proved, with the numbers that it measured."""
+    return [f"{result.passed}{_figures(result)}" for result in results if result.passed]
+
+
+def undecided_lines(results: Iterable[CheckResult], names: Mapping[str, str]) -> list[str]:
+    """Return the checks that have no result, by the reason.
+
+    Args:
+        results: of the run's checks.
+        names: of checks, by their code.
+    """
+    by_reason: dict[str, list[str]] = {}
+    for result in results:
+        if result.reason:
+            named = f"{result.code} {names.get(result.code, '')}".strip()
+            by_reason.setdefault(result.reason, []).append(named)
+    return [f"{', '.join(named)}: {reason}" for reason, named in by_reason.items()]
 
 
 def why_nothing_decided(results: Iterable[CheckResult], steps: int) -> str:

@@ -22,7 +22,7 @@ def cost_of(summary: RunSummary) -> str:
 
 
 def cost_in_words(cost: Overhead, steps: int, workers: int = 1) -> str:
-    """Say what mothtrap cost, of what, and why that is more than its budget where it is.
+    """Describe the overhead, its parts, and why it exceeds the budget if it does.
 
     Args:
         cost: as measured.

@@ -106,7 +106,7 @@ def text(found: RunDifference, style: Style) -> str:
     for letter, side in zip("AB", (found.first, found.second), strict=True):
         lines.append(
             f"{letter}  {safe(side.run)}  {count_of(side.steps, 'step')}, "
-            f"{count_of(side.workers, 'worker')}  {safe(side.path)}"
+            f"{count_of(side.workers, 'rank')}  {safe(side.path)}"
         )
     if found.conditions:
         lines += ["", "Started differently"]
@@ -147,7 +147,7 @@ def _answer(found: RunDifference, style: Style) -> list[str]:
     if divergence.micro_batch:
         at += f", micro-batch {divergence.micro_batch}"
     if divergence.worker and found.first.workers > 1:
-        at += f", worker {divergence.worker}"
+        at += f", rank {divergence.worker}"
     lines = [style.paint(f"First difference: {at}, {safe(divergence.what)}", "bold")]
     lines.append(
         f"  A {safe(divergence.first)}  B {safe(divergence.second)}  ({divergence.method})"

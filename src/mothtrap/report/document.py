@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from mothtrap.core.errors import DamagedDataError
+from mothtrap.core.facts.checks import CheckResult
 from mothtrap.core.facts.evaluations import EvaluationMetrics
 from mothtrap.core.facts.trainers import TrainerSettings
 from mothtrap.core.findings import Finding
@@ -21,6 +22,7 @@ from mothtrap.report.machine import MachineRow, machine_rows
 from mothtrap.report.record import recorded
 from mothtrap.report.record_page import Section, section
 from mothtrap.report.source import noted_only
+from mothtrap.report.source_lines import SourceAnswer, lines_at
 from mothtrap.report.summary import RunSummary
 from mothtrap.store.layout import attempt_folder, attempts
 from mothtrap.store.machine_log import MachineReader
@@ -46,6 +48,8 @@ class Document:
         machine: its numbers over the run.
         made_s: Unix time of the report.
         record: parameters, data, code and what the script has logged, as HTML.
+        checked: results of the checks of `mothtrap check`.
+        excerpts: lines of the script around the location of each root cause.
     """
 
     summary: RunSummary
@@ -54,6 +58,8 @@ class Document:
     machine: tuple[MachineRow, ...] = ()
     made_s: float
     record: Section | None = None
+    checked: tuple[CheckResult, ...] = ()
+    excerpts: Mapping[str, SourceAnswer] = field(default_factory=dict)
 
     @property
     def stories(self) -> list[tuple[Story, Finding, list[Finding]]]:
@@ -83,7 +89,17 @@ def gather(run: Run, summary: RunSummary, *, code: bool = True) -> Document:
         machine=_machine(run),
         made_s=time.time(),
         record=section(run, recorded(run)),
+        checked=tuple(run.observations(CheckResult)),
+        excerpts=_excerpts(run, summary) if code else {},
     )
+
+
+def _excerpts(run: Run, summary: RunSummary) -> dict[str, SourceAnswer]:
+    """Return the lines around the location of each root cause whose source the run knows."""
+    roots = {story.root for story in summary.diagnosis[:MAX_STORIES]}
+    places = [f.location for f in summary.findings if f.fingerprint in roots and f.location]
+    found = {place: lines_at(run, place) for place in dict.fromkeys(places)}
+    return {place: answer for place, answer in found.items() if answer.lines}
 
 
 def _losses(run: Run) -> list[Series]:

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 MAX_ERROR = 160
 """Characters of an exception that are told; chosen by hand: two lines of a terminal."""
 MAX_WORKERS = 8
-"""Workers that are named; chosen by hand."""
+"""Ranks that are named; chosen by hand."""
 
 
 def how_it_ended(run: Run, when: str = "") -> str:
-    """Say how a job ended that did not end well: `ended with exit code 7`.
+    """Describe how a job failed: `ended with exit code 7`.
 
     Args:
         run: an opened run.
@@ -39,7 +39,7 @@ def traceback_of(run: Run) -> str:
 
 
 def ending_word(run: Run) -> str:
-    """Say in few words how a job stands: `running`, `finished`, `interrupted`, `exit code 7`."""
+    """Return the state of a job in words: `running`, `finished`, `interrupted`, `exit code 7`."""
     if run.state == "running":
         return "running"
     code = run.end.exit_code if run.end else None
@@ -53,7 +53,7 @@ def ending_word(run: Run) -> str:
 
 
 def _raised(run: Run) -> list[WorkerEnded]:
-    """The ends of the workers that an exception ended."""
+    """The ends of the ranks that an exception ended."""
     return [end for end in run.observations(WorkerEnded) if end.exception]
 
 
@@ -71,14 +71,14 @@ def _exception(run: Run) -> tuple[str, str] | None:
 
 
 def _lost(run: Run) -> str:
-    """Say which worker was lost first in a job of several, or which ones where that is unknown."""
+    """Say which rank was lost first in a job of several, or which ones where that is unknown."""
     if run.end is None or not run.end.lost:
         return ""
     lost = run.end.lost
     if len(lost) == 1 or run.end.order_seen:
-        return f"; worker {lost[0]} was lost" + (" first" if len(lost) > 1 else "")
+        return f"; rank {lost[0]} was lost" + (" first" if len(lost) > 1 else "")
     named = ", ".join(map(str, sorted(lost)[:MAX_WORKERS])) + (" ..." * (len(lost) > MAX_WORKERS))
-    return f"; workers {named} were lost"
+    return f"; ranks {named} were lost"
 
 
 def _message(error: str) -> str:

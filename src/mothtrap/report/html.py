@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from mothtrap.core.diagnosis import fault_name
+from mothtrap.core.diagnosis import fault_name, when
 from mothtrap.core.findings import EvidenceValue, Finding, RuleState, Severity
 from mothtrap.core.runs import RunKind
-from mothtrap.report import boosting_page
+from mothtrap.report import boosting_page, checked_page
 from mothtrap.report.aftermath import since_then
 from mothtrap.report.chart import loss_chart
 from mothtrap.report.cost import cost_of
@@ -52,6 +52,9 @@ def page(document: Document) -> str:
 def _page(document: Document, effects: int, *, evidence: bool, pictures: bool) -> str:
     summary, record = document.summary, document.record
     recorded = (record.whole if pictures else record.light) if record is not None else ""
+    checked = checked_page.section(
+        document.checked, {rule.code: rule.name for rule in summary.rules}
+    )
     boosted = boosting_page.section(summary.boosted)
     digest = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
     policy = (
@@ -61,7 +64,7 @@ def _page(document: Document, effects: int, *, evidence: bool, pictures: bool) -
     cost = cost_of(summary)
     overhead = f" Overhead: {_safe(cost)}" if cost else ""
     run, made = summary.run, time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(document.made_s))
-    workers = f", {len(run.workers)} workers" if len(run.workers) > 1 else ""
+    workers = f", {len(run.workers)} ranks" if len(run.workers) > 1 else ""
     kind = "" if run.kind is RunKind.TRAIN else f" · {run.kind}"
     left = (
         "" if evidence else '<p class="soft">Details of effects are left out to limit the size.</p>'
@@ -76,7 +79,7 @@ def _page(document: Document, effects: int, *, evidence: bool, pictures: bool) -
         f"{count_of(run.steps, run.unit)}{workers}</h1>"
         f"{_verdict(document)}</header>"
         f"{_losses(document)}{left}{_stories(document, effects, evidence=evidence)}"
-        f"{_rules(document)}{boosted}{recorded}{_ignored(document)}{_blind(document)}{_machine(document)}{_conditions(document)}"
+        f"{checked}{_rules(document)}{boosted}{recorded}{_ignored(document)}{_blind(document)}{_machine(document)}{_conditions(document)}"
         f'<footer><p class="soft">Made by mothtrap on {made}.{overhead}</p></footer>'
         "</main></body></html>\n"
     )
@@ -157,10 +160,14 @@ def _finding(
     finding: Finding, document: Document, inner: str = "", *, evidence: bool = True
 ) -> str:
     kind = finding.severity.value
-    began = f" since step {finding.step:,}" if finding.has_step else ""
+    began = when(finding)
     counted = "captured steps" if finding.has_step else "calls"
     extent = f", at {finding.count:,} {counted}" if finding.count > 1 else ""
-    ranks = "" if finding.workers in ((), (0,)) else f", ranks {_joined(finding.workers)}"
+    ranks = (
+        ""
+        if finding.workers in ((), (0,))
+        else f", rank{'s' * (len(finding.workers) > 1)} {_joined(finding.workers)}"
+    )
     since = since_then(document.summary.after_of(finding), document.summary.run.unit)
     parts = [
         f'<h3 class="{kind}">{SEVERITY_GLYPHS[finding.severity]} {_safe(finding.code)} '
@@ -174,10 +181,7 @@ def _finding(
         names = ", ".join(f"<code>{_safe(name)}</code>" for name in finding.layers[:MAX_LAYERS])
         parts.append(f"<p>In {names}{f' and {more} more' if more > 0 else ''}</p>")
     if finding.location:
-        source = document.summary.sources.get(finding.location, "")
-        parts.append(
-            f"<pre>{_safe(finding.location)}{': ' + _safe(source) if source else ''}</pre>"
-        )
+        parts.append(_source(finding.location, document))
     if finding.why:
         parts.append(f"<p>{_prose(finding.why)}</p>")
     if finding.fixes and not finding.caused_by:
@@ -185,8 +189,22 @@ def _finding(
         parts.append(f"<p><strong>Fix</strong></p><ul>{fixes}</ul>")
     if evidence and finding.evidence:
         rows = _rows((name, _value(value)) for name, value in finding.evidence.items())
-        parts.append(f"<details><summary>Evidence</summary><table>{rows}</table></details>")
+        shown = "" if finding.caused_by else " open"
+        parts.append(f"<details{shown}><summary>Evidence</summary><table>{rows}</table></details>")
     return f'<article class="{kind[0]}">{"".join(parts)}{inner}</article>'
+
+
+def _source(location: str, document: Document) -> str:
+    """Return a place with the lines of the script around it, or with its own line alone."""
+    excerpt = document.excerpts.get(location)
+    if excerpt is None:
+        line = document.summary.sources.get(location, "")
+        return f"<pre>{_safe(location)}{': ' + _safe(line) if line else ''}</pre>"
+    lines = []
+    for number, line in enumerate(excerpt.lines, start=excerpt.first):
+        text = f"{number:5}  {_safe(line)}"
+        lines.append(f"<mark>{text}</mark>" if number == excerpt.line else text)
+    return f"<p><code>{_safe(location)}</code></p><pre>" + "\n".join(lines) + "</pre>"
 
 
 def _of_state(count: int, state: RuleState) -> str:

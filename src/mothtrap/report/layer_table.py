@@ -41,9 +41,19 @@ def form_of(file: str) -> Callable[[Sequence[LayerRow]], str]:
     return FORMS[ending]
 
 
+def table_of(rows: Sequence[LayerRow]) -> list[tuple[str, ...]]:
+    """Return the cells of the table, with its head as the first line."""
+    return [HEAD, *map(_cells, rows)]
+
+
+def boxes_of(rows: Sequence[LayerRow]) -> list[tuple[str, str, str]]:
+    """Return title, description, and gradient (`none`, `zero`, or empty) of each stage."""
+    return [(*_box(row)[:2], row.gradient if row.gradient in COLORS else "") for row in rows]
+
+
 def as_text(rows: Sequence[LayerRow]) -> str:
     """Return the table with aligned columns, and a line of sums."""
-    cells = [HEAD, *(_cells(row) for row in rows)]
+    cells = table_of(rows)
     widths = [max(len(line[n]) for line in cells) for n in range(len(HEAD))]
     lines = [
         "  ".join(f"{text:<{w}}" for text, w in zip(line, widths, strict=True)) for line in cells

@@ -101,7 +101,7 @@ def as_text(
 
 
 def worst(results: Sequence[ReplayResult]) -> ReplayResult:
-    """Of the workers' results the one that tells most: what was narrowed, else what is bad."""
+    """Return the result that says most: what was narrowed, else what is bad."""
     return max(
         results,
         key=lambda r: (_tells(r), bool(r.exception), r.nonfinite, -r.rank),
@@ -109,14 +109,14 @@ def worst(results: Sequence[ReplayResult]) -> ReplayResult:
 
 
 def _tells(result: ReplayResult) -> int:
-    """Return a rank of the result's detail; results from another worker rank lower."""
+    """Return the order of results by detail; those of other ranks come last."""
     if result.operation is None:
         return 1 if result.holder else 0
     return 2 if result.operation.startswith(COLLECTIVE) else 3
 
 
 def all_match(results: Sequence[ReplayResult]) -> bool | None:
-    """Return whether all workers' results match; None where that could not be compared."""
+    """Return whether all ranks' results match; None where that could not be compared."""
     if any(result.match is False for result in results):
         return False
     return True if all(result.match for result in results) else None
@@ -184,7 +184,7 @@ def _verdict(results: Sequence[ReplayResult], style: Style) -> str:
         alike = [str(result.rank) for result in results if result.match]
         if not alike:
             return style.paint("nothing to compare with", "yellow")
-        what = f"bit-identical in worker {', '.join(alike)}"
+        what = f"bit-identical on rank {', '.join(alike)}"
         return style.paint(what, "yellow") + "; the others could not be compared"
     if match:
         shown = results[0]

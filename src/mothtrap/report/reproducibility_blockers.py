@@ -36,7 +36,7 @@ def blockers(
     loaders: Sequence[LoaderBegan],
     data: Sequence[DataSeen],
 ) -> Iterator[Blocker]:
-    """Yield what keeps a run from being repeated on the machine on which it ran.
+    """Yield the reasons why a run cannot be repeated on the same machine.
 
     Args:
         ledger: of a worker; None where there is none.
@@ -65,7 +65,7 @@ def blockers(
 def differences_here(
     ledger: Ledger, versions: Mapping[str, LedgerValue], hardware: Mapping[str, LedgerValue]
 ) -> Iterator[Blocker]:
-    """Yield what is different on this machine.
+    """Yield the differences of this machine.
 
     Args:
         ledger: of the run.

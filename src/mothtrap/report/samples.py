@@ -46,7 +46,7 @@ def steps_text(
     """The samples of some steps, one a line.
 
     Args:
-        steps: in the order in which they are shown, each of one worker.
+        steps: in the order in which they are shown, each of one rank.
         style: what the stream can show.
         limit: samples of a batch that are shown.
         most_steps: steps that are shown; None = all.
@@ -54,7 +54,7 @@ def steps_text(
     lines = []
     for step in steps[:most_steps]:
         for batch in step.batches:
-            where = f"step {step.step}, worker {step.worker}"
+            where = f"step {step.step}, rank {step.worker}"
             lines.append(f"{where}: {_about(batch, style)}")
             rows = list(enumerate(batch.samples))
             lines += [f"  row {row:<4} {_sample(sample, style)}" for row, sample in rows[:limit]]
@@ -68,7 +68,7 @@ def steps_text(
             lines.append(f"  {count_of(step.left_out, 'further micro-batch')} not stored")
     more_steps = len(steps[most_steps:]) if most_steps is not None else 0
     if more_steps:
-        of_all = "s, of all workers" if len({step.worker for step in steps}) > 1 else "s"
+        of_all = "s, of all ranks" if len({step.worker for step in steps}) > 1 else "s"
         word = "step" + of_all * (more_steps > 1)
         lines.append(f"and {more_steps:,} more {word}: --limit {len(steps)}")
     return "\n".join(lines) or "the samples of these steps are unknown"

@@ -41,7 +41,7 @@ def screen(
     width: int = 80,
     note: str = "",
 ) -> RenderableType:
-    """Return what is shown of a run.
+    """Render a run for one screen of a terminal.
 
     Args:
         run: that was refreshed.
@@ -97,7 +97,7 @@ def _head(run: Run, summary: RunSummary) -> Text:
         if mean_s > 0:
             head.append(f"  {1 / mean_s:.3g} steps/s")
     if len(run.workers) > 1:
-        head.append(f"  {len(run.workers)} workers")
+        head.append(f"  {len(run.workers)} ranks")
     if run.kind.has_overhead:
         head.append(f"  overhead {100 * summary.overhead.ratio:.1f} %", style="dim")
     head.append(time.strftime("  %H:%M:%S"), style="dim")

@@ -18,9 +18,12 @@ from mothtrap.core.facts.epochs import EpochMetrics
 from mothtrap.core.runs import RunInfo, RunKind
 from mothtrap.reader.run import Run, open_run
 from mothtrap.store import layout
+from mothtrap.store.person_scores import read_score
 
 CODE = "PRE401"
 """The check that fits simple models."""
+PERSON = "a person"
+"""Name of the score of a person's answers."""
 MOST_RUNS = 50
 """Runs, the latest first, among which a check of the same script is searched; chosen by hand."""
 OWN_NAMES = {
@@ -111,6 +114,9 @@ def _scores(check: Run) -> SimpleScores | None:
         suffix = f" {metric}"
         scores = {k.removesuffix(suffix): v for k, v in figures.items() if k.endswith(suffix)}
         if scores:
+            person = read_score(check.path)
+            if person is not None and person.metric == metric:
+                scores[PERSON] = person.score
             rows = int(figures.get("rows of evaluation", 0))
             return SimpleScores(check=check.id, metric=metric, scores=scores, rows=rows)
     return None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from mothtrap.core.diagnosis import Diagnosis, Story, diagnose, fault_name, problems
+from mothtrap.core.diagnosis import Diagnosis, Story, diagnose, fault_name, in_story_order, problems
 from mothtrap.core.diagnosis import verdict as worst_root
 from mothtrap.core.facts.captures import Dropped
 from mothtrap.core.facts.failures import ScriptFailed
@@ -133,15 +133,12 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return sum(finding.severity == severity for finding in self.findings)
 
     def after_of(self, finding: Finding) -> Aftermath | None:
-        """Return what came after the onset of a finding; None of a note."""
+        """Return how long a finding lasted; None for a note."""
         return next((a for a in self.after if a.fingerprint == finding.fingerprint), None)
 
     def in_story_order(self) -> list[Finding]:
         """Return the findings story by story: each root, then what follows from it."""
-        known = {finding.fingerprint: finding for finding in self.findings}
-        wanted = [name for story in self.diagnosis for name in (story.root, *story.effects)]
-        ordered = [known[name] for name in dict.fromkeys(wanted) if name in known]
-        return ordered + [f for f in self.findings if f.fingerprint not in wanted]
+        return in_story_order(self.findings, self.diagnosis)
 
     def in_state(self, *states: RuleState) -> tuple[RuleStatus, ...]:
         """The rules that ended in one of the states."""
@@ -272,7 +269,7 @@ def _without_steps(run: Run) -> str:
 
 
 def counted(run: Run) -> tuple[int, str]:
-    """Return what was judged and its unit: the number of steps, or of rows and predictions."""
+    """Return the size of a run in words: steps, or rows and predictions."""
     if run.probed is not None or run.served is not None:
         return run.judged_size
     return run.steps, unit_of(run)
@@ -285,7 +282,7 @@ def size_of(run: Run) -> str:
 
 
 def unit_of(run: Run) -> str:
-    """Return what a step of this run is called: that of a job which only boosts is a round."""
+    """Return the word for a step of this run: `round` if the job only boosts trees."""
     boosting = {began.library for began in run.observations(BoostingBegan)}
     others = {name for seen in run.observations(LossSeries) for name in seen.optimizers}
     return "round" if boosting and others <= boosting else "step"

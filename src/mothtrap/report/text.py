@@ -169,7 +169,7 @@ def _counts(summary: RunSummary) -> str:
     if number := len(summary.in_state(RuleState.NOT_APPLICABLE)):
         rules += f", {number} not applicable"
     workers = len(summary.run.workers)
-    where = f" of {workers} workers" if workers > 1 else ""
+    where = f" of {workers} ranks" if workers > 1 else ""
     has_rows = summary.run.kind in (RunKind.PROBE, RunKind.SERVE)
     unit = summary.run.unit if has_rows else "step"
     steps = count_of(summary.run.steps, unit)

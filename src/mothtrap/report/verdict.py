@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from mothtrap.core.diagnosis import Story, fault_name, sentence_of
@@ -159,7 +160,7 @@ def _first(names: Sequence[str]) -> str:
 
 
 def overhead_in_short(cost: Overhead) -> str:
-    """Return what mothtrap added to a run: seconds to a short one, a share to a long one."""
+    """Return the overhead in words: seconds for a short run, a share for a long one."""
     plain_s = cost.wall_seconds - cost.seconds - cost.asked_seconds
     is_long = plain_s >= LONG_RUN_S
     text = (
@@ -232,7 +233,7 @@ def _footer(summary: RunSummary, *, with_counts: bool) -> list[str]:
         found.append(f"{', '.join(counts)} in {count_of(summary.run.steps, summary.run.unit)}")
         workers = len(summary.run.workers)
         if workers > 1:
-            found[0] += f" of {workers} workers"
+            found[0] += f" of {workers} ranks"
         if summary.known:
             found.append(f"{count_of(summary.known, 'known finding')} left out")
     if summary.blind and summary.run.steps:
@@ -246,7 +247,8 @@ _NOUNS = ((Severity.ERROR, "error"), (Severity.WARNING, "warning"), (Severity.IN
 
 
 def _names_ranks(finding: Finding) -> bool:
-    return finding.workers not in ((), (0,))
+    """Return whether ranks are to be added: not those that the message names itself."""
+    return finding.workers not in ((), (0,)) and not re.search(r"\branks? \d", finding.message)
 
 
 def _root(summary: RunSummary) -> Finding | None:

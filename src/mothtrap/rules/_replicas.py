@@ -1,4 +1,4 @@
-"""Comparison of digests that must be equal on all workers."""
+"""Comparison of digests that must be equal on all ranks."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Difference:
     Attributes:
         steps: Steps at which digests differ, ascending; the first is the onset.
         layers: Modules that differ at the onset, in the order of the model.
-        odd: Workers outside of the largest group of equal ones; all workers if no two are equal.
+        odd: Ranks outside of the largest group of equal ones; all ranks if no two are equal.
         majority: Whether there is such a group.
-        workers: Number of workers with digests at the onset.
+        ranks: Number of ranks with digests at the onset.
         compared: Number of modules that could be compared.
         last_equal: Last step before the onset at which all were equal, else None.
     """
@@ -37,18 +37,18 @@ class Difference:
 
     @property
     def onset(self) -> int:
-        """Return the first step at which the workers may differ: the one after the last equal."""
+        """Return the first step at which the ranks may differ: the one after the last equal."""
         return self.steps[0] if self.last_equal is None else self.last_equal + 1
 
 
 def world_size(window: Window) -> int:
-    """Return the largest number of workers that any worker reports; 1 if none does."""
+    """Return the largest number of ranks that any rank reports; 1 if none does."""
     parts = (window, *window.peers)
     return max((s.world_size for part in parts for s in part.seen(WorkerStarted)), default=1)
 
 
 def digests_of(window: Window) -> dict[int, Digests]:
-    """Return the digests of every worker that recorded some."""
+    """Return the digests of every rank that recorded some."""
     found = {
         part.worker: {seen.step: seen.digests for seen in part.seen(ReplicaDigests)}
         for part in (window, *window.peers)
@@ -57,9 +57,9 @@ def digests_of(window: Window) -> dict[int, Digests]:
 
 
 def digests_averaged_by_hand(window: Window) -> dict[int, Digests]:
-    """Return digests of parameters that the script itself keeps equal on the workers.
+    """Return digests of parameters that the script itself keeps equal on the ranks.
 
-    These are parameters without a wrapper that had equal values on all workers before the first
+    These are parameters without a wrapper that had equal values on all ranks before the first
     step. At least one module must have changed and be equal after the first two recorded steps:
     that happens only if gradients or weights are averaged. A module that becomes equal again
     after a difference, as when weights are averaged now and then, is left out.
@@ -97,7 +97,7 @@ def digests_averaged_by_hand(window: Window) -> dict[int, Digests]:
 
 
 def trains_one_model(window: Window) -> bool:
-    """Return whether the workers average the gradients of one model, in a wrapper or by hand."""
+    """Return whether the ranks average the gradients of one model, in a wrapper or by hand."""
     wrapped = digests_of(window)
     if len(wrapped) > 1 and differences(wrapped).compared:
         return True
@@ -105,7 +105,7 @@ def trains_one_model(window: Window) -> bool:
 
 
 def differences(digests: Mapping[int, Digests]) -> Difference:
-    """Compare the digests of each step that at least two workers have."""
+    """Compare the digests of each step that at least two ranks have."""
     differing: list[int] = []
     first: dict[str, dict[int, str]] = {}
     compared: set[str] = set()
@@ -136,7 +136,7 @@ def differences(digests: Mapping[int, Digests]) -> Difference:
 
 
 def _shared(there: Mapping[int, Mapping[str, str]]) -> dict[str, dict[int, str]]:
-    """Return digests by module and worker, without modules that only one worker has."""
+    """Return digests by module and rank, without modules that only one rank has."""
     found: dict[str, dict[int, str]] = {}
     for worker, digests in there.items():
         for name, digest in digests.items():

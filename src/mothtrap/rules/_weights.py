@@ -87,9 +87,13 @@ def optimizer_facts(window: Window) -> dict[str, OptimizerFacts]:
 
 
 def optimizer_location(window: Window, optimizer: str) -> str | None:
-    """Return the line that created an optimizer, else the line of the loss it minimizes."""
+    """Return the line that created an optimizer, or else the line that steps it.
+
+    An optimizer that was created before `mothtrap.watch` has no known line of its creation. The
+    line of its loss is the last resort: under `watch` it is only the call of `Watch.step`.
+    """
     known = optimizer_facts(window).get(optimizer)
-    return known.location if known and known.location else loss_location(window, optimizer)
+    return known.location if known and known.location else step_location(window, optimizer)
 
 
 def step_location(window: Window, optimizer: str) -> str | None:

@@ -1,4 +1,4 @@
-"""DST958: workers that hold parts of one model get different batches."""
+"""DST958: ranks that hold parts of one model get different batches."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from mothtrap.rules._replicas import world_size
 
 @dataclass(frozen=True)
 class BatchesDifferOnRanks(Rule):
-    """Workers that hold parts of one model get different batches.
+    """Ranks that hold parts of one model get different batches.
 
     What it detects:
-        A model is split over workers with tensor parallelism (`parallelize_module`), and the inputs
-        of the model differ between these workers at the same step.
+        A model is split over ranks with tensor parallelism (`parallelize_module`), and the inputs
+        of the model differ between these ranks at the same step.
 
     Why it matters:
-        Each worker computes its part of every layer. With different inputs the parts do not belong
+        Each rank computes its part of every layer. With different inputs the parts do not belong
         together, so outputs and gradients are those of no batch.
 
     Fires:
@@ -35,13 +35,13 @@ class BatchesDifferOnRanks(Rule):
         Data parallel training, `fully_shard`, and meshes of more than one dimension.
 
     What to do:
-        - Use the same sampler seed, and the same order, on all workers of a tensor parallel group.
-        - Draw augmentations from a generator with the same seed on these workers.
-        - Or load the batch on one worker, and broadcast it to the group.
+        - Use the same sampler seed, and the same order, on all ranks of a tensor parallel group.
+        - Draw augmentations from a generator with the same seed on these ranks.
+        - Or load the batch on one rank, and broadcast it to the group.
 
     Example:
         parallelize_module(net, mesh, plan)
-        generator = torch.Generator().manual_seed(rank)      # another order on each worker
+        generator = torch.Generator().manual_seed(rank)      # another order on each rank
         loader = DataLoader(data, shuffle=True, generator=generator)
 
     References:
@@ -56,9 +56,9 @@ class BatchesDifferOnRanks(Rule):
     steps: int = threshold(2, unit="recorded steps", source="chosen by hand: not by chance")
 
     def check(self, window: Window) -> list[Finding]:
-        """Compare the inputs of the workers of each group, step by step."""
+        """Compare the inputs of the ranks of each group, step by step."""
         if not window.peers and world_size(window) < 2:
-            raise NotApplicable("the job has one worker")
+            raise NotApplicable("the job has one rank")
         groups: dict[tuple[int, int], dict[int, dict[int, ReplicaBatch]]] = {}
         for part in (window, *window.peers):
             for seen in part.seen(ReplicaBatch):
@@ -66,10 +66,10 @@ class BatchesDifferOnRanks(Rule):
                     own = groups.setdefault((seen.lowest, seen.size), {})
                     own.setdefault(part.worker, {})[seen.step] = seen
         if not groups and window.peers and window.total_steps > 1:
-            raise NotApplicable("no model is split over workers with tensor parallelism")
+            raise NotApplicable("no model is split over ranks with tensor parallelism")
         whole = [own for (_, size), own in sorted(groups.items()) if len(own) == size]
         if not whole:
-            raise NotEnoughData("no step has batches of all workers")
+            raise NotEnoughData("no step has batches of all ranks")
         found = [finding for own in whole if (finding := self._compared(window, own))]
         return found[:1]
 
@@ -87,7 +87,7 @@ class BatchesDifferOnRanks(Rule):
             count=len(unequal),
             workers=tuple(sorted(own)),
             message=(
-                f"{len(own)} workers hold parts of one model, but its inputs differed between "
+                f"{len(own)} ranks hold parts of one model, but its inputs differed between "
                 f"them in {len(unequal)} of {len(steps)} recorded steps"
             ),
             evidence={"workers": len(own), "steps": [*unequal[:16]]},

@@ -66,9 +66,9 @@ class BoostingStartsFarOff(Rule):
     def _judge(self, window: Window, one: Boosted) -> Finding | None:
         seen, rate = one.gradients, one.began.learning_rate
         if seen is None:
-            raise NotApplicable("the objective is one of the library")
+            raise NotApplicable("the objective is built into the library")
         if not (seen.shift and seen.shift_spread and seen.one_sided and rate):
-            raise NotApplicable("the first gradients do not tell how far the rows have to move")
+            raise NotApplicable("the first gradients do not show how far the predictions are off")
         if one.ended is None:
             raise NotEnoughData("training has not ended")
         distance = abs(seen.shift) / seen.shift_spread

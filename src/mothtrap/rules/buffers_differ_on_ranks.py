@@ -1,4 +1,4 @@
-"""DST956: workers that train one model have different buffers."""
+"""DST956: ranks that train one model have different buffers."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from mothtrap.rules._replicas import differences, trains_one_model, world_size
 
 @dataclass(frozen=True)
 class BuffersDifferOnRanks(Rule):
-    """Workers that train one model have different buffers.
+    """Ranks that train one model have different buffers.
 
     What it detects:
-        After the same step, buffers that a checkpoint holds differ between workers that average
+        After the same step, buffers that a checkpoint holds differ between ranks that average
         their gradients. Buffers are values that a model changes without a gradient, such as the
         running averages of a batch norm, or the codes of a quantizer.
 
     Why it matters:
-        The workers evaluate different models. A checkpoint has the buffers of one worker, which
+        The ranks evaluate different models. A checkpoint has the buffers of one rank, which
         saw only its part of the data.
 
     Fires:
@@ -34,15 +34,15 @@ class BuffersDifferOnRanks(Rule):
 
     Stays quiet:
         Buffers of a `DistributedDataParallel` that copies them before each forward, which is the
-        default, `SyncBatchNorm`, buffers that no checkpoint holds, and workers that do not average
+        default, `SyncBatchNorm`, buffers that no checkpoint holds, and ranks that do not average
         gradients.
 
     What to do:
-        - Average the buffers over the workers when you change them: `dist.all_reduce(buffer)`.
+        - Average the buffers over the ranks when you change them: `dist.all_reduce(buffer)`.
         - Convert batch norms: `nn.SyncBatchNorm.convert_sync_batchnorm(model)`.
         - Keep the default of `forward_sync_buffers` (`broadcast_buffers` before PyTorch 2.13) in
           `DistributedDataParallel`.
-        - Average the running averages over the workers before each evaluation and checkpoint.
+        - Average the running averages over the ranks before each evaluation and checkpoint.
 
     Example:
         model = DistributedDataParallel(net, forward_sync_buffers=False)   # net has batch norms
@@ -62,22 +62,22 @@ class BuffersDifferOnRanks(Rule):
     steps: int = threshold(2, unit="recorded steps", source="chosen by hand: not a single reset")
 
     def check(self, window: Window) -> list[Finding]:
-        """Compare the buffers of all workers, step by step."""
+        """Compare the buffers of all ranks, step by step."""
         parts = (window, *window.peers)
         if not window.peers and world_size(window) < 2:
-            raise NotApplicable("the job has one worker")
+            raise NotApplicable("the job has one rank")
         told = {part.worker: list(part.seen(BufferDigests)) for part in parts}
         if window.peers and not any(told.values()) and window.total_steps > 1:
-            raise NotApplicable("no trained model has buffers that workers could differ in")
+            raise NotApplicable("no trained model has buffers that ranks could differ in")
         found = differences({
             worker: {seen.step: seen.digests for seen in own}
             for worker, own in told.items()
             if own
         })  # fmt: skip
         if not found.compared:
-            raise NotEnoughData("no step has digests of buffers of two workers")
+            raise NotEnoughData("no step has digests of buffers of two ranks")
         if not trains_one_model(window):
-            raise NotApplicable("the workers do not average the gradients of one model")
+            raise NotApplicable("the ranks do not average the gradients of one model")
         if len(found.steps) < self.steps:
             return []
         norms = {name for own in told.values() for seen in own for name in seen.norms}
@@ -94,7 +94,7 @@ class BuffersDifferOnRanks(Rule):
                 count=len(found.steps),
                 layers=layers,
                 workers=found.odd,
-                message=f"{of} of {layers[0]}{more} differ between workers",
+                message=f"{of} of {layers[0]}{more} differ between ranks",
                 evidence={"modules": len(found.layers), "modules_compared": found.compared},
                 fixes=None if others else self.fixes(window)[1:],
             )

@@ -19,21 +19,21 @@ class DdpBypassed(Rule):
     """A model wrapped in `DistributedDataParallel` trains without the wrapper.
 
     What it detects:
-        Steps on several workers in which the wrapper averages no gradients, because the script
+        Steps on several ranks in which the wrapper averages no gradients, because the script
         calls the inner model directly, or because every forward call runs under `no_sync()`.
 
     Why it matters:
         The wrapper averages gradients only if its own forward is called. Without the wrapper
-        each worker trains a separate model on its share of the data.
+        each rank trains a separate model on its share of the data.
 
     Fires:
         Warning from the first such step, because the script may average gradients by hand. Error
-        once the parameters of the workers differ (see DST951).
+        once the parameters of the ranks differ (see DST951).
 
     Stays quiet:
         For forward calls of the inner model in evaluation or without gradients, extra forward
         calls in a step that also calls the wrapper, accumulation under `no_sync()` whose last
-        forward call is outside of it, and jobs with one worker.
+        forward call is outside of it, and jobs with one rank.
 
     What to do:
         - Call the wrapper, `model(x)`, and not `model.module(x)` or the unwrapped model.
@@ -56,13 +56,13 @@ class DdpBypassed(Rule):
     compares = True
 
     def check(self, window: Window) -> list[Finding]:
-        """Find steps without the wrapper on any worker."""
+        """Find steps without the wrapper on any rank."""
         windows = (window, *window.peers)
         sizes = [start.world_size for part in windows for start in part.seen(WorkerStarted)]
         if not sizes:
-            raise NotEnoughData("no worker has reported the number of workers")
+            raise NotEnoughData("no rank has reported the number of ranks")
         if max(sizes) < 2:
-            raise NotApplicable("the job has one worker")
+            raise NotApplicable("the job has one rank")
         bypassed = {
             part.worker: seen for part in windows if (seen := tuple(part.seen(WrapperBypassed)))
         }
@@ -78,7 +78,7 @@ class DdpBypassed(Rule):
         else:
             what = f"every forward call of the {first.wrapper} ran under no_sync()"
         effect = (
-            "and the parameters of the workers differ"
+            "and the parameters of the ranks differ"
             if differ
             else "so the wrapper did not average gradients"
         )

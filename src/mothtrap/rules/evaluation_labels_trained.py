@@ -15,6 +15,9 @@ from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
+SAMPLED = 1 << 16
+"""Targets of a loss that an adapter looks at, at most."""
+
 
 @dataclass(frozen=True)
 class EvaluationLabelsTrained(Rule):
@@ -72,6 +75,9 @@ class EvaluationLabelsTrained(Rule):
             raise NotEnoughData("no evaluation was recorded, only training losses")
         rows = {call.prediction_shape[0] for call in trained if call.prediction_shape}
         count = rows.pop()
+        targets = [call.targets.count for call in trained if call.targets is not None]
+        if any(number < min(count, SAMPLED) for number in targets):
+            raise NotApplicable("the training loss takes a part of what the model returns")
         same = {one.module for one in window.seen(RowsShared) if self._is_same(one, count)}
         whole = [p for p in phases if p.module in same and (p.output_shape or (0,))[0] == count]
         if rows or not whole:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from mothtrap.core.errors import NotEnoughData
-from mothtrap.core.facts.losses import LossCall
+from mothtrap.core.facts.losses import LossCall, PolicyEntropy
 from mothtrap.core.facts.optimizers import ClippedLate
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need, any_of
@@ -50,7 +50,7 @@ class GradientSpike(Rule):
 
     Stays quiet:
         In the first steps of training. For steps that loss scaling skips and explosions (GRD101).
-        With clipped gradients and in GANs it is a note.
+        With clipped gradients, in GANs, and for policies that draw their actions it is a note.
 
     What to do:
         - PyTorch: Clip the gradient norm before the step, to a few times its median:
@@ -78,7 +78,7 @@ class GradientSpike(Rule):
         *any_of(Need(kinds=("gradient",), statistics=("l2",)), Need(scalars=("gradient_norm",))),
         Need(scalars=("loss", "clip_limit"), optional=True),
         Need(facts=(ClippedLate,), each_step=True, optional=True),
-        Need(facts=(LossCall,), optional=True),
+        Need(facts=(LossCall, PolicyEntropy), optional=True),
     )
     proof = Proof(
         title="Gradient norm",
@@ -121,6 +121,7 @@ class GradientSpike(Rule):
             return None
         heard = [s for s in spikes if self._loss_rises(window, optimizer, int(steps_S[s[0]]))]
         harmless = clipping_limit(window) is not None or has_players(window) or has_few_rows(window)
+        harmless = harmless or any(True for _ in window.seen(PolicyEntropy))  # rare rewards
         severity = Severity.WARNING if heard and not harmless else Severity.INFO
         told = heard or spikes
         first = told[0]

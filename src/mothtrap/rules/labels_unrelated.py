@@ -41,7 +41,8 @@ class LabelsUnrelated(Rule):
 
     Stays quiet:
         If any evaluation was better than guessing, as at the start of overfitting. For losses
-        whose best guess is unknown: weighted losses, soft targets, absolute errors. If the
+        whose best guess is unknown: weighted losses, soft targets, absolute errors. If all
+        evaluations give exactly the same loss, because they say nothing about training. If the
         training loss was far below guessing before the first evaluation. For GAN losses. While
         the running averages of batch norms lag behind.
 
@@ -131,6 +132,8 @@ class LabelsUnrelated(Rule):
         guess = float(one.last.guess or 0.0)
         if one.last.best < self.guess_share * guess:
             return None
+        if one.last.first == one.last.best and (one.value_E == one.last.first).all():
+            return None  # the evaluated weights stand still (LOS413)
         train_E = one.train_E[np.isfinite(one.train_E)]
         if len(train_E) < self.evaluations:
             raise NotEnoughData(f"fewer than {self.evaluations} evaluations follow a training loss")

@@ -30,7 +30,7 @@ class NoCheckpoint(Rule):
         Info once a job has trained for `seconds` without saving weights.
 
     Stays quiet:
-        After the first `torch.save`, `safetensors` file or `state_dict()` of a model. On workers
+        After the first `torch.save`, `safetensors` file or `state_dict()` of a model. On ranks
         other than the first one, because the first saves for all.
 
     What to do:
@@ -59,7 +59,7 @@ class NoCheckpoint(Rule):
     def check(self, window: Window) -> list[Finding]:
         """Check for saved weights once the training has run for long."""
         if window.worker:
-            raise NotApplicable("the first worker saves for all workers")
+            raise NotApplicable("the first rank saves for all ranks")
         if any(True for kind in (CheckpointSaved, WeightsSaved) for _ in window.seen(kind)):
             return []
         if window.trained_s < self.seconds:

@@ -20,6 +20,12 @@ from mothtrap.core.window import Window
 from mothtrap.rules._effects import NOT_FINITE
 from mothtrap.rules._operation_advice import operation_at, operation_in_words
 
+ORIGIN = (
+    "Find the origin of the NaN in `{name}`: a missing value in the data, or a logarithm or root "
+    "of a negative number, or 0 / 0 in the script. `mothtrap replay` names the operation."
+)
+"""Advice where neither a loader nor samples are known."""
+
 
 @dataclass(frozen=True)
 class NonfiniteInput(Rule):
@@ -120,6 +126,8 @@ class NonfiniteInput(Rule):
         first = min(reaching or found, key=lambda fact: fact.step)
         steps = sorted({fact.step for fact in found if fact.step >= first.step})
         fixes = self.fixes(window)
+        if not (first.from_loader or first.samples or first.computed):
+            fixes = (ORIGIN.format(name=first.tensor), *fixes)
         made = operation_at(window, first.step) if not first.from_loader else None
         advice = advice_on(made) if made is not None else ""
         cause = f"; {operation_in_words(made)}" if made is not None else ""

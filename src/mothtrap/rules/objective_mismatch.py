@@ -64,7 +64,9 @@ class ObjectiveMismatch(Rule):
     rows: int = threshold(100, unit="rows", source="chosen by hand")
     levels: int = threshold(10, unit="values of a label", source="chosen by hand")
     even: float = threshold(
-        0.3, unit="of the rows of the most frequent value", source="chosen by hand: counts are not"
+        0.3,
+        unit="of the rows of the most frequent value",
+        source="chosen by hand: counts are less even",
     )
     classes: int = threshold(20, unit="classes", source="chosen by hand")
     per_class: float = threshold(20.0, unit="rows of a class", source="chosen by hand")

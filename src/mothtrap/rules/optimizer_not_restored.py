@@ -50,7 +50,7 @@ class OptimizerNotRestored(Rule):
     code = "OPT615"
     title = "state of the optimizer was not restored"
     needs = (Need(facts=(OptimizersNotRestored, Resumed)),)
-    explains = ("loss_spike", "gradient_spike", "update_ratio")
+    explains = ("loss_jump_on_resume", "loss_spike", "gradient_spike", "update_ratio")
 
     steps: int = threshold(20, unit="steps", source="chosen by hand: averages matter little before")
 

@@ -63,7 +63,7 @@ class PolicyWithoutReturns(Rule):
         zero, unweighted = self.fixes(window)
         seen = list(window.seen(PolicyLoss))
         if not seen:
-            raise NotApplicable("no loss of a policy was seen")
+            raise NotApplicable("no policy loss was recorded")
         for one in seen:
             if one.looks < self.looks:
                 continue

@@ -1,4 +1,4 @@
-"""DST954: a worker does not reach a collective in which other workers wait."""
+"""DST954: a rank does not reach a collective in which other ranks wait."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from mothtrap.core.window import Window
 Stalls = Mapping[int, WorkerStalled]
 Ends = Mapping[int, WorkerEnded]
 STILL_S = 4.0
-"""Time for which workers must have waited in one collective; chosen by hand: worker states are
+"""Time for which ranks must have waited in one collective; chosen by hand: rank states are
 recorded at different moments."""
 SETTLED_S = 5.0
-"""Time for which workers must still wait after another worker has ended; chosen by hand, five
+"""Time for which ranks must still wait after another rank has ended; chosen by hand, five
 updates of their states."""
 MAX_NAMED = 8
-"""Largest number of workers that a message names; chosen by hand."""
+"""Largest number of ranks that a message names; chosen by hand."""
 
 
 @dataclass(frozen=True)
 class RankStuck(Rule):
-    """A worker does not reach a collective in which the other workers wait.
+    """A rank does not reach a collective in which the other ranks wait.
 
     What it detects:
-        No worker of a job has trained for much longer than a step takes (at least 10 s).
-        Some wait in a collective operation, such as `all_reduce`. Another worker is elsewhere and
+        No rank of a job has trained for much longer than a step takes (at least 10 s).
+        Some wait in a collective operation, such as `all_reduce`. Another rank is elsewhere and
         idle, has ended, has called fewer collectives, or waits in a different collective.
 
     Why it matters:
@@ -39,41 +39,41 @@ class RankStuck(Rule):
         with an error that names no cause.
 
     Fires:
-        Error, with the worker, its line, and the line at which the others wait.
+        Error, with the rank, its line, and the line at which the others wait.
 
     Stays quiet:
-        Slow workers: a worker that computes, reads, or writes is not stuck, however long the others
-        wait for it. Workers that continue to call collectives, as in an evaluation. Jobs of one
-        worker. When steps continue, the finding becomes info.
+        Slow ranks: a rank that computes, reads, or writes is not stuck, however long the others
+        wait for it. Ranks that continue to call collectives, as in an evaluation. Jobs of one
+        rank. When steps continue, the finding becomes info.
 
     What to do:
-        - Call collectives on all workers in the same order: never inside `if rank == 0`.
-        - Give all workers the same number of batches: `drop_last=True`, or `Join`.
-        - Set `timeout` of the data loader, so that a worker that waits for data fails.
+        - Call collectives on all ranks in the same order: never inside `if rank == 0`.
+        - Give all ranks the same number of batches: `drop_last=True`, or `Join`.
+        - Set `timeout` of the data loader, so that a rank that waits for data fails.
         - Use one process group at a time, or call the groups in the same order everywhere.
 
     Example:
         if rank == 0:
-            dist.barrier()       # the other workers never call it
+            dist.barrier()       # the other ranks never call it
 
     References:
         https://docs.pytorch.org/docs/stable/distributed.html
     """
 
     code = "DST954"
-    title = "stuck worker"
+    title = "stuck rank"
     needs = (Need(facts=(WorkerStalled, WorkerStarted, WorkerEnded), optional=True),)
     compares = True
     passes = True
     waits = True
 
     def check(self, window: Window) -> list[Finding]:
-        """Compare the last states of all workers."""
+        """Compare the last states of all ranks."""
         windows = (window, *window.peers)
         starts = [start for each in windows for start in each.seen(WorkerStarted)]
         size = max((start.world_size for start in starts), default=1)
         if size < 2:
-            raise NotApplicable("the job has one worker")
+            raise NotApplicable("the job has one rank")
         if not window.total_steps:
             raise NotEnoughData("no step was recorded")
         ends = {each.worker: end for each in windows for end in each.seen(WorkerEnded)}
@@ -104,7 +104,7 @@ class RankStuck(Rule):
 def _message(
     stalled: Stalls, waiting: Stalls, ends: Ends
 ) -> tuple[Sequence[int], str, str | None] | None:
-    """Return the stuck workers, the message, and the line; None where no worker is stuck."""
+    """Return the stuck ranks, the message, and the line; None where no rank is stuck."""
     free = {rank: each for rank, each in stalled.items() if rank not in waiting}
     if any(not each.is_idle for each in free.values()):
         return None  # the others wait for a worker that works
@@ -123,13 +123,13 @@ def _message(
         rank = min(behind)
         return sorted(behind), _left_out(behind, waiting), behind[rank].location
     if odd := _in_another(waiting):
-        text = "workers wait for each other: " + "; ".join(_by_place(waiting))
+        text = "ranks wait for each other: " + "; ".join(_by_place(waiting))
         return sorted(odd), text, odd[min(odd)].location
     return None  # all are in the same collective: a slow network, perhaps
 
 
 def _in_another(waiting: Stalls) -> Stalls:
-    """Return the workers that wait in another collective than most; all if there is a tie."""
+    """Return the ranks that wait in another collective than most; all if there is a tie."""
     by_call: dict[tuple[str, str], dict[int, WorkerStalled]] = {}
     for rank, each in waiting.items():
         by_call.setdefault(_called(each), {})[rank] = each
@@ -143,7 +143,7 @@ def _in_another(waiting: Stalls) -> Stalls:
 
 
 def _behind(stalled: Stalls) -> Stalls:
-    """Return the workers that have called fewer collectives of the group than others."""
+    """Return the ranks that have called fewer collectives of the group than others."""
     calls = {rank: each.collective for rank, each in stalled.items()}
     groups = {call.group for call in calls.values() if call is not None}
     if len(groups) != 1 or any(call is None or not call.number for call in calls.values()):
@@ -215,7 +215,7 @@ def _at(place: str | None) -> str:
 def _workers(ranks: Mapping[int, object] | Sequence[int]) -> str:
     names = [str(rank) for rank in sorted(ranks)]
     if len(names) == 1:
-        return f"worker {names[0]}"
+        return f"rank {names[0]}"
     if len(names) > MAX_NAMED:
-        return f"workers {', '.join(names[:MAX_NAMED])} and {len(names) - MAX_NAMED} more"
-    return f"workers {', '.join(names[:-1])} and {names[-1]}"
+        return f"ranks {', '.join(names[:MAX_NAMED])} and {len(names) - MAX_NAMED} more"
+    return f"ranks {', '.join(names[:-1])} and {names[-1]}"

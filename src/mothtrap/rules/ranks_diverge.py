@@ -1,4 +1,4 @@
-"""DST951: parameters that must be the same on all workers are not."""
+"""DST951: parameters that must be the same on all ranks are not."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.replicas import ReplicaDigests, UnwrappedDigests
 from mothtrap.core.facts.workers import WorkerStarted
-from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.findings import LATEST_ONSET, EvidenceValue, Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
+from mothtrap.core.texts import layer_in_words
 from mothtrap.core.window import Window
 from mothtrap.rules._replicas import (
     Difference,
@@ -22,34 +23,35 @@ from mothtrap.rules._replicas import (
 
 @dataclass(frozen=True)
 class RanksDiverge(Rule):
-    """Parameters that must be the same on all workers differ.
+    """Parameters that must be the same on all ranks differ.
 
     What it detects:
         After the same step, the digest of a replicated parameter (of a model in
-        `DistributedDataParallel`, or with a `Replicate` placement) differs between the workers that
+        `DistributedDataParallel`, or with a `Replicate` placement) differs between the ranks that
         recorded one. Without a wrapper, parameters count as replicated if they were equal on all
-        workers before the first step, and some module changed and stayed equal in the first two
+        ranks before the first step, and some module changed and stayed equal in the first two
         recorded steps: the script then averages gradients itself.
 
     Why it matters:
-        The workers train different models. The saved checkpoint has the model of only one worker,
+        The ranks train different models. The saved checkpoint has the model of only one rank,
         and the averaged gradients fit none of the models.
 
     Fires:
-        Error at the step after the last recorded step at which digests are equal, with the workers
+        Error at the step after the last recorded step at which digests are equal, with the ranks
         and the modules. Warning for models without a wrapper.
 
     Stays quiet:
-        Parameters that each worker holds for itself: shards, models that no one averages,
+        Parameters that each rank holds for itself: shards, models that no one averages,
         parameters that started different, parameters that become equal again (weights averaged now
         and then), parameters that the wrapper ignores by configuration.
 
     What to do:
-        - Without a wrapper: average the gradient of every parameter, in every step.
+        - Change parameters in the same way on all ranks: look for code under `if rank == ...` that
+          loads, resets, averages, or clips them.
+        - Load the same checkpoint on every rank, before the model is wrapped.
+        - Step the optimizer on every rank in every step, even if a batch is empty.
         - Call the wrapped model itself, not its `.module`, so that gradients are averaged.
-        - Change parameters (clipping, averaging, resetting) in the same way on all workers.
-        - Load the same checkpoint on every worker, before the model is wrapped.
-        - Step the optimizer on every worker in every step, even if a batch is empty.
+        - Without a wrapper: average the gradient of every parameter, in every step.
 
     Example:
         model = DistributedDataParallel(net)
@@ -69,31 +71,37 @@ class RanksDiverge(Rule):
     compares = True
 
     def check(self, window: Window) -> list[Finding]:
-        """Compare the digests of all workers, step by step."""
+        """Compare the digests of all ranks, step by step."""
         if not window.peers and world_size(window) < 2:
-            raise NotApplicable("the job has one worker")
+            raise NotApplicable("the job has one rank")
         wrapped, by_hand = digests_of(window), digests_averaged_by_hand(window)
         if window.peers and not (wrapped or by_hand) and window.total_steps > 1:
-            raise NotApplicable("no recorded parameter must be the same on all workers")
+            raise NotApplicable("no recorded parameter must be the same on all ranks")
         if len(wrapped) < 2 and not by_hand:
-            raise NotEnoughData("needs digests of at least two workers")
+            raise NotEnoughData("needs digests of at least two ranks")
         found = {
             Severity.ERROR: differences(wrapped) if len(wrapped) > 1 else Difference(),
             Severity.WARNING: differences(by_hand),
         }
         if not any(one.compared for one in found.values()):
-            raise NotEnoughData("no step has digests of two workers")
+            raise NotEnoughData("no step has digests of two ranks")
         return [self._finding(window, severity, one) for severity, one in found.items()
                 if one.steps][:1]  # fmt: skip
 
     def _finding(self, window: Window, severity: Severity, found: Difference) -> Finding:
         names = ", ".join(str(worker) for worker in found.odd)
         plural = "s" if len(found.odd) > 1 else ""
-        since, last_equal = found.steps[0], found.last_equal
-        when = ""
-        if last_equal is not None and last_equal + 1 < since:
-            when = f"; it became different between steps {last_equal + 1} and {since}"
-        must = "must be" if severity is Severity.ERROR else "started"
+        since, layer = found.steps[0], layer_in_words(found.layers[0])
+        wrapped = severity is Severity.ERROR
+        must = "must be equal" if wrapped else "started equal"
+        evidence: dict[str, EvidenceValue] = {
+            "modules": len(found.layers),
+            "modules_compared": found.compared,
+            "last_equal_step": found.last_equal,
+        }
+        if found.onset < since:
+            evidence[LATEST_ONSET] = since
+        fixes = self.fixes(window)
         return self.finding(
             window,
             severity=severity,
@@ -103,16 +111,12 @@ class RanksDiverge(Rule):
             layers=found.layers,
             workers=found.odd,
             message=(
-                f"worker{plural} {names} differ{'' if plural else 's'} from the others in "
-                f"{found.layers[0]}, which {must} the same on all {found.workers}"
+                f"the parameters of {layer} on rank{plural} {names} differ from those on the "
+                f"other ranks; they {must} on all {found.workers} ranks"
                 if found.majority
-                else f"workers {names} all differ from each other in {found.layers[0]}, which "
-                f"{must} the same on all"
-            )
-            + when,
-            evidence={
-                "modules": len(found.layers),
-                "modules_compared": found.compared,
-                "last_equal_step": found.last_equal,
-            },
+                else f"the parameters of {layer} differ on each of the ranks {names}; they "
+                f"{must} on all ranks"
+            ),
+            evidence=evidence,
+            fixes=fixes[:-1] if wrapped else (fixes[-1], *fixes[:-1]),
         )

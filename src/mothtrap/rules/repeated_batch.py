@@ -13,6 +13,9 @@ from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
 WITHOUT_REPLACEMENT = ("sequential", "shuffled")
+CHANCE = 4.0
+"""Multiple of the number of repeated batches expected by chance that is still chance. Chosen by
+hand: rows are not drawn independently."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +34,11 @@ class RepeatedBatch(Rule):
         always returns the same batch, the model trains on that batch only.
 
     Fires:
-        Error when at least `batches` batches, and `share` of a pass, repeat earlier ones: in a
-        loader whose sampler draws without replacement, or in a stream (`IterableDataset`) that
-        several workers read. Of a stream, at least `stream_part` of the batches that repeat if
+        When at least `batches` batches, and `share` of a pass, repeat earlier ones. Error in a
+        stream (`IterableDataset`) that several workers read, and if a loader whose sampler draws
+        without replacement returns a single batch. Warning if such a loader repeats some batches:
+        the same indices are drawn twice, or the dataset returns equal rows for different indices.
+        Of a stream, at least `stream_part` of the batches that repeat if
         every worker reads all of it must repeat (1/2 with two workers, 3/4 with four). Warning when
         a stream that one process reads, or a generator, has returned a single batch `single` times
         in a pass and no other; info if the batch has more rows than `few`: it may be all the data.
@@ -43,7 +48,8 @@ class RepeatedBatch(Rule):
     Stays quiet:
         Samplers with replacement, and custom samplers. Other streams read by one process. The same
         batch in another pass. Data sliced by hand (full-batch training, replay). Batches whose rows
-        are all the same. Batches of a single row, because the data themselves contain equal rows.
+        are all the same. Batches of a single row, and data with so few distinct rows that batches
+        repeat by chance.
 
     What to do:
         - PyTorch: Give every worker its own part of the stream: in `__iter__`,
@@ -53,7 +59,7 @@ class RepeatedBatch(Rule):
           x[i : i + 32], y[i : i + 32]`.
         - Check `__getitem__` and `__len__` of the dataset: a truncated or ignored index returns the
           same samples again.
-        - Remove files that are listed twice.
+        - Remove indices and files that are listed twice.
 
     Example:
         def __iter__(self):
@@ -166,15 +172,10 @@ class RepeatedBatch(Rule):
     def _finding(self, window: Window, repeated: list[BatchesLoaded]) -> Finding:
         first = min(repeated, key=lambda found: found.step)
         worst = max((f for f in repeated if f.loader == first.loader), key=lambda f: f.batches)
-        reason = f"though its sampler draws every sample once ({worst.sampler})"
-        if worst.sampler == "iterable":
-            reason = f"because its {worst.workers} workers read the same stream"
-        held_out = not worst.trained and worst.sampler != "iterable"
-        if held_out:
-            reason = "with other indices: the evaluation data contain equal rows"
+        reason, severity = _reason(worst)
         return self.finding(
             window,
-            severity=Severity.INFO if held_out else Severity.ERROR,
+            severity=severity,
             step=first.step,
             last_step=max(found.step for found in repeated),
             count=len(repeated),
@@ -182,6 +183,7 @@ class RepeatedBatch(Rule):
                 f"{worst.repeated} of {worst.batches} batches of one pass of {worst.loader} "
                 f"repeat earlier batches of that pass, {reason}"
             ),
+            fixes=self._fixes(window, worst),
             evidence={
                 "repeated": worst.repeated,
                 "batches": worst.batches,
@@ -191,9 +193,39 @@ class RepeatedBatch(Rule):
             location=worst.location,
         )
 
+    def _fixes(self, window: Window, found: BatchesLoaded) -> tuple[str, ...]:
+        """Return the advice that fits: on workers only where they read one stream."""
+        fixes = self.fixes(window)
+        if found.sampler == "iterable":
+            return fixes
+        fixes = tuple(fix for fix in fixes if "worker" not in fix)
+        return fixes[::-1] if found.other_indices == 0 else fixes
+
+
+def _reason(found: BatchesLoaded) -> tuple[str, Severity]:
+    """Return why batches repeat, and how severe that is."""
+    if found.sampler == "iterable":
+        return f"because its {found.workers} workers read the same stream", Severity.ERROR
+    severity = Severity.WARNING if found.trained else Severity.INFO
+    if found.other_indices == 0:
+        return "because the same indices are drawn again", severity
+    if not found.trained:
+        return "with other indices: the evaluation data contain equal rows", severity
+    if found.repeated == found.batches - 1:
+        return "so that the pass has one batch only", Severity.ERROR
+    if found.other_indices == found.repeated:
+        return "although other indices are drawn: the dataset returns equal rows", severity
+    return f"though its sampler draws every sample once ({found.sampler})", Severity.ERROR
+
+
+def _by_chance(found: BatchesLoaded) -> bool:
+    """Return whether the data have so few distinct rows that as many batches repeat by chance."""
+    pairs = found.batches * (found.batches - 1) / 2
+    return found.repeated <= CHANCE * pairs * found.equal_rows ** max(found.rows, 1)
+
 
 def _draws_once(found: BatchesLoaded) -> bool:
-    if found.repeated and found.rows == 1:
+    if found.repeated and (found.rows == 1 or _by_chance(found)):
         return False
     if found.sampler == "iterable":
         return found.workers > 1

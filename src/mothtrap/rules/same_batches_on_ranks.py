@@ -1,4 +1,4 @@
-"""DST953: all workers that share a model get the same batches."""
+"""DST953: all ranks that share a model get the same batches."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
 Batches = dict[int, dict[int, ReplicaBatch]]
-"""Batches passed to workers: by worker, by step."""
+"""Batches passed to ranks: by rank, by step."""
 
 
 @dataclass(frozen=True)
 class SameBatchesOnRanks(Rule):
-    """All workers that average their gradients train on the same batches.
+    """All ranks that average their gradients train on the same batches.
 
     What it detects:
         In the sampled steps, the inputs of a model in `DistributedDataParallel` are equal, bit by
-        bit, on all workers over which it averages.
+        bit, on all ranks over which it averages.
 
     Why it matters:
-        The average of equal gradients is the same gradient. Many workers do the work of one, an
-        epoch takes as long as with a single worker, and a learning rate that was raised for the
+        The average of equal gradients is the same gradient. Many ranks do the work of one, an
+        epoch takes as long as with a single rank, and a learning rate that was raised for the
         larger batch is too high.
 
     Fires:
         Warning when `batches` consecutive sampled batches, all different, were equal on all
-        workers.
+        ranks.
 
     Stays quiet:
-        The same batch again and again. Equal batches on only some workers. Models without
-        `DistributedDataParallel`: tensor and pipeline parallel models share batches. Workers that
+        The same batch again and again. Equal batches on only some ranks. Models without
+        `DistributedDataParallel`: tensor and pipeline parallel models share batches. Ranks that
         get the same samples but augment them differently.
 
     What to do:
-        - Give each worker its part of the data: `DataLoader(data, sampler=sampler)` with a
+        - Give each rank its part of the data: `DataLoader(data, sampler=sampler)` with a
           `DistributedSampler(data)`, and `sampler.set_epoch(epoch)` before each epoch.
         - If batches are drawn by hand, or by an `IterableDataset`, take every `world_size`-th
           sample starting at `rank`, or seed with `seed + rank`.
 
     Example:
-        torch.manual_seed(0)                                # on every worker
+        torch.manual_seed(0)                                # on every rank
         loader = DataLoader(data, shuffle=True)             # the same order everywhere
         loader = DataLoader(data, sampler=DistributedSampler(data))
 
@@ -64,23 +64,23 @@ class SameBatchesOnRanks(Rule):
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Compare the inputs of all workers of a group, step by step."""
+        """Compare the inputs of all ranks of a group, step by step."""
         parts = (window, *window.peers)
         sizes = [start.world_size for part in parts for start in part.seen(WorkerStarted)]
         if not window.peers and max(sizes, default=1) < 2:
-            raise NotApplicable("the job has one worker")
+            raise NotApplicable("the job has one rank")
         groups = _groups(parts)
         if window.peers and not groups and window.total_steps > 1:
             raise NotApplicable("no batches of a model in DistributedDataParallel were recorded")
         whole = [own for (_, size), own in sorted(groups.items()) if len(own) == size]
         compared = [steps for own in whole if (steps := _steps_of_all(own))]
         if max(map(len, compared), default=0) < self.batches:
-            raise NotEnoughData(f"needs {self.batches} batches of all workers")
+            raise NotEnoughData(f"needs {self.batches} batches of all ranks")
         found = [(own, run) for own in whole if (run := self._shared(own))]
         return [self._finding(window, *found[0])] if found else []
 
     def _shared(self, own: Batches) -> list[int]:
-        """Return the first consecutive steps in which all workers got equal, changing batches."""
+        """Return the first consecutive steps in which all ranks got equal, changing batches."""
         running: list[int] = []
         for step in _steps_of_all(own):
             if len({batches[step].digest for batches in own.values()}) > 1:
@@ -105,8 +105,8 @@ class SameBatchesOnRanks(Rule):
             count=len(steps),
             workers=tuple(sorted(own)),
             message=(
-                f"all {len(own)} workers train on the same batches: the model's inputs were equal "
-                f"on all workers in each of {len(steps)} sampled steps"
+                f"all {len(own)} ranks train on the same batches: the model's inputs were equal "
+                f"on all ranks in each of {len(steps)} sampled steps"
             ),
             evidence={"workers": len(own), "steps": list(steps[:16])},
             location=lowest[steps[0]].location,
@@ -114,7 +114,7 @@ class SameBatchesOnRanks(Rule):
 
 
 def _groups(parts: Iterable[Window]) -> Mapping[tuple[int, int], Batches]:
-    """Return the workers that average gradients together, by lowest rank and number."""
+    """Return the ranks that average gradients together, by lowest rank and number."""
     found: dict[tuple[int, int], Batches] = {}
     for part in parts:
         for seen in part.seen(ReplicaBatch):

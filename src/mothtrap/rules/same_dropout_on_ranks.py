@@ -1,4 +1,4 @@
-"""DST957: all workers drop the same values in dropout."""
+"""DST957: all ranks drop the same values in dropout."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from mothtrap.rules._replicas import trains_one_model, world_size
 
 @dataclass(frozen=True)
 class SameDropoutOnRanks(Rule):
-    """All workers drop the same values in dropout.
+    """All ranks drop the same values in dropout.
 
     What it detects:
-        Before the training forward of the same step, the random generators of all workers are in
+        Before the training forward of the same step, the random generators of all ranks are in
         the same state, and the model has active dropout.
 
     Why it matters:
-        Each worker draws the same mask for its rows. The masks of a step are then no longer
-        independent, so averaging over workers removes less of the noise of dropout.
+        Each rank draws the same mask for its rows. The masks of a step are then no longer
+        independent, so averaging over ranks removes less of the noise of dropout.
 
     Fires:
         Info when the generators are in the same state in `steps` recorded steps, and the state
         changes from step to step.
 
     Stays quiet:
-        Different seeds, models without active dropout, workers that do not average gradients, and
-        models that are split over the workers (tensor parallelism), which need equal masks.
+        Different seeds, models without active dropout, ranks that do not average gradients, and
+        models that are split over the ranks (tensor parallelism), which need equal masks.
 
     What to do:
-        - When the model is created, seed each worker differently: `torch.manual_seed(seed + rank)`.
-        - If all workers must draw the same numbers elsewhere, use a `torch.Generator` there.
+        - When the model is created, seed each rank differently: `torch.manual_seed(seed + rank)`.
+        - If all ranks must draw the same numbers elsewhere, use a `torch.Generator` there.
 
     Example:
-        torch.manual_seed(0)             # on every worker: same weights, but also same masks
+        torch.manual_seed(0)             # on every rank: same weights, but also same masks
         model = DistributedDataParallel(net)
         torch.manual_seed(rank)          # different masks
 
@@ -60,20 +60,20 @@ class SameDropoutOnRanks(Rule):
     steps: int = threshold(4, unit="recorded steps", source="chosen by hand: the first 8 steps")
 
     def check(self, window: Window) -> list[Finding]:
-        """Compare the states of the generators of all workers, step by step."""
+        """Compare the states of the generators of all ranks, step by step."""
         parts = (window, *window.peers)
         if not window.peers and world_size(window) < 2:
-            raise NotApplicable("the job has one worker")
+            raise NotApplicable("the job has one rank")
         told = {part.worker: {s.step: s for s in part.seen(DropoutState)} for part in parts}
         if window.peers and not any(told.values()) and window.total_steps > 1:
             raise NotApplicable("no trained model has active dropout")
         shared = sorted(set.intersection(*(set(own) for own in told.values())))
         if len(told) < 2 or len(shared) < self.steps:
-            raise NotEnoughData(f"needs {self.steps} steps of all workers with active dropout")
+            raise NotEnoughData(f"needs {self.steps} steps of all ranks with active dropout")
         if any(batch.in_parts for part in parts for batch in part.seen(ReplicaBatch)):
-            raise NotApplicable("the workers hold parts of one model, and must draw equal numbers")
+            raise NotApplicable("the ranks hold parts of one model, and must draw equal numbers")
         if not trains_one_model(window):
-            raise NotApplicable("the workers do not average the gradients of one model")
+            raise NotApplicable("the ranks do not average the gradients of one model")
         lowest = told[min(told)]
         equal = [s for s in shared if len({own[s].digest for own in told.values()}) == 1]
         if len({lowest[step].digest for step in equal}) < self.steps:
@@ -90,7 +90,7 @@ class SameDropoutOnRanks(Rule):
                 layers=first.modules,
                 workers=tuple(sorted(told)),
                 message=(
-                    f"all {len(told)} workers draw the same dropout masks in {first.modules[0]}"
+                    f"all {len(told)} ranks draw the same dropout masks in {first.modules[0]}"
                     f"{more}: their random generators were in the same state in each of "
                     f"{len(equal)} recorded steps"
                 ),

@@ -99,7 +99,9 @@ class SaturatedActivation(Rule):
     )
     persisting_looks: int = threshold(2, unit="consecutive samples", source="chosen by hand")
     min_examples: int = threshold(32, unit="examples in the latest samples", source="by hand")
-    min_units: int = threshold(8, unit="units", source="chosen by hand: half of 4 are 2")
+    min_units: int = threshold(
+        8, unit="units", source="chosen by hand: with 2 of 4 units, half can saturate by chance"
+    )
     layer_regex: str = threshold(
         ANY_LAYER, unit="regular expression over layers", source="chosen by hand: all"
     )

@@ -59,7 +59,7 @@ class ScheduleAtWrongPace(Rule):
 
     tolerance: float = threshold(0.02, unit="of the number planned", source="chosen by hand")
     ratio: float = threshold(
-        3.0, unit="steps in each pass", source="chosen by hand: fewer do not show the pace"
+        3.0, unit="steps in each pass", source="chosen by hand: fewer calls do not show the pace"
     )
     warm_up_share: float = threshold(
         0.1, unit="of the calls of a warm-up", source="chosen by hand: more may be an early end"

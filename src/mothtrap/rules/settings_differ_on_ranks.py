@@ -1,4 +1,4 @@
-"""DST955: workers that train one model have different settings."""
+"""DST955: ranks that train one model have different settings."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ from mothtrap.core.window import Window
 from mothtrap.rules._replicas import trains_one_model, world_size
 
 Settings = Mapping[int, WorkerSettings]
-"""Settings of the workers after one step, by worker."""
+"""Settings of the ranks after one step, by rank."""
 UNSET = "-"
 
 
 @dataclass(frozen=True)
 class SettingsDifferOnRanks(Rule):
-    """Workers that train one model have different settings.
+    """Ranks that train one model have different settings.
 
     What it detects:
-        After the same step, workers that average their gradients differ in a learning rate, in the
+        After the same step, ranks that average their gradients differ in a learning rate, in the
         parameters that require no gradient, or in the parameters that share a tensor.
 
     Why it matters:
-        A different learning rate makes the models of the workers drift apart. A parameter that is
-        frozen on one worker adds nothing to the average there, so the others train it with a
-        smaller gradient. A weight that is tied on one worker only is a different model there.
+        A different learning rate makes the models of the ranks drift apart. A parameter that is
+        frozen on one rank adds nothing to the average there, so the others train it with a
+        smaller gradient. A weight that is tied on one rank only is a different model there.
 
     Fires:
-        Error at the step after the last recorded step with equal settings, with the workers and
+        Error at the step after the last recorded step with equal settings, with the ranks and
         the parameters.
 
     Stays quiet:
-        Workers that do not average gradients, such as separate training runs in one job, and
-        workers whose parameters have different names, such as the stages of a pipeline.
+        Ranks that do not average gradients, such as separate training runs in one job, and
+        ranks whose parameters have different names, such as the stages of a pipeline.
 
     What to do:
-        - Create the model, its optimizer, and its schedule with the same code on every worker,
+        - Create the model, its optimizer, and its schedule with the same code on every rank,
           without `if rank == ...`.
-        - Call the schedule on every worker, at the same steps.
-        - Freeze and tie parameters before the model is wrapped, on every worker.
+        - Call the schedule on every rank, at the same steps.
+        - Freeze and tie parameters before the model is wrapped, on every rank.
 
     Example:
         model = DistributedDataParallel(net)
@@ -65,18 +65,18 @@ class SettingsDifferOnRanks(Rule):
     compares = True
 
     def check(self, window: Window) -> list[Finding]:
-        """Compare the settings of all workers, step by step."""
+        """Compare the settings of all ranks, step by step."""
         parts = (window, *window.peers)
         if not window.peers and world_size(window) < 2:
-            raise NotApplicable("the job has one worker")
+            raise NotApplicable("the job has one rank")
         told = {part.worker: {s.step: s for s in part.seen(WorkerSettings)} for part in parts}
         steps = sorted(set.intersection(*(set(own) for own in told.values())))
         if len(told) < 2 or not steps:
-            raise NotEnoughData("no step has settings of all workers")
+            raise NotEnoughData("no step has settings of all ranks")
         if len({own[steps[0]].names for own in told.values()}) > 1:
-            raise NotApplicable("the workers hold parameters of different names")
+            raise NotApplicable("the ranks hold parameters of different names")
         if not trains_one_model(window):
-            raise NotApplicable("the workers do not average the gradients of one model")
+            raise NotApplicable("the ranks do not average the gradients of one model")
         by_step = {step: {rank: own[step] for rank, own in told.items()} for step in steps}
         differ = [step for step in steps if _first_difference(by_step[step])]
         return [self._finding(window, steps, differ, by_step)] if differ else []
@@ -88,7 +88,7 @@ class SettingsDifferOnRanks(Rule):
         assert found is not None
         what, names, values = found
         place = steps.index(differ[0])
-        shown = ", ".join(f"{value} on worker {rank}" for rank, value in values.items())
+        shown = ", ".join(f"{value} on rank {rank}" for rank, value in values.items())
         more = f" and {len(names) - 1} more parameters" if len(names) > 1 else ""
         usual = max(values.values(), key=list(values.values()).count)
         return self.finding(
@@ -99,13 +99,13 @@ class SettingsDifferOnRanks(Rule):
             count=len(differ),
             layers=names,
             workers=tuple(rank for rank, value in values.items() if value != usual),
-            message=f"{what} of {names[0]}{more} differs between workers: {shown}",
+            message=f"{what} of {names[0]}{more} differs between ranks: {shown}",
             evidence={"what": what, "parameters": len(names), "values": shown},
         )
 
 
 def _first_difference(settings: Settings) -> tuple[str, tuple[str, ...], dict[int, str]] | None:
-    """Return what differs, for which parameters, and the value of the first of them by worker."""
+    """Return what differs, for which parameters, and the value of the first of them by rank."""
     rates = {
         rank: {name: f"{rate:g}" for name, rate in own.rates.items()}
         for rank, own in settings.items()

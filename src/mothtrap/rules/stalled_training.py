@@ -61,7 +61,7 @@ class StalledTraining(Rule):
     )
 
     input_seconds: float = threshold(
-        60.0, unit="seconds", source="chosen by hand: a record of common files is read in less"
+        60.0, unit="seconds", source="chosen by hand: one record of a common file is read faster"
     )
 
     def check(self, window: Window) -> list[Finding]:

@@ -1,4 +1,4 @@
-"""DST952: one worker delays the others."""
+"""DST952: one rank delays the others."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from mothtrap.core.window import Window
 
 @dataclass(frozen=True)
 class Straggler(Rule):
-    """One worker delays the others.
+    """One rank delays the others.
 
     What it detects:
-        A worker whose own part of a step, everything except backward, takes longer than on the
-        other workers, step after step.
+        A rank whose own part of a step, everything except backward, takes longer than on the
+        other ranks, step after step.
 
     Why it matters:
-        Gradients are averaged in every step, so all workers are as slow as the slowest. A worker
-        that loads data slowly, or shares its device, wastes the time of all workers.
+        Gradients are averaged in every step, so all ranks are as slow as the slowest. A rank
+        that loads data slowly, or shares its device, wastes the time of all ranks.
 
     Fires:
-        Warning when the own part of one worker takes `ratio` times the median of the others, and is
+        Warning when the own part of one rank takes `ratio` times the median of the others, and is
         longer by more than `step_share` of the step, in `times` consecutive observations of 50
         steps.
 
     Stays quiet:
-        Workers that take turns being slow (batches of different length). Occasional evaluations and
-        checkpoints on one rank. A worker that is slow in backward itself cannot be distinguished
-        from workers that wait for it there.
+        Ranks that take turns being slow (batches of different length). Occasional evaluations and
+        checkpoints on one rank. A rank that is slow in backward itself cannot be distinguished
+        from ranks that wait for it there.
 
     What to do:
-        - Check what else this worker does: logging, checkpoints, evaluation on rank 0, another job
+        - Check what else this rank does: logging, checkpoints, evaluation on rank 0, another job
           on its device.
-        - Give every worker the same amount of data, and its own loader: `DistributedSampler`,
+        - Give every rank the same amount of data, and its own loader: `DistributedSampler`,
           `num_workers`, a local disk.
         - Check the machine: clocks, temperature, swapping.
 
@@ -71,20 +71,20 @@ class Straggler(Rule):
     times: int = threshold(3, unit="consecutive observations", source="chosen by hand: 150 steps")
 
     def check(self, window: Window) -> list[Finding]:
-        """Find a worker that was the slowest in the latest observations."""
+        """Find a rank that was the slowest in the latest observations."""
         parts = (window, *window.peers)
         sizes = [start.world_size for part in parts for start in part.seen(WorkerStarted)]
         if not window.peers and max(sizes, default=1) < 2:
-            raise NotApplicable("the job has one worker")
+            raise NotApplicable("the job has one rank")
         paces = {part.worker: {p.step: p for p in part.seen(WorkerPace)} for part in parts}
         steps = sorted(set.intersection(*(set(own) for own in paces.values())))
         if len(paces) < 2 or len(steps) < self.times:
-            raise NotEnoughData(f"needs {self.times} observations of all workers")
+            raise NotEnoughData(f"needs {self.times} observations of all ranks")
         slow = [self._slow({worker: own[step] for worker, own in paces.items()}) for step in steps]
         return self._findings(window, steps, slow, paces)
 
     def _slow(self, paces: Mapping[int, WorkerPace]) -> int | None:
-        """Return the worker that the others wait for, if there is one."""
+        """Return the rank that the others wait for, if there is one."""
         worker = max(paces, key=lambda rank: paces[rank].own_s)
         others_s = np.median([pace.own_s for rank, pace in paces.items() if rank != worker])
         own_s, step_s = paces[worker].own_s, paces[worker].step_s
@@ -117,7 +117,7 @@ class Straggler(Rule):
                     count=running * pace.steps,
                     workers=(worker,),
                     message=(
-                        f"worker {worker} takes {1000 * pace.own_s:.3g} ms for its own part of a "
+                        f"rank {worker} takes {1000 * pace.own_s:.3g} ms for its own part of a "
                         f"step of {1000 * pace.step_s:.3g} ms, the others {1000 * others_s:.3g} ms"
                     ),
                     evidence={

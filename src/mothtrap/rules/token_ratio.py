@@ -24,6 +24,8 @@ MASKED_PART = 0.5
 shifted against each other, and counted in different batches."""
 SAME_LOOKS, SAME = 3, 0.05
 """Latest samples, and the relative spread below which outputs are equal; chosen by hand."""
+SHORTEST = 4
+"""Tokens of the shortest sequences whose shares are recorded."""
 SKIPS = "Let the model skip"
 """Beginning of the fix for models that do not mask padding."""
 CHOOSING = frozenset({"mul", "index", "masked_select"})
@@ -136,7 +138,7 @@ class TokenRatio(Rule):
         share: float,
         limit: float,
     ) -> Finding:
-        masked, of_rows = _is_masked(window, share), _is_of_whole_sequences(window)
+        masked, of_rows = _is_masked(window, share), _is_of_whole_sequences(window, seen)
         drowned = of_rows and _says_the_same(window)
         out = "; the loss ignores them" if masked else ""
         if of_rows:
@@ -179,9 +181,16 @@ def _says_the_same(window: Window) -> bool:
     return all(look.largest <= SAME * max(look.rms, 1e-30) for look in latest)
 
 
-def _is_of_whole_sequences(window: Window) -> bool:
+def _is_of_whole_sequences(window: Window, seen: list[TokenShares]) -> bool:
     """Return whether all losses of classes that training computes have one label a sequence."""
     calls = [call for call in window.seen(LossCall) if call.mode is Mode.TRAIN]
+    tokens = {shares.step: shares.count for shares in seen}
+    rows = [(call.prediction_shape, tokens[call.step]) for call in calls if call.step in tokens]
+    if rows and all(
+        shape is not None and len(shape) == 2 and count >= SHORTEST * shape[0]
+        for shape, count in rows
+    ):
+        return True
     return any(map(is_classifier, calls)) and all(
         is_classifier(call) for call in calls if call.operation != "elementwise"
     )

@@ -65,13 +65,15 @@ class TooGoodToBeTrue(Rule):
         2, unit="sampled batches", source="chosen by hand: one batch may agree by chance"
     )
     column_share: float = threshold(
-        0.5, unit="of the columns", source="chosen by hand: above, the data are just easy"
+        0.5, unit="of the columns", source="chosen by hand: above it, the data are just easy"
     )
     steps: int = threshold(
-        10, unit="steps of the series", source="chosen by hand: fewer than small data take"
+        10, unit="steps of the series", source="chosen by hand: small datasets take more"
     )
     start_ratio: float = threshold(
-        0.5, unit="of the entropy of the labels", source="chosen by hand: no pretrained model"
+        0.5,
+        unit="of the entropy of the labels",
+        source="chosen by hand: excludes pretrained models",
     )
     end_ratio: float = threshold(0.01, unit="of the entropy of the labels", source="chosen by hand")
 

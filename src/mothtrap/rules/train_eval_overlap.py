@@ -84,7 +84,9 @@ class TrainEvalOverlap(Rule):
     samples: int = threshold(1, unit="samples drawn by both loaders", source="each one leaks")
     low_share: float = threshold(0.05, unit="of the rows", source="chosen by hand")
     high_share: float = threshold(
-        0.95, unit="of the rows", source="chosen by hand: then the training data are evaluated"
+        0.95,
+        unit="of the rows",
+        source="chosen by hand: above it, the evaluation data are training data",
     )
     rows: int = threshold(5, unit="rows", source="chosen by hand: so few may be equal by chance")
     chance_ratio: float = threshold(

@@ -73,7 +73,7 @@ class TrainModeInEvaluation(Rule):
     )
     explains = ("labels_unrelated", "overfit", "overtraining")
 
-    forwards: int = threshold(3, unit="forwards", source="chosen by hand: no dry run")
+    forwards: int = threshold(3, unit="forwards", source="chosen by hand: excludes dry runs")
     steps: int = threshold(
         5,
         unit="training steps between two evaluations",
@@ -83,7 +83,7 @@ class TrainModeInEvaluation(Rule):
     labelled: int = threshold(
         2,
         unit="evaluations that compute a loss",
-        source="chosen by hand: of so few a single forward each is enough",
+        source="chosen by hand: with so few, one forward call each is enough",
     )
 
     def check(self, window: Window) -> list[Finding]:

@@ -154,6 +154,7 @@ class UnchangedTensor(Rule):
             layers=tuple(entry[1].name for entry in still[:LAYERS_NAMED]),
             message=f"{who} {why}",
             evidence={"weights": len(still), "trained": trained, "restored": restored},
+            title="weights reset after each step" if restored else "weights that do not change",
             location=tensor.location,
         )
         return [finding]

@@ -1,4 +1,4 @@
-"""DST959: workers average over batches of different sizes."""
+"""DST959: ranks average over batches of different sizes."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from mothtrap.core.window import Window
 from mothtrap.rules._replicas import trains_one_model, world_size
 
 Changes = Mapping[int, list[BatchRows]]
-"""The steps at which the number of rows changed, by worker, ascending."""
+"""The steps at which the number of rows changed, by rank, ascending."""
 
 
 @dataclass(frozen=True)
 class UnevenBatchesOnRanks(Rule):
-    """Workers average over batches of different sizes.
+    """Ranks average over batches of different sizes.
 
     What it detects:
-        In some steps, the batch of one worker has fewer rows than that of another, as at the end of
-        an epoch, while the workers average their gradients.
+        In some steps, the batch of one rank has fewer rows than that of another, as at the end of
+        an epoch, while the ranks average their gradients.
 
     Why it matters:
-        Each worker averages over its own rows, and the result is averaged over the workers. A row
+        Each rank averages over its own rows, and the result is averaged over the ranks. A row
         in a small batch then counts more than a row in a large one. A step with very few rows on
-        one worker is noisy.
+        one rank is noisy.
 
     Fires:
         Info when batches differ in at most `share` of the steps, and one has `ratio` times the rows
@@ -39,13 +39,13 @@ class UnevenBatchesOnRanks(Rule):
 
     Stays quiet:
         Batches of equal sizes. Batches that differ in most steps, such as batches by number of
-        tokens. Workers that do not average gradients.
+        tokens. Ranks that do not average gradients.
 
     What to do:
         - Leave out the last batch: `DataLoader(..., drop_last=True)`, or use a
-          `DistributedSampler`, which gives every worker the same number of rows.
-        - Or weight the loss of each worker: multiply it by its rows and the number of workers, and
-          divide by the rows of all workers.
+          `DistributedSampler`, which gives every rank the same number of rows.
+        - Or weight the loss of each rank: multiply it by its rows and the number of ranks, and
+          divide by the rows of all ranks.
 
     Example:
         rows = data[rank * 64 : (rank + 1) * 64]      # 100 rows: 64 on rank 0, 36 on rank 1
@@ -71,15 +71,15 @@ class UnevenBatchesOnRanks(Rule):
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Compare the rows of all workers at each step at which one of them changes."""
+        """Compare the rows of all ranks at each step at which one of them changes."""
         parts = (window, *window.peers)
         if not window.peers and world_size(window) < 2:
-            raise NotApplicable("the job has one worker")
+            raise NotApplicable("the job has one rank")
         told = {part.worker: list(part.seen(BatchRows)) for part in parts}
         if len(told) < 2 or not all(told.values()):
-            raise NotEnoughData("the rows of the batches of two workers are not known")
+            raise NotEnoughData("the batch sizes of two ranks are not known")
         if not trains_one_model(window):
-            raise NotApplicable("the workers do not average the gradients of one model")
+            raise NotApplicable("the ranks do not average the gradients of one model")
         stretches = _stretches(told, min(part.last_step for part in parts) + 1)
         steps = sum(stop - start for start, stop in stretches)
         differing = [(a, b) for a, b in stretches if len(set(_rows_at(told, a).values())) > 1]
@@ -106,8 +106,8 @@ class UnevenBatchesOnRanks(Rule):
             count=count,
             workers=tuple(rank for rank, own in rows.items() if own == rows[small]),
             message=(
-                f"worker {small} averages over {rows[small]} rows, worker {large} over "
-                f"{rows[large]}: unless the loss is weighted, a row on worker {small} counts "
+                f"rank {small} averages over {rows[small]} rows, rank {large} over "
+                f"{rows[large]}: unless the loss is weighted, a row on rank {small} counts "
                 f"{rows[large] / rows[small]:.3g} times as much"
             ),
             evidence={"rows": rows[small], "most_rows": rows[large], "steps": count},
@@ -116,13 +116,13 @@ class UnevenBatchesOnRanks(Rule):
 
 
 def _stretches(told: Changes, end: int) -> list[tuple[int, int]]:
-    """Return the stretches of steps without a change on any worker: first step, step after."""
+    """Return the stretches of steps without a change on any rank: first step, step after."""
     steps = sorted({seen.step for own in told.values() for seen in own if seen.step < end})
     return list(zip(steps, [*steps[1:], end], strict=True))
 
 
 def _rows_at(told: Changes, step: int) -> dict[int, int]:
-    """Return the rows of each worker at a step; 0 before its first record."""
+    """Return the rows of each rank at a step; 0 before its first record."""
     found = {}
     for worker, own in told.items():
         place = bisect_right(own, step, key=lambda seen: seen.step) - 1

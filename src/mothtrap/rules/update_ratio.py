@@ -128,6 +128,7 @@ class UpdateRatio(Rule):
             ),
             evidence={"value": value, "limit": limit, "weights": len(found)},
             fixes=self.fixes(window) if above else self.fixes(window)[1:],
+            title="updates too large" if above else "updates too small",
             location=tensor.location,
         )
         return [finding]

@@ -112,7 +112,7 @@ class WrongSign(Rule):
 
     steps: int = threshold(8, unit="consecutive losses below 0", source="chosen by hand")
     falling_factor: float = threshold(
-        1.5, unit="times the first loss below 0", source="chosen by hand: noise stays within"
+        1.5, unit="times the first loss below 0", source="chosen by hand: noise stays within it"
     )
 
     unbounded_factor: float = threshold(

@@ -46,7 +46,7 @@ class AttachedAdapters:
         return next((each.job.framework for each in self._by_steps()), "")
 
     def attach(self, adapter: AdapterSpec, begin: Callable[[Job], Handle] | None = None) -> Handle:
-        """Let an adapter take part.
+        """Attach an adapter.
 
         Args:
             adapter: of a framework.
@@ -108,14 +108,14 @@ class AttachedAdapters:
             each.handle.abandon()
 
     def taker(self) -> tuple[SnapshotTaker, str, Mapping[str, str]] | None:
-        """Return what takes snapshots, its framework, and the versions that matter for them."""
+        """Return the snapshot taker, its framework, and the versions that matter for a replay."""
         for each in self._by_steps():
             if (taker := each.handle.snapshots) is not None:
                 return taker, each.job.framework, each.adapter.environment().versions
         return None
 
     def surroundings(self) -> list[Surroundings]:
-        """Return what the numbers depend on, of each framework."""
+        """Return the settings of each framework that influence the numbers."""
         found = [each.handle.surroundings() for each in self._by_steps()]
         return [each for each in found if each is not None]
 

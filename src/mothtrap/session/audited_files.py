@@ -24,7 +24,7 @@ EVERYONE, GROUP, OWNER = "everyone", "group", "owner"
 
 
 def audited(files: Mapping[str, str]) -> tuple[AuditedFile, ...]:
-    """Return what is known of the files of a probe run, by role; missing ones are left out.
+    """Describe the files of a probe run, by role; missing files are left out.
 
     Args:
         files: path by role.

@@ -11,12 +11,18 @@ from pathlib import Path
 
 import msgspec
 
-from mothtrap.core.check_plan import CHECK_VARIABLE, CheckPlan, Part
+from mothtrap.core.asked_samples import Asked, PersonScore
+from mothtrap.core.check_plan import ASKED, CHECK_VARIABLE, CheckPlan, Part
 from mothtrap.core.config import Config
+from mothtrap.core.jsonable import decode
 from mothtrap.core.runs import RunKind
 from mothtrap.monitor.catalogue import rule_classes
 from mothtrap.session.launch import launch
 from mothtrap.session.triggers import triggers
+from mothtrap.store.person_scores import put_score
+
+DEADLINE = ("PRE205", "most_hours")
+"""The rule, and its threshold, that limits the time of the whole run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +37,8 @@ class CheckOptions:
         dummy_loss: the mean square of the model's output takes the place of the loss.
         cut: layer at which the network ends; empty = nowhere.
         part: the one part to check; None = all.
+        asks: samples that a person is to predict; 0 = none.
+        deadline_h: hours that the whole run may take; None = the limit of the rule.
         learns: layers and inputs are learned for a file of invariants.
         resume_command: starts the script from its checkpoint; empty = this is not checked.
         name: of the run; None = script and time.
@@ -45,6 +53,8 @@ class CheckOptions:
     cut: str = ""
     part: Part | None = None
     resume_command: str = ""
+    asks: int = 0
+    deadline_h: float | None = None
     learns: bool = False
     name: str | None = None
     report: str | None = None
@@ -58,6 +68,7 @@ def check(
     warnings: Sequence[str] = (),
     descriptors: Sequence[int] = (),
     afterwards: Callable[[Path], None] = lambda _: None,
+    ask: Callable[[Asked], PersonScore | None] = lambda _: None,
 ) -> int:
     """Run the first steps of a script, make the checks, and record both as a run.
 
@@ -68,6 +79,7 @@ def check(
         warnings: lines that are printed first.
         descriptors: inherited by the command.
         afterwards: called with the folder of the run.
+        ask: shows samples to a person, and returns the score of the answers.
 
     Returns:
         The exit code of the script: 0 unless it failed before it was checked.
@@ -85,6 +97,7 @@ def check(
                 restarts=options.restarts,
                 dummy_loss=options.dummy_loss or bool(options.cut) or options.part == "model",
                 part=options.part,
+                asks=options.asks,
                 learns=options.learns,
                 resume_command=options.resume_command,
                 cut=options.cut,
@@ -95,28 +108,38 @@ def check(
             frameworks = ",".join(triggers(tables=True))
             return {CHECK_VARIABLE: str(file), "MOTHTRAP_FRAMEWORKS": frameworks}
 
+        def ended(run: Path) -> None:
+            afterwards(run)
+            samples = Path(scratch) / ASKED
+            score = ask(decode(samples.read_bytes(), Asked)) if samples.exists() else None
+            if score is not None:
+                put_score(run, score)
+
         return launch(
             command,
-            config=_with_few_steps(config, options.steps),
+            config=_with_few_steps(config, options),
             name=options.name,
             warnings=warnings,
             report=options.report,
-            after_verdict=afterwards,
+            after_verdict=ended,
             descriptors=descriptors,
             kind=RunKind.CHECK,
             variables=variables,
         )
 
 
-def _with_few_steps(config: Config, steps: int) -> Config:
-    """Return settings whose rules need no more steps than are watched.
+def _with_few_steps(config: Config, options: CheckOptions) -> Config:
+    """Return settings whose rules need no more steps than are watched, and know the deadline.
 
     Rules that count the steps in which something was reached wait for more of them in a long run.
     """
+    steps = options.steps
     rules = {name: dict(given) for name, given in config.rules.items()}
     for rule in rule_classes():
         for field in dataclasses.fields(rule):  # type: ignore[arg-type]
             needed = field.default if field.name == "reached_steps" else 0
             if isinstance(needed, int) and needed >= steps:
                 rules.setdefault(rule.code, {}).setdefault(field.name, max(1, steps // 2))
+    if options.deadline_h is not None:
+        rules.setdefault(DEADLINE[0], {})[DEADLINE[1]] = options.deadline_h
     return msgspec.structs.replace(config, rules=rules)

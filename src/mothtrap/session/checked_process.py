@@ -14,11 +14,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+import msgspec
+
 from mothtrap.capture.containment import say_on_stderr
 from mothtrap.checks.fitted_tables import TablesSeen
 from mothtrap.checks.parts import chosen
-from mothtrap.core.check_plan import read_plan
+from mothtrap.core.check_plan import ASKED, read_plan
 from mothtrap.core.facts.checks import CheckResult
+from mothtrap.core.jsonable import encode
 from mothtrap.monitor.catalogue import load_checks
 from mothtrap.session.protected_files import protected
 from mothtrap.store import layout
@@ -75,6 +78,7 @@ def begin_check(adapter: AdapterSpec, worker: Worker, close: Callable[[Worker], 
         plan.part,
         resumes=bool(plan.resume_command),
         contract=plan.learns or bool(worker.config.invariants),
+        asks=plan.asks > 0,
     )
     if adapter.tables is not None:
         _collect_tables(adapter, plan, checks, worker, close)
@@ -97,10 +101,10 @@ def begin_trial(adapter: AdapterSpec) -> bool:
     Nothing is recorded.
 
     Returns:
-        Whether the plan of this process is a trial, or waits for a checkpoint.
+        Whether a check has started this process again.
     """
     plan = read_plan(os.environ)
-    if plan is None or (plan.trial is None and plan.resume is None):
+    if plan is None or not plan.is_restart:
         return False
     if adapter.trial is not None:
         _end_by_force(plan.budget_s - (time.time() - plan.began_s))
@@ -124,7 +128,7 @@ def _collect_tables(
 
     def results() -> list[CheckResult]:
         left = plan.budget_s * (1 - CLOSING_SHARE) - (time.time() - plan.began_s)
-        return _tables.results(checks, max(left, 1.0))
+        return _tables.results(checks, max(left, 1.0), asks=plan.asks)
 
     _tables.make = results
     pid = os.getpid()
@@ -155,6 +159,14 @@ def _end_after(seconds: float, end: Callable[[], object]) -> None:
             signal.setitimer(signal.ITIMER_REAL, max(0.1, seconds))
 
 
+def _without_samples(result: CheckResult) -> CheckResult:
+    """Hand samples for a person over to the command, so that the run does not keep them."""
+    plan = read_plan(os.environ)
+    if plan is not None and result.asked:
+        (Path(plan.scratch) / ASKED).write_bytes(encode(result.asked[0]))
+    return msgspec.structs.replace(result, asked=())
+
+
 def _finish(
     worker: Worker,
     results: Sequence[CheckResult],
@@ -176,7 +188,7 @@ def _finish(
             worker.job.make_step(_tables.adapters[0], "fit", skipped=False)
     if late:
         worker.recorder.notes.never_stepped(late)
-    for result in results:
+    for result in map(_without_samples, results):
         worker.recorder.notes.observe(result)
     close(worker)
     alone = not layout.workers(Path(os.environ["MOTHTRAP_RUN_DIR"]))

@@ -55,7 +55,7 @@ def ask(path: Path, request: CaptureRequest, timeout_s: float | None) -> tuple[C
 def ask_for_snapshot(
     path: Path, request: SnapshotRequest, timeout_s: float | None
 ) -> tuple[SnapshotKept, ...]:
-    """Have a running job take a snapshot, and wait until each worker has written its own.
+    """Request a snapshot of a running job, and wait until each worker has written it.
 
     Arguments and errors are those of `ask`.
     """
@@ -65,7 +65,7 @@ def ask_for_snapshot(
 def ask_to_stop(
     path: Path, request: StopRequest, timeout_s: float | None
 ) -> tuple[TrainingStopped, ...]:
-    """Have a running job stop at a step that all its workers agree on; wait until it does.
+    """Stop a running job at a step that all ranks agree on; wait until it has stopped.
 
     Arguments and errors are those of `ask`.
     """
@@ -135,7 +135,7 @@ def in_force(path: Path) -> dict[str, Collection]:
 def when(
     request: CaptureRequest, answers: Sequence[CaptureChanged], in_force: Container[str]
 ) -> str:
-    """Say from which step on a request counts, and whether its steps are over.
+    """Describe the first step of a request, and whether its steps are over.
 
     Args:
         request: that was carried out.
@@ -157,7 +157,7 @@ def when(
 
 
 def unmatched(path: Path, request: CaptureRequest) -> list[str]:
-    """Say which patterns of a request match no tensor that the run has told of so far.
+    """Describe the patterns of a request that match no tensor known so far.
 
     Nothing is said of a pattern of whose kinds the run has told no tensor at all.
     """

@@ -85,7 +85,7 @@ class _Growing:
         return skipped
 
     def read(self) -> Iterator[bytes]:
-        """Yield what is new."""
+        """Yield the new output."""
         while data := os.pread(self.descriptor, READ_BYTES, self._offset):
             self._offset += len(data)
             yield data

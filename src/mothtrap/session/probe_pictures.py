@@ -26,7 +26,7 @@ class _Facts:
         self.found.append(observation)
 
     def blind(self, step: int, what: str, reason: str) -> None:
-        """Say what is not observed and why."""
+        """Report a part that is not observed, and the reason."""
         self.found.append(Blind(step=step, what=what, reason=reason))
 
 

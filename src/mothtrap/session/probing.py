@@ -125,7 +125,6 @@ def probe(
         about=about,
         loss=loss,
         refit=refit or found.refit,
-        units=found.units,
         network=found.network,
         files=known,
         origin=_origin(known, config),

@@ -54,7 +54,7 @@ class RunningJob:
         return not self.has_ended and self._run.state == "running"
 
     def stop(self, reason: str, prunes: Literal["", "optuna", "ray"] = "") -> bool:
-        """Have the job end at a step that all its workers agree on; once a job."""
+        """Stop the job at a step that all ranks agree on; once per job."""
         if self.stop_asked_s is not None and not prunes:
             return False
         if not prunes:
@@ -67,11 +67,11 @@ class RunningJob:
         return True
 
     def snapshot(self) -> None:
-        """Have a snapshot taken of the next step."""
+        """Request a snapshot of the next step."""
         self._ask(SnapshotRequest(id=control_inbox.new_id(), attempt=self._attempt))
 
     def capture(self, add: Mapping[str, Collection], for_steps: int | None) -> None:
-        """Have more captured from the next step on."""
+        """Capture more from the next step on."""
         self._ask(
             CaptureRequest(
                 id=control_inbox.new_id(),
@@ -83,7 +83,7 @@ class RunningJob:
         )
 
     def call(self, function: str, event: Event) -> None:
-        """Have a function of the configuration called in the job, at a step boundary."""
+        """Call a configured function in the job, between two steps."""
         self._ask(
             CallRequest(
                 id=control_inbox.new_id(), attempt=self._attempt, function=function, event=event

@@ -116,7 +116,7 @@ def rechecked(run: Path, bad: Stored, scratch: Path, *, beside: bool) -> Replaye
 
 
 def conclusion(results: Sequence[ReplayResult], warnings: Sequence[str]) -> str:
-    """Say whether the fault of a replayed step is repeatable, transient, or neither.
+    """Return whether the fault of a replayed step is repeatable, transient, or neither.
 
     Args:
         results: of the replay, by rank.

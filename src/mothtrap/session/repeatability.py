@@ -22,7 +22,7 @@ NOT_DETERMINISTIC = (
 
 
 def repeatability(first: Sequence[ReplayResult], second: Sequence[ReplayResult]) -> str:
-    """Say what a second replay means for a step that was bad in the run and is in order here.
+    """Interpret a second replay of a step that was bad in the run and is fine here.
 
     Args:
         first: results of the replay, by rank.

@@ -1,4 +1,4 @@
-"""Limits of a replay of a step of several workers, not all of which have a snapshot."""
+"""Limits of a replay of a step of several ranks, not all of which have a snapshot."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from mothtrap.core.replays import ReplayPlan, ReplayResult
 
 
 def compared_alone(plan: ReplayPlan, results: Sequence[ReplayResult]) -> tuple[ReplayResult, ...]:
-    """Take back what other workers decide: gradients that are averaged with theirs.
+    """Take back what other ranks decide: gradients that are averaged with theirs.
 
     Args:
-        plan: names the workers that have a snapshot.
+        plan: names the ranks that have a snapshot.
         results: of all that did the step; one without does that of another.
     """
     without = sorted({result.rank for result in results} - set(plan.workers))
@@ -25,7 +25,7 @@ def compared_alone(plan: ReplayPlan, results: Sequence[ReplayResult]) -> tuple[R
 def _compared(result: ReplayResult, plan: ReplayPlan, without: Sequence[int]) -> ReplayResult:
     if result.rank in without:
         note = (
-            f"worker {result.rank} has no snapshot of this step: it repeated the step of worker "
+            f"rank {result.rank} has no snapshot of this step: it repeated the step of rank "
             f"{min(plan.workers)}, and its results are not compared"
         )
         return msgspec.structs.replace(result, match=None, difference=None, notes=(note,))
@@ -34,7 +34,7 @@ def _compared(result: ReplayResult, plan: ReplayPlan, without: Sequence[int]) ->
         return result
     names = ", ".join(map(str, without))
     note = (
-        f"worker {result.rank}: the gradient of {difference.name} differs, as expected where "
-        f"gradients are averaged: the workers without a snapshot ({names}) have different gradients"
+        f"rank {result.rank}: the gradient of {difference.name} differs, as expected where "
+        f"gradients are averaged: the ranks without a snapshot ({names}) have different gradients"
     )
     return msgspec.structs.replace(result, match=None, difference=None, notes=(*result.notes, note))

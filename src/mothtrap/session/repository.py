@@ -84,7 +84,7 @@ def script_folder(command: Sequence[str]) -> Path:
 
 
 def git(folder: Path, until_s: float, *words: str) -> str:
-    """Return what git answers about a folder.
+    """Return the output of a git command in a folder.
 
     Args:
         folder: inside of the repository.

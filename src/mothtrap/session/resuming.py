@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +25,10 @@ if TYPE_CHECKING:
 
 MAX_SPLITS = 4
 """Splits of earlier attempts that are compared: the latest ones."""
+MAX_LOSSES = 16
+"""Losses before the step at which a job goes on that are compared with those after it."""
+MAX_STEPS = 100_000
+"""Latest steps of earlier attempts among which that step is looked for. Chosen by hand: 10 MB."""
 RESTARTS = "TORCHELASTIC_RESTART_COUNT"
 """Where torchrun tells its workers how often it has started them anew after a failure."""
 
@@ -103,6 +109,37 @@ def open_attempt(opened: Path, own: Path) -> Path:
     return own
 
 
+@dataclass(frozen=True, slots=True)
+class _Trained:
+    """A step of an earlier attempt; `record` is its place in the log in `folder`."""
+
+    attempt: int
+    folder: Path
+    record: int
+    step: int
+
+    def goes_on_to(self, attempt: int, step: int) -> bool:
+        """Return whether the step precedes an attempt that begins with `step`, or is part of it."""
+        return self.attempt == attempt or self.step < step
+
+
+def _losses_of(steps: Sequence[_Trained]) -> dict[str, tuple[float, ...]]:
+    """Return the losses of some steps, by series, in the order of the steps."""
+    from mothtrap.store.worker_reading import scalars_of
+
+    by_folder: dict[Path, list[int]] = {}
+    for one in steps:
+        by_folder.setdefault(one.folder, []).append(one.record)
+    found: dict[str, list[float]] = {}
+    for folder, records in by_folder.items():
+        scalars = scalars_of(folder, records)
+        for record in records:
+            for scalar in scalars.get(record, ()):
+                if scalar.name == "loss":
+                    found.setdefault(scalar.of, []).append(scalar.value)
+    return {series: tuple(losses) for series, losses in found.items()}
+
+
 class Resumption:
     """Says where a restarted job goes on, by what its earlier attempts have recorded.
 
@@ -125,10 +162,12 @@ class Resumption:
         saved: dict[tuple[str, str], int] = {}
         evaluated: list[tuple[int, int]] = []
         splits: list[SplitDrawn] = []
+        trained: deque[_Trained] = deque(maxlen=MAX_STEPS)
         last = begun = 0
-        for number, events in self._events():
+        for number, folder, events in self._events():
             if events.commit.optimizers:
                 last = max(last, events.key.step + 1)
+                trained.append(_Trained(number, folder, events.record, events.key.step))
             if events.key.mode is Mode.EVAL:
                 evaluated.append((events.key.step, events.key.mode_step + 1))
             for seen in events.observations:
@@ -141,6 +180,8 @@ class Resumption:
                     splits.extend(seen.splits)
                     begun = seen.step if number == int(self._opened.name) else begun
                     evaluated = [(at, n) for at, n in evaluated if at <= seen.step]
+                    kept = (one for one in trained if one.goes_on_to(number, seen.step))
+                    trained = deque(kept, maxlen=MAX_STEPS)
         matched = [saved[item] for item in digests.items() if item in saved]
         if matched:
             step, evidence = max(matched), f"its weights are those saved after {max(matched)} steps"
@@ -158,15 +199,17 @@ class Resumption:
         evaluations = max((n for at, n in evaluated if at <= step), default=0)
         before = tuple(split for split in splits if split.step <= step)
         continues = bool(matched or own_steps)
+        before_N = [one for one in trained if one.step < step]
         return Resumed(
             step=step,
             evidence=evidence,
             evaluations=evaluations,
             splits=before[-MAX_SPLITS:] if continues else (),
             loaded=bool(matched),
+            losses=_losses_of(before_N[-MAX_LOSSES:]),
         )
 
-    def _events(self) -> Iterator[tuple[int, StepEvents]]:
+    def _events(self) -> Iterator[tuple[int, Path, StepEvents]]:
         from mothtrap.store.worker_reading import EventReader
 
         for number in layout.attempts(self._own.parent):
@@ -176,8 +219,9 @@ class Resumption:
             ranks = layout.workers(attempt)
             own = self._rank() or 0
             for rank in [own] if own in ranks else ranks:
-                for events in EventReader(layout.worker_folder(attempt, rank)).poll():
-                    yield number, events
+                folder = layout.worker_folder(attempt, rank)
+                for events in EventReader(folder).poll():
+                    yield number, folder, events
 
 
 def next_attempt(run: Path) -> int:

@@ -37,7 +37,7 @@ _OF_PYTHON = tuple(
 
 
 def python_facts() -> dict[str, dict[str, LedgerValue]]:
-    """Return what is known of this process; takes some 10 ms, may run in any thread."""
+    """Describe this process; takes about 10 ms, and may run in any thread."""
     return {
         "determinism": {"python.hash_randomization": bool(sys.flags.hash_randomization)},
         "versions": {"python": platform.python_version(), **versions(dict(sys.modules))},

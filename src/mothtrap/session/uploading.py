@@ -241,7 +241,7 @@ class Uploader:
         self._thread.start()
 
     def complain(self, err: OSError) -> None:
-        """Say that the store does not take anything, once for each kind of reason."""
+        """Report that the store refuses data, once for each kind of reason."""
         if self._trouble is None or type(self._trouble) is not type(err):
             self._say(
                 f"mothtrap: {err}; the job goes on; its data is stored in {self.run} and sent "
@@ -282,7 +282,7 @@ class Uploader:
         self._say(_kept(self._queue.left(), self.run, self.url, why))
 
     def let_go(self) -> None:
-        """Let others send the run."""
+        """Allow other processes to upload the run."""
         os.close(self._hold)
 
     def _open(self) -> None:

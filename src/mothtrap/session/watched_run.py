@@ -117,7 +117,7 @@ class WatchedRun:
         return attempt
 
     def resume(self, digests: Mapping[str, str], own_steps: int | None) -> Resumed | None:
-        """Say where a job goes on that torchrun has started anew; asked before the first step.
+        """Set the step at which a restarted job continues; called before the first step.
 
         Args:
             digests: of the weights as they are now, by root.

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from mothtrap.capture.channel import Channel
 from mothtrap.capture.containment import Containment
+from mothtrap.capture.histograms import streams_of_run
 from mothtrap.capture.logged import Logged
 from mothtrap.capture.looks import Looks
 from mothtrap.capture.recorder import Recorder
 from mothtrap.capture.reductions import Queue, ReducedFirst, Reductions
-from mothtrap.capture.selection import LOGGED, streams
 from mothtrap.capture.shedding import BLOCK_S
 from mothtrap.capture.succession import Succession
 from mothtrap.core import registry
@@ -115,7 +115,7 @@ class Worker:
         own = [need for rule in self._rules if is_own(rule) for need in rule.needs]
         self.recorder: Recorder[Any] = Recorder(
             reducer,
-            () if config.capture == "off" else (*streams(config, needs, own), LOGGED),
+            streams_of_run(config, needs, own),
             self._containment,
             overhead=config.overhead,
             on_first_step=self._open,
@@ -145,7 +145,7 @@ class Worker:
         return self._folder.parent if self._folder is not None else None
 
     def attach(self, adapter: AdapterSpec, begin: Callable[[Job], Handle] | None = None) -> Handle:
-        """Let an adapter take part; what it has hooked is detached at the end.
+        """Attach an adapter; its hooks are removed at the end.
 
         Args:
             adapter: of a framework.
@@ -164,7 +164,7 @@ class Worker:
         self._contained("collections", lambda: self.recorder.changes.make(collections))
 
     def afterwards(self, act: Callable[[], object]) -> None:
-        """Have something done when everything is closed and the last word is said."""
+        """Call a function after everything is closed and the verdict is printed."""
         self._afterwards.append(act)
 
     def forked(self) -> bool:

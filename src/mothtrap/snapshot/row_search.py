@@ -208,7 +208,7 @@ class _Search:
         return bool(rows) and all(self.fails([row]) for row in (rows[0], rows[-1]))
 
     def verdict(self, suspects: Sequence[int]) -> Guilty:
-        """Say what the suspects are guilty of."""
+        """Describe the fault of the suspect rows."""
         if not suspects:
             return self._guilty((), "none")
         if len(suspects) == self.count:

@@ -91,7 +91,7 @@ def summaries(places_T3: Integers, region: int = 0) -> tuple[Floats, Flags]:
 def digested_summaries(
     places_T3: Integers, seed_T: Digests, region: int = 0
 ) -> tuple[Floats, Flags, Digests]:
-    """Return what `summaries` does, and the digest of each array, in one read.
+    """Return the result of `summaries` and the digest of each array, in one pass.
 
     Args:
         places_T3: as for `norms`.

@@ -28,7 +28,7 @@ class Syncable(Protocol):
     """Something with bytes that the disk may not have yet."""
 
     def sync(self) -> None:
-        """Have the disk keep all that was written; nothing to do when it already does."""
+        """Sync all written data to disk, unless it is already synced."""
 
 
 class Syncer:
@@ -63,7 +63,7 @@ class Syncer:
 
 
 def sync_file(file: int) -> None:
-    """Have the disk keep the bytes of an open file, where the file system can be told to."""
+    """Sync the bytes of an open file to disk, if the file system can."""
     with _if_possible():
         if hasattr(fcntl, "F_FULLFSYNC"):  # macOS: its fsync leaves them in the disk's cache
             fcntl.fcntl(file, fcntl.F_FULLFSYNC)
@@ -72,7 +72,7 @@ def sync_file(file: int) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Have the disk keep the names in a folder, where the file system can be told to."""
+    """Sync the names in a folder to disk, if the file system can."""
     file = os.open(folder, os.O_RDONLY)
     try:
         with _if_possible():

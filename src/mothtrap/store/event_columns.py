@@ -85,7 +85,7 @@ class EventColumns:
         return self._tail.bytes_read
 
     def poll(self) -> Iterator[EventBlock]:
-        """Yield what is new, in order."""
+        """Yield the new events, in order."""
         while batches := self._tail.poll():
             is_long = sum(map(len, batches)) >= PIECE_ROWS
             while batches:

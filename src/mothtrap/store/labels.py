@@ -36,5 +36,5 @@ def put_label(run: Path, kind: LabelKind, text: str = "") -> Label:
 
 
 def read_labels(run: Path) -> Labels:
-    """Return what people say of a run."""
+    """Return the tags, notes and group of a run."""
     return joined(read_remarks(run, FOLDER, Label))

@@ -283,7 +283,7 @@ def _known(folder: Path) -> Remote | None:
 
 
 def mirror_of(run: Path) -> Mirror | None:
-    """Return what keeps a run's folder up to date; None for a run of this machine."""
+    """Return the mirror that updates a run's folder; None for a run on this machine."""
     remote = read_remote(run)
     if remote is None or remote.role != "mirror":
         return None

@@ -78,7 +78,7 @@ def keep_within(limit_bytes: float) -> list[Path]:
 
 
 def configured_bytes() -> float:
-    """Return what all mirrors may take together, from the configuration that holds here."""
+    """Return the size limit of all mirrors together, from the configuration."""
     try:
         config, _ = load_config(start=Path.cwd(), environ=os.environ)
     except (ConfigError, OSError):  # said to whoever asks for the configuration

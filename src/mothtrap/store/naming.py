@@ -11,7 +11,7 @@ from mothtrap.core.working_folder import shown, working_folder
 
 
 def name_here(run: Path) -> str:
-    """Return what finds a run from the working directory, without any option.
+    """Return the shortest name that finds a run from the working directory.
 
     Returns:
         Its name where it lies in the folder in which runs are looked for, else its path: relative

@@ -70,7 +70,7 @@ class Store(Protocol):
         """Yield the objects below a folder whose key is beyond `after`, ascending."""
 
     def children(self, folder: str) -> Children:
-        """Return what lies directly in a folder; "" is the top."""
+        """Return the entries of a folder; "" is the top."""
 
     def delete(self, key: str) -> None:
         """Remove an object; one that is not there is no error."""

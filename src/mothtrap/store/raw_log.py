@@ -102,7 +102,7 @@ class RawLog:
         return self._raw.written_bytes + self._index.written_bytes
 
     def sync(self) -> None:
-        """Have the disk keep what was appended; raises OSError."""
+        """Sync the appended data to disk; raises OSError."""
         self._raw.sync()
         self._index.sync()
 

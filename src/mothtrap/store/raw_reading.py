@@ -103,7 +103,7 @@ class RawIndex:
 
 
 def fetch_ahead(wanted: Iterable[tuple[Path, RawRow]]) -> None:
-    """Have the system fetch tensors all at a time that are read soon, one by one.
+    """Prefetch tensors together that are soon read one by one.
 
     Args:
         wanted: folders of workers, and rows of their indices. Long tensors are left alone: those

@@ -178,7 +178,7 @@ class SegmentWriter:
             self._abandon()
 
     def sync(self) -> None:
-        """Have the disk keep what was appended, and the file's name; raises OSError."""
+        """Sync the appended data and the file's name to disk; raises OSError."""
         if self._file.closed or self._synced_bytes == self.size_bytes:
             return
         sync_file(self._file.number())
@@ -275,7 +275,7 @@ class SegmentLog:
         return self.next_seq - 1, end
 
     def sync(self) -> None:
-        """Have the disk keep what was appended; raises OSError."""
+        """Sync the appended data to disk; raises OSError."""
         if self._writer is not None:
             self._writer.sync()
 

@@ -105,7 +105,7 @@ def _row_bytes(record: StepRecord) -> int:
 
 
 def share_bytes(run: Path, max_run_mb: float, workers: int) -> float | None:
-    """Return what a worker may add to a run, in bytes; None = no limit.
+    """Return the bytes that a worker may add to a run; None = no limit.
 
     Args:
         run: its folder; what earlier attempts wrote there counts, room held for the end does not.

@@ -67,7 +67,7 @@ def slices(column: pa.Array, rows: Sequence[int] | npt.NDArray[np.integer[Any]])
 
 
 def where_equal(column: pa.Array, word: str) -> npt.NDArray[np.bool_]:
-    """Say which rows of a column of texts hold a word, shape (N,).
+    """Return which rows of a text column equal a word, shape (N,).
 
     As Arrow's own comparison, whose import takes 40 ms.
 

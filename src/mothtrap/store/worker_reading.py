@@ -7,7 +7,7 @@ scalars of a record are damaged, the record comes back without them, and that is
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -121,6 +121,14 @@ class _ScalarRows(RowReader[list[Scalar], tuple[Scalar, ...]]):
         return tuple(columns[start:stop])
 
 
+def scalars_of(folder: Path, records: Collection[int]) -> dict[int, tuple[Scalar, ...]]:
+    """Return the scalars of some records of a worker, by record; damaged ones are left out."""
+    rows, found = _ScalarRows(folder, "scalars"), {}
+    while new := rows.pull():
+        found.update((record, scalars) for record, scalars in new if record in records)
+    return found
+
+
 class _EventRows(RowReader[list[_Event], list[_Event]]):
     def columns(self, batch: pa.RecordBatch) -> list[_Event]:
         names = ("step", "mode", "mode_step", "type", "json")
@@ -154,7 +162,7 @@ class EventReader:
         return self._rows.tail.bytes_read
 
     def poll(self) -> Iterator[StepEvents]:
-        """Yield what is new, in order."""
+        """Yield the new records, in order."""
         while found := self._rows.pull():
             for record, events in found:
                 key, kind, text = events[-1]

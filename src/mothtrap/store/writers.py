@@ -34,7 +34,7 @@ class Writer(msgspec.Struct, frozen=True, kw_only=True):
 
 @contextmanager
 def marked(folder: Path) -> Iterator[None]:
-    """Say in a worker's folder that this process writes to it; raises OSError."""
+    """Mark a worker's folder as written by this process; raises OSError."""
     path = folder / _NAME
     path.write_bytes(jsonable.encode(Writer(pid=os.getpid(), host=socket.gethostname())))
     try:

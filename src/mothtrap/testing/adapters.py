@@ -119,7 +119,7 @@ class Process:
         return [fact for record in self.records for fact in record.observations]
 
     def findings(self) -> tuple[Finding, ...]:
-        """Return what all rules find in these records."""
+        """Return the findings of all rules in these records."""
         monitor = Monitor(load_rules(Config()), every=1)
         for record in self.records:
             monitor.feed(record)

@@ -67,7 +67,7 @@ class _PostMortem(pdb.Pdb):
 
 
 def stop_before(place: str) -> None:
-    """Let the debugger open when a line is reached.
+    """Open the debugger when a line is reached.
 
     Args:
         place: `file:line`, the file relative to the working directory or absolute.

@@ -27,7 +27,7 @@ class TrainingMeans:
             self._sums[series] = total + loss, count + 1
 
     def mark(self) -> dict[str, tuple[float, int]]:
-        """Return what `since` takes as the present moment."""
+        """Return a mark of the present moment, for `since`."""
         return dict(self._sums)
 
     def since(self, mark: Mapping[str, tuple[float, int]]) -> dict[str, float]:
@@ -94,7 +94,7 @@ class Evaluations:
         label_counts: tuple[int, ...] | None = None,
         location: str | None = None,
     ) -> list[Fact]:
-        """Return what is to be recorded of an evaluation.
+        """Return the facts that record an evaluation.
 
         Args:
             step: of training, that it comes before.

@@ -54,8 +54,8 @@ class Fault:
     location: str | None = None
 
 
-ELSEWHERE: Final = Fault("worker", "another worker has a bad step")
-"""The fault of a step that is sound on this worker only."""
+ELSEWHERE: Final = Fault("worker", "another rank has a bad step")
+"""The fault of a step that is sound on this rank only."""
 
 
 def first_bad(losses: Iterable[tuple[float, str | None]]) -> tuple[float, str | None] | None:

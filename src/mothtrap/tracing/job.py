@@ -127,7 +127,7 @@ class ProcessJob:
             self.event(Ended(), framework)
 
     def take_turn(self, framework: str) -> None:
-        """Let a framework make a step: close what the others have finished."""
+        """Begin a step of a framework, and close the finished steps of others."""
         family = self.family(framework)
         for name, member in list(self.members.items()):
             if name not in family and member.live and member.observer is not None:

@@ -38,7 +38,7 @@ class NormSamples:
         return self.looked_at >= self._told + TOLD_EVERY
 
     def fact(self, step: int, module: str, location: str | None) -> NormBatches:
-        """Return what was seen so far, of the batch norm that got the fewest."""
+        """Return the observations so far of the batch norm with the fewest samples."""
         self._told = self.looked_at
         return NormBatches(
             step=step,

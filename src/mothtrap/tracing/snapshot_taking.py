@@ -46,7 +46,7 @@ class SnapshotsOfSteps:
         self._taken, self._taken_for = -1, ""
 
     def order(self, order: SnapshotOrder) -> bool:
-        """Have one taken as soon as that can be done; may be called by any thread."""
+        """Request a snapshot as soon as possible; any thread may call this."""
         if not self.active or len(self._orders) >= MAX_ORDERS:
             return False
         self._orders.append(order)

@@ -57,7 +57,7 @@ class TrainerHandle(ObservingHandle):
 
     @property
     def phase(self) -> Phase:
-        """Return what the trainer does."""
+        """Return the phase of the trainer."""
         return self._phase
 
     @property

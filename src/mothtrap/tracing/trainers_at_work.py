@@ -45,7 +45,7 @@ class TrainerAtWork:
             at_work.remove(self)
 
     def attributes(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield what the holders of its counters have, to be read or written."""
+        """Yield the attributes that hold the trainer's counters."""
         trainer = self._trainer() if self._trainer is not None else None
         if trainer is not None:
             for name, holder in self._holders(trainer):

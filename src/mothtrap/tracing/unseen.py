@@ -15,7 +15,7 @@ FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 
 def unseen(function: FunctionT) -> FunctionT:
-    """Let warnings of what a function calls blame the caller of the function."""
+    """Attribute warnings inside a function to its caller."""
     plain: Any = function
     plain.__code__ = plain.__code__.replace(co_filename=FILENAME)
     return function

@@ -246,7 +246,7 @@ def losses_of(run: Run) -> tuple[str, ...]:
 
 
 def findings_answer(opened: OpenRun) -> FindingsAnswer:
-    """Return what was found in a run."""
+    """Return the findings of a run."""
     summary = opened.summary
     rules = known_rules()
     by_layer = tensors_by_layer([tensor.info for tensor in opened.run.tensors()])
@@ -302,7 +302,7 @@ def _tensor(finding: Finding, chart: EvidenceChart, by_layer: ByLayer) -> str:
 
 
 def names_answer(opened: OpenRun) -> NamesAnswer:
-    """Return what can be drawn of a run."""
+    """Return the names of all curves and tensors of a run."""
     run = opened.run
     tensors: dict[str, list[str]] = {}
     for tensor in run.tensors():

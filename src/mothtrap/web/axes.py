@@ -30,7 +30,7 @@ def axes(run: Run) -> list[str]:
 
 
 def axis_of(run: Run, name: str, worker: int) -> Axis:
-    """Return what makes x of steps.
+    """Return the function that turns steps into x values.
 
     Args:
         run: the run.

@@ -70,7 +70,7 @@ class MarkCommand(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 def capture(path: Path, body: bytes) -> Done:
-    """Have a running job capture more."""
+    """Request more captures of a running job."""
     command = _read(body, CaptureCommand)
     collection = Collection(tensors=(command.tensors,), every=command.every)
     if found := complaint(command.tensors, collection):
@@ -88,7 +88,7 @@ def capture(path: Path, body: bytes) -> Done:
 
 
 def snapshot(path: Path, body: bytes) -> Done:
-    """Have a running job take a snapshot of its next step."""
+    """Request a snapshot of a running job's next step."""
     _read(body, SnapshotCommand)
     request = SnapshotRequest(id=new_id(), attempt=attempts(path)[-1])
     kept = ask_for_snapshot(path, request, ANSWER_S)
@@ -97,7 +97,7 @@ def snapshot(path: Path, body: bytes) -> Done:
 
 
 def stop(path: Path, body: bytes) -> Done:
-    """Have a running job stop at a step that all its workers agree on."""
+    """Stop a running job at a step that all ranks agree on."""
     command = _read(body, StopCommand)
     request = StopRequest(id=new_id(), attempt=attempts(path)[-1], reason=command.reason[:MAX_NOTE])
     answers = [answer for answer in ask_to_stop(path, request, ANSWER_S) if not answer.error]
@@ -111,12 +111,12 @@ def acknowledge(path: Path, body: bytes) -> Done:
 
 
 def mute(path: Path, body: bytes) -> Done:
-    """Have no alert sent of a finding."""
+    """Mute a finding."""
     return _mark(path, body, "muted")
 
 
 def unmute(path: Path, body: bytes) -> Done:
-    """Have alerts sent of a finding again."""
+    """Unmute a finding."""
     return _mark(path, body, "unmuted")
 
 
@@ -141,7 +141,7 @@ OF_JOBS: dict[str, Callable[[Path, bytes], Done]] = {
 
 
 def controls(running: bool) -> tuple[str, ...]:
-    """Return what can be asked of a run."""
+    """Return the requests that a run accepts."""
     return (*OF_FINDINGS, *OF_RUNS, *(OF_JOBS if running else ()))
 
 

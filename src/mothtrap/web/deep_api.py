@@ -12,7 +12,7 @@ from mothtrap.core.errors import ConfigError, UnknownNameError, nearest
 from mothtrap.core.steps import Mode
 from mothtrap.reader.files.commits import ENDLESS
 from mothtrap.reader.tensors.captured_tensors import Tensor
-from mothtrap.web import distributions, matrix, tensor_view
+from mothtrap.web import checked, distributions, matrix, tensor_view
 from mothtrap.web.confusion import confusion
 from mothtrap.web.opened import OpenRun
 from mothtrap.web.samples_view import seen
@@ -85,6 +85,10 @@ def _seen(opened: OpenRun, query: QueryParams) -> Answer:
     return seen(opened, query.get("sample", ""))
 
 
+def _checked(opened: OpenRun, _query: QueryParams) -> Answer:
+    return checked.answer(opened)
+
+
 def _mode(query: QueryParams) -> Mode | None:
     return mode_of(query) if query.get("mode") else None
 
@@ -99,6 +103,7 @@ ANSWERS: Mapping[str, Make] = {
     "picture": _picture,
     "confusion": _confusion,
     "seen": _seen,
+    "checked": _checked,
 }
 """Functions that answer about a run, by the last part of the address."""
 

@@ -160,7 +160,7 @@ def moments(
     begin: int = 0,
     end: int = ENDLESS,
 ) -> tuple[Tensor, Sequence[StepKey]]:
-    """Return what a tensor's values can be counted by, and the moments at which it was captured.
+    """Return the tensor that holds the counts or values, and the moments of its captures.
 
     Raises:
         StepUnavailableError: neither exponents nor values were captured.

@@ -15,9 +15,11 @@ def filled_views(run: Run) -> tuple[str, ...]:
 
     A running job may still record data of any kind, so all views of a training are returned.
     """
-    probe = ("probe",) if run.kind in (RunKind.PROBE, RunKind.SERVE) else ()
+    own = ("probe",) if run.kind in (RunKind.PROBE, RunKind.SERVE) else ()
+    if run.kind is RunKind.CHECK:
+        own = ("check",)
     if run.state == "running":
-        return (*probe, "curves", "layers", "tensors", "samples", "logs")
+        return (*own, "curves", "layers", "tensors", "samples", "logs")
     has_tensors = bool(run.tensors())
     attempts = layout.attempts(run.path)
     filled = {
@@ -27,4 +29,4 @@ def filled_views(run: Run) -> tuple[str, ...]:
         "samples": bool(run.observations(SamplesTaken)),
         "logs": any(kept_output(layout.attempt_folder(run.path, number)) for number in attempts),
     }
-    return (*probe, *(name for name, is_filled in filled.items() if is_filled))
+    return (*own, *(name for name, is_filled in filled.items() if is_filled))

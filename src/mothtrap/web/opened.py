@@ -107,7 +107,7 @@ class OpenRun:
         return noted_only(self.summary.sources, ledger, self.run.source_texts())
 
     def names(self, make: Callable[[OpenRun], T]) -> T:
-        """Return what can be drawn, made anew only when anything was added."""
+        """Return the names of all curves and tensors; cached until data is added."""
         cursor = self.run.cursor
         if self._names is None or self._names[0] != cursor:
             self._names = cursor, make(self)
@@ -236,5 +236,5 @@ def known_worker(run: Run, worker: int | None) -> int:
     if worker is None:
         return min(run.workers, default=0)
     if worker not in run.workers:
-        raise UnknownNameError(f"there is no worker {worker} in {run.id}")
+        raise UnknownNameError(f"there is no rank {worker} in {run.id}")
     return worker

@@ -32,7 +32,7 @@ BAD = (214, 30, 190)
 
 
 def pictures_of(kind: str, values: Array) -> list[PictureName]:
-    """Return what values can be shown as, the likeliest first."""
+    """Return the pictures that values can be shown as, the most likely first."""
     found: list[PictureName] = []
     if values.ndim == 4 and kind in ("weight", "gradient", "update"):
         if max(values.shape[2:]) <= MOST_FILTER and max(values.shape[2:]) > 1:

@@ -79,7 +79,7 @@ def _json_without_secrets(data: bytes) -> bytes:
 
 
 def labeling(kind: LabelKind) -> Callable[[Path, bytes], str]:
-    """Return what labels a run, as a request of the page asks, and says what was done."""
+    """Return the handler that labels a run."""
 
     def carry_out(path: Path, body: bytes) -> str:
         try:

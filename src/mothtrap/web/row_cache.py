@@ -94,7 +94,7 @@ class RowCache:
         self._file = CacheFile((where, str(FORMAT), *sorted(plugins)), "rows", _SCHEMA)
 
     def read(self) -> dict[str, Kept]:
-        """Return what is kept, by the name of the run."""
+        """Return the cached rows, by name of the run."""
         kept = {}
         with suppress(*CACHE_ERRORS), self._file.opened() as database:
             for name, signature, row in database.execute("select name, signature, row from rows"):

@@ -56,7 +56,7 @@ _kept: OrderedDict[tuple[tuple[Path, str], ...], Compared] = OrderedDict()
 
 
 def compared(paths: Sequence[Path], names: Sequence[str]) -> Compared:
-    """Return what tells runs apart.
+    """Return the differences between runs.
 
     Args:
         paths: of the runs; others are compared with the first.

@@ -19,6 +19,7 @@ from mothtrap.reader.files.commits import ENDLESS
 from mothtrap.reader.files.parts import Part
 from mothtrap.reader.files.worker_view import ScalarName, WorkerView
 from mothtrap.reader.run import Run
+from mothtrap.reader.series.unwatched import with_unwatched
 from mothtrap.statistics.summary import STATISTICS
 from mothtrap.web.axes import Axis, axis_of
 from mothtrap.web.buckets import Buckets, Bytes, bad_bits, joined
@@ -191,9 +192,13 @@ def _scalar_rows(
             continue
         commit_N = column.commits.view()
         step_N = part.view.commits.steps[commit_N]
-        keep_N = part.counts(commit_N) & (step_N >= begin) & (step_N < end)
+        counts_N = part.counts(commit_N)
+        step_N, value_N = with_unwatched(
+            part, scalar, step_N[counts_N], column.values.view()[counts_N]
+        )
+        keep_N = (step_N >= begin) & (step_N < end)
         steps.append(step_N[keep_N])
-        values.append(column.values.view()[keep_N])
+        values.append(value_N[keep_N])
         about = part.view.loss_series.get(scalar[1]) if scalar[0] == "loss" else None
         location = about.location if about else location
     return np.concatenate(steps), np.concatenate(values), location

@@ -98,7 +98,7 @@ def build(
 
 
 def http_server(app: App) -> uvicorn.Server:
-    """Return what serves the application; `run(sockets=[...])` does so until it is told to stop."""
+    """Return the HTTP server of the application; `run(sockets=[...])` serves it."""
     settings = uvicorn.Config(
         app,
         log_level="critical",

@@ -37,7 +37,7 @@ class StaticFile(NamedTuple):
 
 @cache
 def static_files() -> dict[str, StaticFile]:
-    """Return what the page asks for by its path below `static/`; our modules are two files."""
+    """Return the files of the page by path; our modules are joined into two files."""
     found = _read()
     own = [name for name in found if name.endswith(".js") and not name.startswith(VENDORED)]
     page = linked(ENTRY, {name: found.pop(name).decode() for name in own}, LATER)

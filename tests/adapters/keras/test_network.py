@@ -27,7 +27,7 @@ ROWS = np.arange(10)
 
 def subject_of(model: Any, X: Any, y: Any) -> Subject:
     found = wrap(model)
-    inside = Request(network=found.network, units=found.units)
+    inside = Request(network=found.network)
     return make_subject(found.predict, X, y, None, inside)[0]
 
 

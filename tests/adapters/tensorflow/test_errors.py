@@ -306,6 +306,22 @@ def test_shapes_are_told_with_the_batch_as_a_word(message: str, sentence: str, f
 
 
 @pytest.mark.parametrize("name", ["words", "tags", None])
+@pytest.mark.parametrize("loss", ["categorical_crossentropy", "mean_squared_error"])
+def test_targets_for_each_position_need_all_outputs_of_a_recurrent_layer(loss: str) -> None:
+    text = (
+        "must have the same rank (ndim). Received: target.shape=(32, 4, 12), output.shape=(32, 12)"
+    )
+    found = explain(ValueError(text), 0, [], Scene(loss=loss))
+    assert found is not None
+    assert "targets of shape (32, 4, 12) are compared with outputs of shape (32, 12)" in (
+        found.sentence
+    )
+    assert found.fixes[0].startswith(
+        "If each of the 4 positions of a sequence has a target, give the last recurrent layer "
+        "`return_sequences=True`"
+    )
+
+
 def test_an_index_out_of_range_is_told_with_the_embedding(name: str | None) -> None:
     words = MadeLayer(name="words", kind="Embedding", location="a.py:3", rows=10)
     tags = dataclasses.replace(words, name="tags", location="a.py:4")

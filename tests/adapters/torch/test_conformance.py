@@ -44,6 +44,7 @@ class TestTorch(AdapterTests):
         "MaskOfOnes": "tests/adapters/torch/layers/test_attention_masks.py",
         "SequenceAxes": "tests/adapters/torch/layers/test_sequence_axes.py",
         "OptimizersNotRestored": "tests/adapters/torch/optimization/test_saved_weights.py",
+        "PolicyEntropy": "tests/adapters/torch/losses/test_policies.py",
         "PolicyLoss": "tests/adapters/torch/losses/test_policies.py",
         "MixedAxes": "tests/adapters/torch/losses/test_mixed_axes.py",
         "DetachedTerm": "tests/adapters/torch/losses/test_detached_terms.py",

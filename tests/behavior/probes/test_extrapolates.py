@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from tests.behavior.asking import suspicions
 
 from mothtrap.behavior.probes.extrapolates import Extrapolates
@@ -17,9 +18,12 @@ def test_confidence_that_rises_with_the_distance_is_named() -> None:
     assert float(found.evidence["value"]) > 0.99  # type: ignore[arg-type]
 
 
-def test_a_model_that_stays_as_it_is_at_the_border_is_fine() -> None:
+@pytest.mark.parametrize("border", [2.0, 3.5])
+def test_a_model_that_stays_as_it_is_at_the_border_is_fine(border: float) -> None:
+    """At 3.5 it is surer than on the data, as trees are, but no surer with the distance."""
+
     def held(a: np.ndarray) -> np.ndarray:
-        return 1 / (1 + np.exp(-1.7 * a[:, 0].clip(-2, 2)))
+        return 1 / (1 + np.exp(-1.7 * a[:, 0].clip(-border, border)))
 
     assert suspicions(Extrapolates(), held, X, Y) == []
 

@@ -10,6 +10,8 @@ import torch
 from sklearn.datasets import load_digits
 
 from mothtrap.behavior.asked_report import ProbeReport
+from mothtrap.behavior.channels import hidden_channels
+from mothtrap.behavior.inside import network_of
 from mothtrap.behavior.probes.prunable import Prunable
 from mothtrap.behavior.probing import run_probes
 from mothtrap.behavior.pruning import least_important
@@ -31,7 +33,7 @@ def trained(net: Any, X: Any, y: Any, steps: int = 200) -> Any:
 
 def subject_of(net: Any, X: Any, y: Any) -> Subject:
     found = wrapped(net)
-    return make_subject(found.predict, X, y, None, Request(units=found.units))[0]
+    return make_subject(found.predict, X, y, None, Request(network=found.network))[0]
 
 
 @pytest.fixture(scope="module")
@@ -84,10 +86,9 @@ def test_channels_of_a_convolution_that_nothing_reads_are_the_least_important(di
         net[4].weight[:, 48:] = 0  # the last five channels are read by nothing
     images = X.reshape(-1, 1, 8, 8)
     subject = subject_of(net, images, y)
-    assert subject.options.units is not None
-    (layer,) = subject.options.units.importance(images)
-    assert layer[3:].tolist() == [0.0] * 5
-    assert layer[:3].min() > 0
+    (layer,) = hidden_channels(subject, network_of(subject), images)
+    assert layer.importance_U[3:].tolist() == [0.0] * 5
+    assert layer.importance_U[:3].min() > 0
 
 
 def test_each_layer_keeps_its_most_important_channel() -> None:

@@ -9,6 +9,8 @@ import pytest
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine, make_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from tests.checks.given import Given, finding, passes, result
 
 from mothtrap.checks.data.label_noise import label_issues
@@ -87,6 +89,17 @@ def test_the_rule_is_that_of_confident_learning(seed: int) -> None:
 def test_the_indices_equal_those_of_cleanlab(seed: int) -> None:
     filters = pytest.importorskip("cleanlab.filter")
     labels, share = probabilities(seed)
+    bad = filters.find_label_issues(labels, share, filter_by="confident_learning", n_jobs=1)
+    assert label_issues(labels, share).tolist() == np.flatnonzero(bad).tolist()
+
+
+@pytest.mark.parametrize("load", [load_breast_cancer, load_digits, load_wine])
+def test_the_indices_in_real_data_equal_those_of_cleanlab(load: object) -> None:
+    filters = pytest.importorskip("cleanlab.filter")
+    x, y = load(return_X_y=True)
+    labels, _ = noisy(y, 0.15)
+    model = make_pipeline(StandardScaler(), LogisticRegression(max_iter=500))
+    share = cross_val_predict(model, x, labels, cv=5, method="predict_proba")
     bad = filters.find_label_issues(labels, share, filter_by="confident_learning", n_jobs=1)
     assert label_issues(labels, share).tolist() == np.flatnonzero(bad).tolist()
 

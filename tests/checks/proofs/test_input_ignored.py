@@ -96,6 +96,29 @@ def test_inputs_of_one_axis_are_made_alike_too() -> None:
     assert passes("PRE105", model, batches, LOSS, optimizer=optimizer)
 
 
+class Language(nn.Module):
+    """A model of the next token that knows the places of a sequence."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(9, 16), nn.Embedding(12, 16)
+        self.head = nn.Linear(16, 9)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        known = self.tokens(x) + self.places(torch.arange(x.shape[1]))
+        return self.head(torch.relu(known)).flatten(0, 1)
+
+
+def test_places_of_a_sequence_are_no_random_numbers() -> None:
+    torch.manual_seed(0)
+    x = torch.randint(9, (16, 13))
+    x[:, 3:9] = torch.tensor([1, 5, 2, 7, 8, 3])  # known from the place alone
+    model = Language()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+    batches = [(x[:, :-1], x[:, 1:].flatten())]
+    assert passes("PRE105", model, batches, LOSS, optimizer=optimizer)
+
+
 class Noisy(nn.Module):
     """A decoder that gets a noisy code, as in a variational autoencoder."""
 

@@ -122,7 +122,7 @@ def test_what_is_printed_of_samples_is_short(path: Path) -> None:
     samples = open_run(path).samples
     [step] = samples.at(0)
     many = repr(step)
-    assert many.startswith("<StepSamples step 0, worker 1, ")
+    assert many.startswith("<StepSamples step 0, rank 1, ")
     assert len(many) < 120
     assert repr(step.batches[0]).startswith("<BatchOfSamples of ")
-    assert repr(samples.seen("0008.png")).startswith("((<StepSamples step 0, worker 1, ")
+    assert repr(samples.seen("0008.png")).startswith("((<StepSamples step 0, rank 1, ")

@@ -64,3 +64,12 @@ def test_how_the_rows_lie_in_memory_does_not_count(dtype: torch.dtype, columns: 
     assert not moved.is_contiguous()
     assert (row_digests(rows) == row_digests(moved)).all()
     assert sample_digests(rows) == sample_digests(moved)
+
+
+def test_rows_of_a_sparse_matrix_are_equal_where_their_entries_are() -> None:
+    dense = torch.tensor([[0.0, 2.0, 0.0], [1.0, 0.0, 2.0], [0.0, 2.0, 0.0], [2.0, 0.0, 1.0]])
+    first, second, third, fourth = row_digests(dense.to_sparse()).tolist()
+    assert first == third
+    assert len({first, second, fourth}) == 3
+    shuffled = row_digests(dense[[1, 0, 3, 2]].to_sparse()).tolist()
+    assert shuffled == [second, first, fourth, third]

@@ -76,7 +76,7 @@ class CatModel:
         )
 
     def settings(self, _: Latest) -> Settings:
-        """Return what the training is set to."""
+        """Return the settings of the training."""
         given = self._params
         loss = given.get("loss_function", "RMSE")
         objective = str(loss) if isinstance(loss, str) else "custom"
@@ -135,7 +135,7 @@ class CatModel:
         return {"PredictionValuesChange": found} if found else {}
 
     def predictions(self, site: str) -> npt.NDArray[Any] | None:
-        """Return what the complete model predicts for data of the user's."""
+        """Return the predictions of the complete model for the user's data."""
         pool = next((pool for pool, name in self._pools if name == site), None)
         if not self.complete or pool is None or pool.is_empty_:
             return None

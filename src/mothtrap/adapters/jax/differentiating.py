@@ -24,7 +24,7 @@ Told = Callable[[Function, Any, bool, Sequence[Any], Any], None]
 
 
 def telling(raw: Function, book: Book, told: Told, *, returns_value: bool) -> Function:
-    """Return what stands for `jax.value_and_grad`, or for `jax.grad`.
+    """Return the replacement of `jax.value_and_grad`, or of `jax.grad`.
 
     Args:
         raw: `jax.value_and_grad`.
@@ -60,7 +60,7 @@ def telling(raw: Function, book: Book, told: Told, *, returns_value: bool) -> Fu
 def describe(
     fun: Function, argnums: Any, has_aux: bool, values: Sequence[Any], result: Any
 ) -> Differentiated:
-    """Return what a call of `value_and_grad` was like."""
+    """Describe a call of `value_and_grad`."""
     numbers = [argnums] if isinstance(argnums, int) else list(argnums)
     code = getattr(fun, "__code__", None)
     labels = [_label(code, number) for number in numbers]

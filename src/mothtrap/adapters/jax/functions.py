@@ -109,7 +109,7 @@ OWNERS: Final[list[Callable[[Any], Owner | None]]] = []
 
 
 def owner_of(fun: Function) -> Owner | None:
-    """Return what is known of the object whose method a function is."""
+    """Return the known facts about the object that a method belongs to."""
     bound = getattr(fun, "__self__", None)
     if bound is None:
         return None

@@ -44,7 +44,7 @@ class Guard:
         self.judges = self.policy.acts or self.bounds
 
     def judge(self, layout: Layout, loss: Any, gradients: Mapping[str, Any]) -> Fault | None:
-        """Return what is wrong with a step; waits for its loss.
+        """Return the fault of a step, or None; waits for its loss.
 
         Args:
             layout: of its function.

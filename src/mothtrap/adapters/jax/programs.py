@@ -29,7 +29,7 @@ class Program:
 
 
 def read(closed: Any) -> Program:
-    """Return what the jaxpr of a function says."""
+    """Return the operations in the jaxpr of a function."""
     callbacks = [
         internals.line_of_equation(eqn) or "?"
         for eqn in _equations(closed.jaxpr)

@@ -62,7 +62,7 @@ class ReplayingHandle(JaxHandle):
         self._playback.play(lambda: self._play(jitted, args, kwargs))
 
     def after(self, jitted: Jitted, noted: None, out: Any) -> Any:  # type: ignore[override] # noqa: ARG002
-        """Return what the script is to have: what JAX returned."""
+        """Return the result of JAX, which the script gets."""
         return out
 
     def _play(self, jitted: Jitted, args: Any, kwargs: Any) -> ReplayResult | None:

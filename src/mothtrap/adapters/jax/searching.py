@@ -68,7 +68,7 @@ def search(job: Job, call: Call, previous: Call | None) -> None:
 def located(
     jitted: Jitted, layout: Layout, inputs: Any, before: Callable[[], Any], *, step: int
 ) -> Found:
-    """Return what broke a call.
+    """Return the operation that made a call fail.
 
     Args:
         jitted: the compiled function.

@@ -135,7 +135,7 @@ class Collector:
         self._kept: list[Any] = []
 
     def given(self, values: Sequence[Any]) -> None:
-        """Say what comes from outside and is not differentiated by: batches, mostly."""
+        """Note the arguments that are not differentiated, usually batches."""
         floats = [one for one in values if jax.numpy.issubdtype(one.dtype, jax.numpy.floating)]
         self._data |= {id(value) for value in floats if value.ndim}
         self._kept += floats
@@ -364,7 +364,7 @@ class Shadow:
         return looks
 
     def program(self, *args: Any, **kwargs: Any) -> Program:
-        """Return what is known of the function for all its calls; traces it."""
+        """Trace the function, and return the facts that hold for all its calls."""
         with self._context():
             program = programs.read(self._run.trace(*args, **kwargs).jaxpr)
         first = 1  # after the loss
@@ -396,7 +396,7 @@ class Shadow:
 
 @contextmanager
 def collecting(book: Book, add: Callable[..., None]) -> Any:
-    """Have calls of `value_and_grad` tell of what is inside them."""
+    """Make calls of `value_and_grad` report their inner values."""
     before, book.collector = book.collector, add
     try:
         yield

@@ -75,6 +75,18 @@ def _check(
     begin(plan, checks, finish, pause, files)
 
 
+def _trial(plan: CheckPlan, files: Files | None = None) -> None:
+    """Note the steps of a script that a check has started again."""
+    if plan.trial is not None:
+        return
+    from mothtrap.adapters.keras.checking.beginning import lead_writes
+    from mothtrap.adapters.keras.checking.noted_steps import NotedSteps
+
+    if files is not None:
+        lead_writes(files)
+    NotedSteps(plan).install()
+
+
 def _explicit_step(*given: Any) -> Any:
     """Return the step of a compiled model and its batches."""
     from mothtrap.adapters.keras.checking.trained_step import KerasStep
@@ -99,6 +111,7 @@ ADAPTER: Final = AdapterSpec(
     steps="base" if ON_TORCH else "own",
     replay=_replay,
     check=None if ON_TORCH else _check,  # PyTorch's own check covers its backend
+    trial=None if ON_TORCH else _trial,
     explicit_step=_explicit_step,
     explicit_set=_explicit_set,
 )

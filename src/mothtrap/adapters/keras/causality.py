@@ -32,7 +32,7 @@ def sight_of(layer: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
 
 
 def looks_ahead(sights: Sequence[str]) -> str:
-    """Say what lets a position of a sequence see later ones, as in `LossCall.looks_ahead`.
+    """Return the layer that lets a position see later positions; see `LossCall.looks_ahead`.
 
     Args:
         sights: of the layers of a model with one input, in the order of their calls.

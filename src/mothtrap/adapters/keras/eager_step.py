@@ -76,7 +76,7 @@ class OperationLog:
         self._open.close()
 
     def first_bad(self, look: Look) -> Bad | None:
-        """Return what made the loss of a recorded step, else its gradients, not finite."""
+        """Return the operation that made a step's loss, or its gradients, not finite."""
         found = (self._search.of(slot.tensor) for slot in _judged(look))
         return next((bad for bad in found if bad is not None), None)
 

@@ -35,7 +35,7 @@ class FailedFits:
         self._error, self._model = id(error), weakref.ref(model)
 
     def scene(self, error: BaseException) -> Scene:
-        """Return what is known of the model in which an exception arose."""
+        """Describe the model in which an exception was raised."""
         model = self._model() if self._model is not None and self._error == id(error) else None
         if model is None:
             return Scene(layers=tuple(_layers()))

@@ -380,7 +380,7 @@ class KerasHandle(Fitting):
             self._steps.loops.stepped(each.optimizer, each.variables)
 
     def take_ending(self) -> BaseException | None:
-        """Return what is to end the job, after a step of a custom loop; None for nothing."""
+        """Return the exception that ends the job after a step of a custom loop, or None."""
         if self._here.depth:
             return None
         ending, self._guard.ending = self._guard.ending, None

@@ -107,7 +107,7 @@ class Keeper:
         tf.cond(keeps, keep, lambda: None)
 
     def take(self, before: int) -> KeptCall | None:
-        """Return what was kept since this was last asked, and let the next one be kept.
+        """Return the value kept since the last call, and allow the next one to be kept.
 
         Args:
             before: runs of the program before the call.

@@ -66,7 +66,7 @@ def activation_of(layer: Any) -> str:
 
 
 def role_of(layer: Any) -> Role:
-    """Return what a layer does to its input where rules care."""
+    """Return the role of a layer for rules, such as `rectifier`."""
     activation = activation_of(layer)
     if activation in RECTIFIERS:
         return "rectifier"

@@ -146,7 +146,7 @@ def fact(
     made_at: str | None,
     class_weights: tuple[float, ...] | None,
 ) -> LossCall:
-    """Return what is recorded of a loss call.
+    """Return the fact that records a loss call.
 
     Args:
         call: of the loss.

@@ -85,7 +85,7 @@ def clipping(optimizer: Any) -> Clipping | None:
 
 
 def averaged_weights(optimizer: Any, step: int) -> WeightsAveraged | None:
-    """Return what an optimizer does to the weights when a training ends; None for nothing."""
+    """Return the change an optimizer makes to the weights when training ends, or None."""
     inner = innermost(optimizer)
     if not getattr(inner, "use_ema", False) or inner.ema_overwrite_frequency:
         return None

@@ -18,7 +18,7 @@ NAMED: Final = 3
 
 
 def samples_of(data: tuple[Any, Any], batch: Any, rows: Sequence[int]) -> tuple[str, ...]:
-    """Return what each of some rows is in the data, in words; empty where that is not known.
+    """Return the origin of each row in the data, in words; empty if unknown.
 
     Args:
         data: `x` and `y` of `fit`.
@@ -42,7 +42,7 @@ def samples_of(data: tuple[Any, Any], batch: Any, rows: Sequence[int]) -> tuple[
 
 
 def in_variables(variables: Mapping[str, Any], batch: Any, rows: Sequence[int]) -> tuple[str, ...]:
-    """Return what each of some rows is in an array of the script, in words; '' for not known.
+    """Return the origin of each row in an array of the script, in words; '' if unknown.
 
     Args:
         variables: of the script, by name.

@@ -347,7 +347,7 @@ class Steps:
         return bool(getattr(inner, "gradient_accumulation_steps", None))
 
     def losses(self, before: Before, looks: Sequence[Look]) -> list[Losses]:
-        """Return what a call has shown of its losses."""
+        """Return the losses that a call reported."""
         found: dict[str, Losses] = {}
         several = _has_several(looks)
         for look in looks:

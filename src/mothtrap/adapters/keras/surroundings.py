@@ -53,7 +53,7 @@ class KerasSurroundings:
 
 
 def open_order(data: Any) -> str:
-    """Return what leaves the order of a pipeline's batches open, in words; '' for nothing."""
+    """Return the reason why the order of a pipeline's batches is not fixed; '' if it is."""
     if not isinstance(data, tf.data.Dataset):
         return ""
     found = {ANY_ORDER} if data.options().deterministic is False else set[str]()

@@ -62,7 +62,7 @@ class BoosterModel:
         return str(getattr(self._booster, "_train_data_name", "training"))
 
     def settings(self, _: Latest) -> Settings:
-        """Return what the booster and its callbacks are set to."""
+        """Return the settings of the booster and its callbacks."""
         found = dict(_PARAMETER.findall(self._booster.model_to_string(num_iteration=1)))
         objective = "custom" if self._custom else found.get("objective", "custom")
         after = self._stopping.stopping_rounds if self._stopping is not None else None
@@ -134,7 +134,7 @@ class BoosterModel:
         }
 
     def predictions(self, site: str) -> npt.NDArray[Any] | None:
-        """Return what the booster has predicted for data that it evaluates: it keeps that."""
+        """Return the predictions for evaluated data, which the booster keeps."""
         predict = getattr(self._booster, "_Booster__inner_predict", None)
         if predict is None or self._is_cv or self._booster.train_set is None:
             return None

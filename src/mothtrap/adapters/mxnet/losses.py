@@ -31,7 +31,7 @@ def fact(
     step: int,
     alone: bool,
 ) -> LossCall | None:
-    """Return what is recorded of a loss call; None where it is of no known kind.
+    """Return the fact that records a loss call; None if its kind is unknown.
 
     Args:
         loss: the block.

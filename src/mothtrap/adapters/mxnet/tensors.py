@@ -83,7 +83,7 @@ class ForwardTensors:
 
 
 def role_of(layer: Any) -> Role:
-    """Return what a layer does to its input where rules care."""
+    """Return the role of a layer for rules, such as `rectifier`."""
     function = getattr(layer, "_act_type", "")
     return "rectifier" if function == "relu" else "saturating" if function in SATURATING else ""
 

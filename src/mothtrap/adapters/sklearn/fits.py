@@ -78,7 +78,7 @@ def dense(values: Any, rows: int = LOOKED_AT) -> Floats | None:
 def data_taken(
     values_RF: Floats, weight: npt.NDArray[Any], *, step: int, layer: str, kind: str, place: str
 ) -> DataTaken:
-    """Return what the first layer is given.
+    """Return the input of the first layer.
 
     Args:
         values_RF: finite rows.
@@ -122,7 +122,7 @@ def names(estimator: Any, x: Any) -> list[str]:
 def columns_seen(
     fit: Fit, x: Any, y: Any, *, step: int, classes: bool, names: Sequence[str]
 ) -> ColumnsSeen | None:
-    """Return what the columns of a table say of its labels; None where they cannot be read."""
+    """Describe how the columns of a table relate to its labels; None if they cannot be read."""
     sample = sample_of(x)
     label_R = _numbers(y)
     if sample is None or label_R is None or len(label_R) <= sample.rows_R[-1]:
@@ -143,7 +143,7 @@ def fitted(
     step: int,
     losses: Sequence[float] = (),
 ) -> EstimatorFitted:
-    """Return what came of a fit.
+    """Return the result of a fit.
 
     Args:
         fit: that has ended.

@@ -114,7 +114,7 @@ class Batches:
         self.wanted = False
 
     def passing(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """Return what gives the same batches, and keeps the latest."""
+        """Return an iterable of the same batches that keeps the latest one."""
         for batch in batches:
             if self.wanted:
                 self._eager = batch

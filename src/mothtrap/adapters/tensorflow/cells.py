@@ -33,7 +33,7 @@ class Cell:
             )
 
     def write(self, tensor: Any) -> None:
-        """Let the cell hold a tensor."""
+        """Store a tensor in the cell."""
         tf.raw_ops.AssignVariableOp(resource=self._handle, value=tensor)
 
     def count(self) -> None:
@@ -51,7 +51,7 @@ class Cell:
         return np.asarray(self.tensor().numpy())
 
     def empty(self) -> None:
-        """Let go of the memory of what it holds."""
+        """Release the memory of the cell."""
         self.write(tf.zeros((0,), self._dtype))
 
 

@@ -42,7 +42,7 @@ class Listener(Protocol):
         """Hear that an outermost tape begins to record, eagerly."""
 
     def take_ending(self) -> BaseException | None:
-        """Return what is to be raised into the training behind a function; None for nothing."""
+        """Return the exception to raise in the training after a function, or None."""
 
 
 class Sampling(Protocol):
@@ -71,7 +71,7 @@ class Shared:
         self.sampling: Sampling | None = None
 
     def join(self, listener: Listener, contain: Contain) -> None:
-        """Let an adapter hear; those that join later hear first."""
+        """Add an adapter as a listener; later ones are called first."""
         self._listeners.insert(0, (listener, contain))
         if self._replacements is None:
             LOOKS.begin()
@@ -90,7 +90,7 @@ class Shared:
         return self._depth.now > 0
 
     def leave(self, listener: Listener) -> None:
-        """Let an adapter hear no more; restore everything when it was the last."""
+        """Remove an adapter; after the last one, restore everything."""
         self._listeners = [each for each in self._listeners if each[0] is not listener]
         self.sampling = None
         if not self._listeners and self._replacements is not None:

@@ -63,7 +63,7 @@ class Slot:
             behind.waiting.append((self, tensor))
 
     def write(self, tensor: Any) -> None:
-        """Let the program that is traced write the tensor."""
+        """Add an operation that writes the tensor to the traced program."""
         assert self._cell is not None
         self._cell.write(self._first_rows(tensor))
         self.written = True
@@ -325,7 +325,7 @@ class Look:
         return ran
 
     def forget(self) -> None:
-        """Let go of what is needed only while the program is traced."""
+        """Release the data that is needed only during tracing."""
         if not self.made and not self.waiting and not self.gradients:
             return
         self.made.clear()
@@ -425,7 +425,7 @@ class Looks(threading.local):
         return found
 
     def take(self, *, programs_only: bool = False) -> list[Look]:
-        """Return what ran since the last call: programs, and the eager step, which is over."""
+        """Return the programs and the finished eager step that ran since the last call."""
         found = self._ran()
         for look in found:
             look.forget()

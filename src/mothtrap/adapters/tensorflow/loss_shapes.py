@@ -116,7 +116,16 @@ def _told(loss: str, target: str, output: str, scene: Scene) -> Told:
     named = f"`{loss}`{place}"
     labels, outputs = _shape(target), _shape(output)
     found = None
-    if loss in SPARSE:
+    if loss not in SPARSE and _are_by_position(labels, outputs):
+        found = (
+            _compared(named if loss else "", labels, outputs),
+            (
+                f"If each of the {labels[1]} positions of a sequence has a target, give the last "
+                "recurrent layer `return_sequences=True`, so that there is an output for each.",
+                f"Otherwise give one target for each row, of shape {_text(outputs)}.",
+            ),
+        )
+    elif loss in SPARSE:
         found = _sparse(named, loss, labels, outputs)
     elif loss in ONE_HOT:
         found = _one_hot(named, loss, labels, outputs)
@@ -128,6 +137,12 @@ def _told(loss: str, target: str, output: str, scene: Scene) -> Told:
             (f"Give the last layer {labels[-1]} units, or the targets {outputs[-1]} columns.",),
         )
     return found or (_compared(named if loss else "", labels, outputs), _FIXES)
+
+
+def _are_by_position(labels: Shape, outputs: Shape) -> bool:
+    """Return whether targets have one axis more than outputs, between the rows and the values."""
+    is_longer = len(labels) == len(outputs) + 1 == 3
+    return is_longer and (labels[0], labels[2]) == (outputs[0], outputs[1])
 
 
 _FIXES: Final = (

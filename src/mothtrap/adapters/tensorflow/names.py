@@ -151,7 +151,7 @@ def paths_given(data: Any) -> list[bytes]:
 
 
 def open_order(data: Any) -> Iterator[str]:
-    """Yield what leaves the order of elements open in one transformation of a data set."""
+    """Yield the reasons why one transformation of a dataset does not fix the order of elements."""
     seeds = getattr(data, "_seed", None), getattr(data, "_seed2", None)
     if "Shuffle" in type(data).__name__ and not any(
         int(seed) for seed in seeds if seed is not None

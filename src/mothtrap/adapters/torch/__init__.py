@@ -92,6 +92,10 @@ def _trial(plan: CheckPlan, files: Any = None) -> None:
         from mothtrap.adapters.torch.checking.resuming import ResumeNotes
 
         ResumeNotes(plan.resume).install()
+    elif plan.repeat is not None:
+        from mothtrap.adapters.torch.checking.first_steps import SecondStart
+
+        SecondStart(plan).install()
     else:
         RestartedTrial(plan).install()
 

@@ -58,7 +58,7 @@ class BoosterModel:
         return self._container is not None and self._container.is_cv
 
     def settings(self, latest: Latest) -> Settings:
-        """Return what the booster and its callbacks are set to."""
+        """Return the settings of the booster and its callbacks."""
         config: dict[str, Any] = json.loads(self._booster.save_config())
         found: dict[str, str] = {}
         _collect(config["learner"], found)
@@ -128,7 +128,7 @@ class BoosterModel:
         }
 
     def predictions(self, site: str) -> npt.NDArray[Any] | None:
-        """Return what the booster has predicted for data that it evaluates: it keeps that."""
+        """Return the predictions for evaluated data, which the booster keeps."""
         if self._is_cv:
             return None
         data = next((data for data, name in self._evals if name == site), None)

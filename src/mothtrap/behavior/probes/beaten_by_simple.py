@@ -19,7 +19,7 @@ class BeatenBySimple(Probe):
 
     What it detects:
         A simple model with a lower loss: a constant prediction, a linear model, a tree of depth 5,
-        or gradient boosting. They are fitted to the training rows, or in five folds to the
+        or gradient boosting. They are fitted to the training rows, or in folds to the
         held-out rows. The best of them is chosen in one half of the rows, and compared with the
         model in the other half.
 

@@ -37,7 +37,8 @@ class Biased(Probe):
 
     Fires:
         When the mean differs from 0 by more than 0.1 standard deviations of the target, with a
-        p-value below 1e-4.
+        p-value below 1e-4. For numbers also when the overall mean exceeds 0.2 standard deviations
+        of the residuals and 0.02 of the target: correcting it removes 4 % of the squared error.
 
     Stays quiet:
         Models that return only labels, because the most frequent label is a fair answer.
@@ -56,6 +57,14 @@ class Biased(Probe):
 
     least_share: float = threshold(
         0.1, unit="standard deviations of the target", source="chosen by hand"
+    )
+    least_of_residuals: float = threshold(
+        0.2, unit="standard deviations of the residuals", source="chosen by hand"
+    )
+    least_at_all: float = threshold(
+        0.02,
+        unit="standard deviations of the target",
+        source="chosen by hand: a model that is right has tiny residuals",
     )
     p_limit: float = threshold(1e-4, unit="p-value", source="chosen by hand")
     most: int = threshold(2, unit="segments", source="chosen by hand")
@@ -76,7 +85,11 @@ class Biased(Probe):
     ) -> Iterator[Suspicion]:
         sign = 1.0 if residual_R.mean() > 0 else -1.0
         p, interval = mean_above(sign * residual_R)
-        if 2 * p < self.p_limit and abs(residual_R.mean()) > self.least_share * spread:
+        limit = self.least_share * spread
+        if subject.reading.is_regression:
+            of_residuals = self.least_of_residuals * float(residual_R.std())
+            limit = min(limit, max(of_residuals, self.least_at_all * spread))
+        if 2 * p < self.p_limit and abs(residual_R.mean()) > limit:
             yield self._suspicion(subject, name, residual_R, sign, 2 * p, interval, None)
 
     def _in_segments(

@@ -17,7 +17,13 @@ from mothtrap.core.thresholds import threshold
 
 ROWS = 256
 BEYOND = (0.1, 0.5, 1.0)
-SURE = 0.99
+SURE = 0.95
+USUAL = 0.95
+"""Mean confidence on the data from which on the model cannot become much surer."""
+HALF = 0.5
+"""A model becomes surer if its mean doubt falls to this share; chosen by hand. The outputs of trees
+stay the same beyond the data."""
+TINY = 1e-9
 
 
 @dataclass(frozen=True)
@@ -33,8 +39,9 @@ class Extrapolates(Probe):
         when its inputs change.
 
     Fires:
-        For classes, when the mean confidence rises with the distance, and at 100 % is above 0.99
-        although it is below 0.95 on the data. For regression, when more than half of the outputs
+        For classes, when the mean confidence is below 0.95 on the data, rises with the distance,
+        and is above 0.95 at 100 %, with less than half of the doubt that it has on the data and at
+        10 %. For regression, when more than half of the outputs
         at 100 % are outside of the range of the targets by more than that range. It is a note,
         because nearly all linear models and networks behave like this.
 
@@ -80,8 +87,7 @@ class Extrapolates(Probe):
             return
         usual = float(subject.judged.scores.max(axis=1).mean())
         means = [float(answer.max(axis=1).mean()) for answer in answers]
-        rising = usual < 0.95 and means[0] <= means[1] + 1e-9 and means[1] <= means[2] + 1e-9
-        if rising and means[-1] > self.sure:
+        if usual < USUAL and means[-1] > self.sure and _rises(usual, means):
             yield Suspicion(
                 message=f"the mean confidence rises from {usual:.3g} on the data to {means[-1]:.4g}"
                 " where all numbers lie 100 % beyond their range",
@@ -101,3 +107,10 @@ class Extrapolates(Probe):
             far = share * (high - low)
             new[column.name] = np.where(above_R, high + far, low - far)
         return rows.replaced(new)
+
+
+def _rises(usual: float, means: list[float]) -> bool:
+    """Return whether the mean confidence rises on the data and with the distance from them."""
+    near, middle, far = (1 - mean for mean in means)
+    grows = near + TINY >= middle >= far - TINY
+    return grows and far < HALF * (1 - usual) and (near < TINY or far < HALF * near)

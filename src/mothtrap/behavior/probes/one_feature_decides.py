@@ -94,9 +94,9 @@ class OneFeatureDecides(Probe):
         judged, classes = subject.judged, len(subject.reading.classes)
         alone = Table({name: np.asarray(subject.table.column(name).given_R)})
         tree = SimpleModel("tree", classes, alone)
-        tree.fit(alone.take(subject.propose_R), judged.target_R[subject.propose_R])
-        rows_R = subject.confirm_R
-        scores = tree.scores(alone.take(rows_R))
+        input_RF, rows_R = tree.encoded(alone), subject.confirm_R
+        tree.fit(input_RF[subject.propose_R], judged.target_R[subject.propose_R])
+        scores = tree.scores(input_RF[rows_R])
         if subject.reading.form == "labels":
             scores = (scores == scores.max(axis=1, keepdims=True)).astype(float)
         found = Judged(

@@ -95,3 +95,13 @@ def kept_by_neighbors(
         return None
     again_R = model.predict(scaler.transform(flat(changed))) == target_R
     return float(again_R[right_R].mean())
+
+
+def neighbor_classes(
+    known_RF: Floats, class_R: npt.NDArray[Any], asked_RF: Floats, neighbors: int
+) -> npt.NDArray[Any]:
+    """Return the classes that nearest neighbors vote for; features are compared as they are."""
+    from sklearn.neighbors import KNeighborsClassifier
+
+    model = KNeighborsClassifier(neighbors).fit(known_RF, class_R)
+    return np.asarray(model.predict(asked_RF))

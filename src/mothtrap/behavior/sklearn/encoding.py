@@ -31,6 +31,7 @@ class Encoder:
         self._levels = {
             c.name: c.levels[:MAX_LEVELS] for c in self._columns if c.code_R is not None
         }
+        self._has_gaps = {c.name for c in self._columns if c.missing_R.any()}
 
     def ordinal(self, table: Table) -> npt.NDArray[np.float64]:
         """Return (R, F): numbers as given, indices of levels for categories, NaN if missing."""
@@ -45,7 +46,10 @@ class Encoder:
         return np.array([name in self._levels for name in self.names], bool)
 
     def one_hot(self, table: Table) -> npt.NDArray[np.float64]:
-        """Return (R, F) without missing values: a column of 0 and 1 for each level."""
+        """Return (R, F) without missing values: a column of 0 and 1 for each level.
+
+        Columns that had missing values in the table of the encoder get one more column for them.
+        """
         if not self._columns:
             return np.nan_to_num(_flat(table))
         parts: list[Any] = []
@@ -57,7 +61,7 @@ class Encoder:
             gone_R = ~np.isfinite(code_R)
             middle = float(np.median(code_R[~gone_R])) if not gone_R.all() else 0.0
             parts.append(np.where(gone_R, middle, code_R))
-            if gone_R.any():
+            if name in self._has_gaps:
                 parts.append(gone_R.astype(float))
         return np.stack(parts, axis=1)
 

@@ -40,7 +40,7 @@ class Trial:
 
     @property
     def in_words(self) -> str:
-        """Say whether the recalibration helps."""
+        """Describe the effect of the recalibration."""
         values = f"from {self.before:.3g} to {self.after:.3g} in rows that it was not fitted to"
         if self.helps:
             return f"a recalibration lowers the loss {values}"

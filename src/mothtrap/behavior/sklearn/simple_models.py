@@ -19,6 +19,10 @@ from mothtrap.behavior.table import Table
 from mothtrap.core.errors import NotEnoughData
 
 FOLDS: Final = 5
+FEW_FOLDS: Final = 3
+MANY_ROWS: Final = 2_000
+"""Rows from which three folds do: two thirds of them are enough for a simple model. Chosen by hand:
+it takes half of the time of five folds."""
 MAX_TREES: Final = 100
 NAMES: Final = {
     "constant": "a constant prediction",
@@ -44,8 +48,8 @@ class SimpleModel:
         self._encoder = Encoder(table)
         self._model: Any = None
 
-    def fit(self, table: Table, target_R: npt.NDArray[Any]) -> SimpleModel:
-        """Fit the model; rows of an unknown class are left out."""
+    def fit(self, input_RF: npt.NDArray[np.float64], target_R: npt.NDArray[Any]) -> SimpleModel:
+        """Fit the model to encoded rows; those of an unknown class are left out."""
         known_R = target_R >= 0 if self._classes else np.isfinite(target_R)
         kind = self._kind
         if self._classes and len(np.unique(target_R[known_R])) < 2:
@@ -53,20 +57,21 @@ class SimpleModel:
         self._model = _make(kind, self._classes, self._encoder.categories_F)
         with warnings.catch_warnings(), one_thread():
             warnings.simplefilter("ignore")
-            self._model.fit(self._encoded(table)[known_R], target_R[known_R])
+            self._model.fit(input_RF[known_R], target_R[known_R])
         return self
 
-    def scores(self, table: Table) -> npt.NDArray[np.float64]:
-        """Return probabilities (R, K), or numbers (R, 1)."""
+    def scores(self, input_RF: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Return probabilities (R, K), or numbers (R, 1), for encoded rows."""
         with warnings.catch_warnings(), one_thread():
             warnings.simplefilter("ignore")
             if not self._classes:
-                return np.asarray(self._model.predict(self._encoded(table)), float)[:, None]
-            found = np.zeros((len(table), self._classes))
-            found[:, self._model.classes_] = self._model.predict_proba(self._encoded(table))
+                return np.asarray(self._model.predict(input_RF), float)[:, None]
+            found = np.zeros((len(input_RF), self._classes))
+            found[:, self._model.classes_] = self._model.predict_proba(input_RF)
         return found
 
-    def _encoded(self, table: Table) -> npt.NDArray[np.float64]:
+    def encoded(self, table: Table) -> npt.NDArray[np.float64]:
+        """Return rows as the model takes them, (R, F)."""
         linear = self._kind in ("linear", "tree")
         return self._encoder.one_hot(table) if linear else self._encoder.ordinal(table)
 
@@ -74,8 +79,8 @@ class SimpleModel:
 def simple_answers(subject: Subject, kind: str) -> npt.NDArray[np.float64]:
     """Return a simple model's predictions for the held-out rows, (R, K) or (R, 1).
 
-    It is fitted on the training rows if there are any, else on four fifths of the held-out rows
-    for each fifth. The result is kept for further probes.
+    It is fitted on the training rows if there are any, else in folds on the held-out rows. The
+    result is kept for further probes.
 
     Raises:
         NotEnoughData: There are too few rows to fit.
@@ -101,16 +106,19 @@ def _answers(subject: Subject, kind: str) -> npt.NDArray[np.float64]:
     if len(judged) < 2 * FOLDS:
         raise NotEnoughData(f"needs {2 * FOLDS} rows, has {len(judged)}")
     if subject.train is not None:
-        fitted = SimpleModel(kind, classes, subject.train.table)
-        found = fitted.fit(subject.train.table, subject.train.target_R).scores(judged.table)
+        model = SimpleModel(kind, classes, subject.train.table)
+        model.fit(model.encoded(subject.train.table), subject.train.target_R)
+        found = model.scores(model.encoded(judged.table))
     else:
         found = np.zeros((len(judged), max(classes, 1)))
-        fold_R = subject.rng("folds").permutation(len(judged)) % FOLDS
-        for fold in range(FOLDS):
+        folds = FOLDS if len(judged) < MANY_ROWS else FEW_FOLDS
+        fold_R = subject.rng("folds").permutation(len(judged)) % folds
+        model = SimpleModel(kind, classes, judged.table)
+        input_RF = model.encoded(judged.table)
+        for fold in range(folds):
             subject.budget.spend()
-            model = SimpleModel(kind, classes, judged.table)
-            model.fit(judged.table.take(fold_R != fold), judged.target_R[fold_R != fold])
-            found[fold_R == fold] = model.scores(judged.table.take(fold_R == fold))
+            model.fit(input_RF[fold_R != fold], judged.target_R[fold_R != fold])
+            found[fold_R == fold] = model.scores(input_RF[fold_R == fold])
     if subject.reading.form == "labels":
         found = (found == found.max(axis=1, keepdims=True)).astype(float)
     return found

@@ -86,7 +86,7 @@ class AboveLinearOptimum(Check):
         if len(x) < self.rows_per_column * (x.shape[1] + 1):
             raise NotEnoughData(
                 f"the batch has {len(x)} rows of {x.shape[1]} columns, "
-                f"{self.rows_per_column:g} rows a column are needed"
+                f"{self.rows_per_column:g} rows per column are needed"
             )
         if step.rates and step.rates[-1] > step.rates[0]:
             raise NotEnoughData("the learning rate still rises, as in a warm-up")
@@ -165,7 +165,7 @@ def _only_input(forward: Forward) -> Array:
         raise NotApplicable("the model has several inputs")
     [array] = forward.inputs.values()
     if array.dtype.kind != "f" or array.ndim != 2 or len(array) != forward.rows:
-        raise NotApplicable("the input of the model is no table")
+        raise NotApplicable("the input of the model is not a table")
     return array
 
 

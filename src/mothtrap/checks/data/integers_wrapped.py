@@ -75,7 +75,7 @@ class IntegersWrapped(Check):
                 yield Found(
                     step=0,
                     severity="error",
-                    message=f"pictures of {data.name} have bytes that were read as signed numbers: "
+                    message=f"images of {data.name} have bytes that were read as signed numbers: "
                     f"{middle:,} pairs of neighboring pixels jump from 127 to -128, and {zero:,} "
                     "from 0 to -1",
                     location=data.location,
@@ -97,7 +97,7 @@ def _levels(rows: Rows) -> Array | None:
         raise NotEnoughData("a data set has no rows that could be read")
     pictures = [one for one in rows.inputs if one.ndim > 2 and one.dtype.kind in "biuf"]
     if not pictures:
-        raise NotApplicable("the inputs are no pictures of numbers")
+        raise NotApplicable("the inputs are not images")
     values = np.unique(pictures[0])
     if not 3 <= len(values) <= LEVELS or values[0] >= 0 or not np.isfinite(values).all():
         return None

@@ -56,7 +56,9 @@ class OutlierValues(Check):
         source="computed: 2 % of columns of 20,000 numbers with a Pareto tail of 2 have one beyond",
     )
     share: float = threshold(0.01, unit="of the rows", source="the rows beyond 99 %")
-    often: float = threshold(0.01, unit="of the rows", source="by hand: more mean a missing value")
+    often: float = threshold(
+        0.01, unit="of the rows", source="chosen by hand: more often stand for a missing value"
+    )
     least_rows: int = threshold(100, unit="rows", source="chosen by hand")
 
     def run(self, subject: Subject) -> Iterable[Found]:

@@ -72,7 +72,9 @@ class RowsInBoth(Check):
     share: float = threshold(0.01, unit="of the evaluation rows", source="chosen by hand")
     copied: float = threshold(0.05, unit="of the evaluation rows", source="chosen by hand")
     whole: float = threshold(
-        0.95, unit="of the rows", source="as DAT510: then the training data are evaluated"
+        0.95,
+        unit="of the rows",
+        source="as in DAT510: above it, the evaluation data are training data",
     )
     times: float = threshold(3.0, unit="times the equal rows within a dataset", source="by hand")
     sets: int = threshold(2, unit="evaluation datasets", source="validation and test")

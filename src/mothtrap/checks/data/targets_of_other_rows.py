@@ -70,7 +70,7 @@ class TargetsOfOtherRows(Check):
                 if not _is_same(right, given) and _is_reordered(right, given):
                     moved += 1
                     place = int(np.argmax((right != given).reshape(len(right), -1).any(1)))
-                    example = f"a row with the target {right[place]} has got {given[place]}"
+                    example = f"a row with the target {right[place]} got {given[place]}"
         if not judged:
             raise NotApplicable("the rows of the watched batches were not found in the data set")
         subject.figures["batches"] = judged

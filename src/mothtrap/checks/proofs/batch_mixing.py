@@ -33,8 +33,8 @@ class BatchMixing(Check):
         Error when the output of the first row changes by more than `least` standard deviations in
         evaluation mode, and by more than `noise_times` the difference between two equal calls. The
         other rows are replaced by copies of the second row, because attention over the wrong axis
-        does not notice a permutation. Warning when only training mode mixes rows, and the model has
-        no batch normalization.
+        does not notice a permutation. A note when only training mode mixes rows, and the model has
+        no batch normalization: a layer that keeps running statistics does so on purpose.
 
     Stays quiet:
         Batch normalization in training mode; batches of graphs; models without an output for each
@@ -78,7 +78,7 @@ class BatchMixing(Check):
             where = _first_part(forward, changed, self.least) if not training else ""
             yield Found(
                 step=0,
-                severity="warning" if training else "error",
+                severity="info" if training else "error",
                 message=f"the output of {forward.model} for one row changes by {size:.2g} standard "
                 "deviations when the other rows of the batch change"
                 + (" (in training mode)" if training else "")

@@ -109,11 +109,12 @@ class InputIgnored(Check):
         end, without, fall = _level(real), _level(blind), _fall(real)
         if fall <= self.least_fall * abs(real[0]):
             raise NotEnoughData(f"the loss hardly fell on one batch, from {real[0]:.4g}")
-        if without < 0.9 * _entropy(loss):
+        forward = subject.step.forward
+        if without < 0.9 * _entropy(loss, 0 if forward is None else forward.rows):
             raise NotApplicable("random numbers of the model distinguish the rows of a batch")
         if abs(end - without) > self.alike * fall:
             return end, without, fall
-        if subject.step.forward is not None and _draws(subject.step.forward):
+        if forward is not None and _draws(forward):
             raise NotApplicable("random numbers of the model may distinguish the rows of a batch")
         if _is_same_course(real, blind):
             return end, without, fall
@@ -145,11 +146,28 @@ def _all_alike(forward: Forward) -> bool:
     return forward.rows > 1 and bool(arrays) and all((one == one[:1]).all() for one in arrays)
 
 
-def _entropy(loss: LossSeen) -> float:
-    """Return the entropy of the labels, the lowest loss without inputs; 0 without classes."""
+def _entropy(loss: LossSeen, rows: int) -> float:
+    """Return the lowest loss without inputs: the entropy of the labels at each place of a sequence.
+
+    Args:
+        loss: 0 is returned for one without classes.
+        rows: of the batch; the targets of sequences may be joined, row after row.
+    """
     if not loss.has_classes:
         return 0.0
-    counts = np.unique(loss.target, return_counts=True)[1]
+    target = loss.target
+    joined = target.ndim == 1 and rows and len(target) % rows == 0
+    table = target.reshape(rows if joined else len(target), -1)
+    ignored = loss.options.get("ignore_index", -100)
+    known = [column[column != ignored] for column in table.T]
+    sizes = [len(labels) for labels in known]
+    if not sum(sizes):
+        return 0.0
+    return float(np.average([_entropy_of(labels) for labels in known], weights=sizes))
+
+
+def _entropy_of(labels: Array) -> float:
+    counts = np.unique(labels, return_counts=True)[1]
     share = counts / counts.sum()
     return float(-(share * np.log(share)).sum())
 

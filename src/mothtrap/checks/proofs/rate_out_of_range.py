@@ -83,7 +83,7 @@ class RateOutOfRange(Check):
         """Compare the script's rate with others."""
         step = subject.step
         if not step.rates or not step.rates[-1] > 0:
-            raise NotApplicable("the learning rate is not known, or a schedule of Keras")
+            raise NotApplicable("the learning rate is not known, or is a Keras schedule")
         rate = step.rates[-1]
         own = self._trial(subject, Change(batches=ORDERS[0]))
         first = _first(step, own)

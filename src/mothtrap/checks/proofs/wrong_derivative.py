@@ -25,9 +25,11 @@ class WrongDerivative(Check):
         and nothing looks broken.
 
     Fires:
-        Warning when the gradient differs from the finite difference by more than `limit` along two
-        of three directions, while the finite differences at two step widths `agree`. A custom
-        `autograd.Function` is the usual cause; a straight-through estimator does this on purpose.
+        When the gradient differs from the finite difference by more than `limit` along two of three
+        directions, while the finite differences at two step widths `agree`: a warning if the model
+        applies an `autograd.Function` of yours. A note if it applies none, or only functions with a
+        few different output values, such as a sign: then values are detached, or a straight-through
+        estimator is used, as a rule on purpose.
 
     Stays quiet:
         Directions that cross a kink, at which the finite differences disagree; models that cannot
@@ -70,12 +72,18 @@ class WrongDerivative(Check):
         if smooth < 2:
             raise NotEnoughData("the model is not smooth along the directions that were tried")
         if wrong >= 2:
+            own = [name for name, estimates in subject.forward.own_backwards().items()
+                   if not estimates]  # fmt: skip
+            why = (
+                f"the backward of {' or '.join(own)} is wrong"
+                if own
+                else "values are detached in the forward, or a straight-through estimator is used"
+            )
             yield Found(
                 step=0,
-                severity="warning",
+                severity="warning" if own else "info",
                 message=f"the gradient of {subject.forward.model} differs by {worst:.2g} from the "
-                "change of its outputs: a backward is wrong, or an estimator such as "
-                "straight-through is used",
+                f"change of its outputs: {why}",
                 location=subject.forward.location,
                 evidence={"error": worst},
             )

@@ -45,11 +45,18 @@ class Unwatched(Fact, frozen=True, kw_only=True, tag=True):
     """Steps that were not watched at all: they are too short for the budget `overhead`.
 
     Those from `step` to `last_step` took `seconds`. The first 64 steps of a process are
-    always watched, and no loss among the others was NaN or infinite.
+    always watched, and no loss among the others was NaN or infinite. `losses` has the loss of
+    each step (see `core.packed_floats`; NaN = unknown), which belongs to the series `loss_of`;
+    `rates` has its learning rates, of the optimizer `rate_of`. Both are empty where the adapter
+    does not read them.
     """
 
     last_step: int
     seconds: float
+    losses: str = ""
+    loss_of: str = ""
+    rates: str = ""
+    rate_of: str = ""
 
     @property
     def count(self) -> int:

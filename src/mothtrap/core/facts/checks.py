@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from mothtrap.core.asked_samples import Asked
 from mothtrap.core.contracts import Entry
 from mothtrap.core.fact import Fact
 from mothtrap.core.findings import Finding
@@ -50,6 +51,7 @@ class CheckResult(Fact, frozen=True, kw_only=True, tag=True):
         figures: measured numbers by name, shown with the result.
         layers: the table of layers; empty for all checks except PRE501.
         learned: layers or inputs that the check has seen, for a file of invariants.
+        asked: samples for a person to predict; they are not stored in the run.
         seconds: duration of the check in seconds.
     """
 
@@ -61,4 +63,5 @@ class CheckResult(Fact, frozen=True, kw_only=True, tag=True):
     figures: dict[str, float] = {}
     layers: tuple[LayerRow, ...] = ()
     learned: tuple[Entry, ...] = ()
+    asked: tuple[Asked, ...] = ()
     seconds: float = 0.0

@@ -29,9 +29,11 @@ class BatchesLoaded(Fact, frozen=True, kw_only=True, tag=True):
     """Batches that a loader gave in one pass so far.
 
     `repeated` of them were seen before in the same pass, whole and bit by bit, so far as
-    one looks; batches whose rows are all the same do not count. `rows` is the size of the
-    first repeated batch. `ended`: the pass is over. `trained`: a model was trained on the
-    loader's batches; else they are for an evaluation.
+    one looks; batches whose rows are all the same do not count. For `other_indices` of them the
+    sampler drew other indices into the data; None where those are unknown. `equal_rows` is the
+    chance that two rows of the pass are equal. `rows` is the size of the first repeated batch.
+    `ended`: the pass is over. `trained`: a model was trained on the loader's batches; else they
+    are for an evaluation.
     """
 
     loader: str
@@ -41,6 +43,8 @@ class BatchesLoaded(Fact, frozen=True, kw_only=True, tag=True):
     batches: int
     repeated: int
     rows: int = 0
+    other_indices: int | None = None
+    equal_rows: float = 0.0
     ended: bool = False
     trained: bool = True
     location: str | None = None

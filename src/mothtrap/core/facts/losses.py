@@ -204,6 +204,22 @@ class TrainedTarget(Fact, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
+class PolicyEntropy(Fact, frozen=True, kw_only=True, tag=True):
+    """Entropy of the distributions that a policy draws its actions from.
+
+    `share` is a mean over the last 5 steps with draws, as a share of the largest entropy that is
+    possible with so many `choices`; `first` is the mean over the first 5. `looks` counts the steps
+    so far. Observed in the steps 5, 10, 20, ... with draws. `location` is the line of the latest
+    loss.
+    """
+
+    share: float
+    first: float
+    choices: int
+    looks: int
+    location: str | None = None
+
+
 class PolicyLoss(Fact, frozen=True, kw_only=True, tag=True):
     """Weights of the log probabilities of actions in the loss of a policy.
 

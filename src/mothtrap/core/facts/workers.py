@@ -107,12 +107,14 @@ class Resumed(Fact, frozen=True, kw_only=True, tag=True):
 
     `evaluations` are the forwards of evaluations that came before that step. `splits`: the data
     that earlier attempts trained on, and evaluated. `loaded`: its weights are saved ones.
+    `losses`: the last values of each loss series before that step, in order, at most 16.
     """
 
     evidence: str
     evaluations: int = 0
     splits: tuple[SplitDrawn, ...] = ()
     loaded: bool = False
+    losses: dict[str, tuple[float, ...]] = {}
 
 
 class OptimizersNotRestored(Fact, frozen=True, kw_only=True, tag=True):

@@ -49,7 +49,7 @@ class ConditionDiffers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def differing_conditions(first: Run, second: Run) -> tuple[ConditionDiffers, ...]:
-    """Return what differs, in a fixed order: program, environment, data, optimizers, settings."""
+    """Return the differences: program, environment, data, optimizers, then settings."""
     mine, theirs = dict(_conditions(first)), dict(_conditions(second))
     found = [
         ConditionDiffers(what=what, first=mine.get(what, ""), second=theirs.get(what, ""))

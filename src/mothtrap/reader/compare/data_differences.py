@@ -17,7 +17,7 @@ Digests = npt.NDArray[np.float64]
 
 
 def same_rows(first: Run, second: Run, step: int) -> str:
-    """Say until when both were given the same rows in all; '' where they were not."""
+    """Describe until which step both runs got the same rows; '' if they never did."""
     (mine_S, one_S), (theirs_S, other_S) = rows_of_steps(first), rows_of_steps(second)
     shared_S, in_mine, in_theirs = np.intersect1d(mine_S, theirs_S, return_indices=True)
     if not len(shared_S):
@@ -61,7 +61,7 @@ def agree_again(first: Run, second: Run) -> bool:
 
 
 def other_parts(first: Run, second: Run) -> list[str]:
-    """Say how many batches differ, and in which of their parts, so far as that is known."""
+    """Describe how many batches differ, and in which parts."""
     mine, theirs = _batches(first), _batches(second)
     if mine.shape[0] != theirs.shape[0] or not mine.size or not theirs.size:
         return []
@@ -76,7 +76,7 @@ def other_parts(first: Run, second: Run) -> list[str]:
 
 
 def same_samples(first: Run, second: Run, step: int) -> tuple[bool | None, str]:
-    """Say whether the samplers of both runs named the same samples for a step.
+    """Return whether the samplers of both runs named the same samples for a step.
 
     Returns:
         Whether they did, and that in words; None and empty where the samples are not known

@@ -29,7 +29,7 @@ from mothtrap.reader.run import Run
 from mothtrap.reader.series.merged import MERGED
 
 ACROSS_RTOL, ACROSS_ATOL = 1e-3, 1e-7
-"""Tolerances where numbers are sums of different parts, as of one and of two workers; chosen
+"""Tolerances where numbers are sums of different parts, as of one and of two ranks; chosen
 by hand: float32 in another order, over some tens of steps."""
 _DISCRETE = (Phase.BATCH, Phase.RANDOM, Phase.TARGET)
 
@@ -79,10 +79,10 @@ def compare(
         ignore: globs over the names of what is not to be compared, e.g. `rng.*`.
         perturbed: a run like the first one whose initial weights were changed by their rounding
             error: numbers count as the same if they differ by no more than `ALLOWED` times what
-            they differ by there. It is used if the runs have different numbers of workers.
+            they differ by there. It is used if the runs have different numbers of ranks.
 
     Raises:
-        QueryError: `perturbed` is given, and the runs have equal numbers of workers, or other data.
+        QueryError: `perturbed` is given, and the runs have equal numbers of ranks, or other data.
     """
     apart = len(first.workers) != len(second.workers)
     given = Tolerance(rtol or 0.0, atol or 0.0)
@@ -92,8 +92,8 @@ def compare(
             ACROSS_RTOL if rtol is None else rtol, ACROSS_ATOL if atol is None else atol
         )
         notes.append(
-            f"the runs have {len(first.workers)} and {len(second.workers)} workers, and each run "
-            "is compared as one worker: batches by the sum of their row digests, random states "
+            f"the runs have {len(first.workers)} and {len(second.workers)} ranks, and each run "
+            "is compared as one rank: batches by the sum of their row digests, random states "
             "not at all"
         )
     if perturbed is not None:
@@ -156,7 +156,7 @@ def _pairs(
 def _refuse_other(first: Run, perturbed: Run, *, apart: bool) -> None:
     if not apart:
         raise QueryError(
-            "--perturbed measures a tolerance between runs with different numbers of workers, and "
+            "--perturbed measures a tolerance between runs with different numbers of ranks, and "
             "these have equal numbers: compare them without it"
         )
     if perturbed.info is None or not perturbed.info.config.get("perturb"):
@@ -167,7 +167,7 @@ def _refuse_other(first: Run, perturbed: Run, *, apart: bool) -> None:
             f"how rounding changes {first.id}"
         )
     if len(perturbed.workers) != len(first.workers):
-        raise QueryError(f"{perturbed.id} has another number of workers than {first.id}")
+        raise QueryError(f"{perturbed.id} has another number of ranks than {first.id}")
 
 
 def _rows_pair(first: Run, second: Run) -> Iterator[Pair]:

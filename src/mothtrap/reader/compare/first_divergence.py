@@ -73,7 +73,7 @@ class Tolerance:
         return not (self.rtol or self.atol)
 
     def differs(self, first: Floats, second: Floats) -> Bools:
-        """Say where values differ; NaN is equal to NaN."""
+        """Return where values differ; NaN equals NaN."""
         with np.errstate(invalid="ignore", over="ignore"):
             size = np.maximum(np.abs(first), np.abs(second))
             near = np.abs(first - second) <= self.atol + self.rtol * size

@@ -60,7 +60,7 @@ class _Case:
 def likely_cause(
     first: Run, second: Run, divergence: FirstDivergence, conditions: Sequence[ConditionDiffers]
 ) -> Cause:
-    """Say what class of cause explains the first divergence.
+    """Return the kind of cause that explains the first divergence.
 
     Args:
         first: a run.
@@ -160,7 +160,7 @@ def _of_batch(case: _Case) -> Cause:
             evidence=(order,),
         )
     if len(case.first.workers) != len(case.second.workers):
-        return Cause(kind="data", sentence="all workers together get different rows")
+        return Cause(kind="data", sentence="all ranks together get different rows")
     loaders = [c for c in case.conditions if c.what.startswith("loader ")]
     workers = next((c for c in loaders if c.what.endswith(": workers")), None)
     same, samples = same_samples(case.first, case.second, step)

@@ -1,4 +1,4 @@
-"""Likely cause of a difference between one process and many workers on the same batches."""
+"""Likely cause of a difference between one process and many ranks on the same batches."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def worker_cause(one: Run, many: Run, step: int, differing: frozenset[str]) -> W
 
     Args:
         one: a run of one process.
-        many: a run of several workers.
+        many: a run of several ranks.
         step: of the first difference.
         differing: identities of the tensors whose gradients differ there; empty if unknown.
 
@@ -42,10 +42,10 @@ def worker_cause(one: Run, many: Run, step: int, differing: frozenset[str]) -> W
     factors = _factors(one, many, step)
     rows = rows_at(many, step)
     if len(set(rows.values())) > 1:
-        told = ", ".join(f"{count} on worker {worker}" for worker, count in sorted(rows.items()))
+        told = ", ".join(f"{count} on rank {worker}" for worker, count in sorted(rows.items()))
         return WorkerCause(
-            "the workers have batches of different sizes in this step, and the average over "
-            "workers counts the rows of a small batch more often than those of a large one",
+            "the ranks have batches of different sizes in this step, and the average over "
+            "ranks counts the rows of a small batch more often than those of a large one",
             (f"rows: {told}",),
         )
     if not factors:
@@ -58,13 +58,13 @@ def worker_cause(one: Run, many: Run, step: int, differing: frozenset[str]) -> W
 
 
 def rows_at(run: Run, step: int) -> dict[int, int]:
-    """Return the rows of the batch of each worker at a step, as far as they are known."""
+    """Return the rows of the batch of each rank at a step, as far as they are known."""
     told = sorted(run.observations(BatchRows), key=lambda seen: seen.step)
     return {seen.rank: seen.rows for seen in told if seen.step <= step}
 
 
 def _factors(one: Run, many: Run, step: int) -> dict[str, float]:
-    """Return what the gradient norm of each tensor is multiplied by in the run of many workers."""
+    """Return what the gradient norm of each tensor is multiplied by in the run of many ranks."""
     norms: list[dict[str, float]] = []
     for run in (one, many):
         matrix = run.range(step, step + 1).stats(
@@ -97,12 +97,12 @@ def _one_factor(factors: dict[str, float], workers: int) -> WorkerCause | None:
     known = f"the gradients of all {len(factors)} tensors are {factor:.3g} times as large"
     if abs(factor / workers - 1) <= SAME_FACTOR:
         sentence = (
-            f"the gradients are multiplied by the number of workers ({workers}): they are summed "
+            f"the gradients are multiplied by the number of ranks ({workers}): they are summed "
             "instead of averaged, or the loss is multiplied by this number"
         )
     elif abs(factor * workers - 1) <= SAME_FACTOR:
         sentence = (
-            f"the gradients are divided by the number of workers ({workers}) once too often, as "
+            f"the gradients are divided by the number of ranks ({workers}) once too often, as "
             "when the script divides what the wrapper has averaged"
         )
     else:
@@ -111,7 +111,7 @@ def _one_factor(factors: dict[str, float], workers: int) -> WorkerCause | None:
 
 
 def _clipped_apart(many: Run, step: int) -> WorkerCause | None:
-    """Say so if each worker clips gradients of its own, before they are averaged."""
+    """Say so if each rank clips gradients of its own, before they are averaged."""
     limits = many.scalars("clip_limit", mode=Mode.TRAIN)
     norms = {
         worker: float(series.values_S[series.steps_S == step][0])
@@ -122,9 +122,9 @@ def _clipped_apart(many: Run, step: int) -> WorkerCause | None:
     values = list(norms.values())
     if not limits or len(values) < 2 or np.ptp(values) <= SAME_FACTOR * SMALL * max(values):
         return None
-    told = ", ".join(f"{value:.4g} on worker {worker}" for worker, value in norms.items())
+    told = ", ".join(f"{value:.4g} on rank {worker}" for worker, value in norms.items())
     return WorkerCause(
-        "each worker clips its own gradients before they are averaged: clip after the average",
+        "each rank clips its own gradients before they are averaged: clip after the average",
         (f"gradient norms when clipped: {told}",),
     )
 
@@ -136,6 +136,6 @@ def _some_modules(factors: dict[str, float], differing: frozenset[str]) -> Worke
     first = named[0].partition(":")[2]
     return WorkerCause(
         f"the gradient of {first} differs, and {len(factors) - len(named)} of {len(factors)} "
-        "gradients agree: it is not averaged over the workers, or it is computed from other values",
+        "gradients agree: it is not averaged over the ranks, or it is computed from other values",
         tuple(f"{name} is {factors[name]:.3g} times as large" for name in named[:4]),
     )

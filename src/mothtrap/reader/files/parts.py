@@ -79,7 +79,7 @@ class Part:
         return step in self.bounds and step < end
 
     def counts(self, commit_N: Ints, mode: ModeName | None = None) -> Bools:
-        """Say of which rows of the view's `Commits` the contents count, shape (N,)."""
+        """Return which rows of the view's `Commits` count, shape (N,)."""
         commits = self.view.commits
         keep_N = np.ones(len(commit_N), np.bool_)
         if self.bounds != EVERYTHING:
@@ -143,23 +143,23 @@ class Span:
         return tuple(sorted({rank for a in self.attempts.values() for rank in a.workers}))
 
     def views(self, worker: int) -> list[WorkerView]:
-        """Return what a worker captured, by attempt."""
+        """Return the views of a worker, by attempt."""
         found = (a.workers.get(worker) for _, a in sorted(self.attempts.items()))
         return [view for view in found if view is not None]
 
     def parts(self, worker: int) -> list[Part]:
-        """Return what a worker did, attempt after attempt."""
+        """Return the parts of a worker, attempt after attempt."""
         redone = self._redone().items()
         views = [(n, self.attempts[n].workers.get(worker), ends) for n, ends in redone]
         return [Part(n, view, self.bounds, ends) for n, view, ends in views if view is not None]
 
     def all_parts(self) -> list[Part]:
-        """Return what every worker did, by rank and attempt."""
+        """Return the parts of every worker, by rank and attempt."""
         by_attempt = self.by_attempt()
         return [parts[w] for w in self.workers for parts in by_attempt if w in parts]
 
     def by_attempt(self) -> list[dict[int, Part]]:
-        """Return what the workers did by rank, attempt after attempt."""
+        """Return the parts of the workers by rank, attempt after attempt."""
         return [
             {
                 rank: Part(number, view, self.bounds, redone)

@@ -63,7 +63,7 @@ class FileChecks:
     def damage(
         self, path: Path, budget: Budget, size_bytes: int, check: Callable[[Path], str]
     ) -> str:
-        """Return what is wrong with a file, "" for a good one.
+        """Return the damage of a file, "" if it is intact.
 
         Args:
             path: of the file.

@@ -61,6 +61,7 @@ class WorkerView:
         first_evaluated: the step that its first evaluation bears; None before that.
         started, ended: its observations of that name, or None.
         tensors: what each tensor id means.
+        unwatched: its observations of steps that were not watched.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -69,6 +70,7 @@ class WorkerView:
         self.commits = Commits()
         self.tensors: dict[int, TensorInfo] = {}
         self.loss_series: dict[str, LossSeries] = {}
+        self.unwatched: list[Unwatched] = []
         self.steps = 0
         self.first_step: int | None = None
         self.first_evaluated: int | None = None
@@ -206,6 +208,7 @@ class WorkerView:
             self.loss_series[observation.series] = observation
         elif isinstance(observation, Unwatched):
             self.steps = max(self.steps, observation.last_step + 1)
+            self.unwatched.append(observation)
 
     def _steps(self, start: int) -> tuple[Ints, Ints]:
         """The steps of the records from `start` on: train steps, and those of evaluations."""

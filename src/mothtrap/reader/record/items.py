@@ -65,7 +65,7 @@ def items_of(logged: Iterator[tuple[int, int, ItemLogged]]) -> tuple[Item, ...]:
 
 
 def read_bytes(run: Path, item: Item, *, library: bool = False) -> bytes:
-    """Return what an item holds, or the program that draws it.
+    """Return the file of an item, or the program that draws it.
 
     A name that is not one of ours, a link, and what is no plain file are refused.
 

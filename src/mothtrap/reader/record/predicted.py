@@ -18,7 +18,7 @@ MAX_ROWS = 1_000_000
 def predictions_of(
     labels: Tensor, scores: Tensor, mode: ModeName, worker: int | None
 ) -> Predictions:
-    """Return what scores are worth, over all moments at which both were captured.
+    """Return confusion matrix and curves over all moments at which both were captured.
 
     Raises:
         StepUnavailableError: there is no such moment.

@@ -63,7 +63,7 @@ class BatchOfSamples:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepSamples:
-    """Samples that one worker trained on in one step.
+    """Samples that one rank trained on in one step.
 
     `left_out` is the number of batches that were not recorded.
     """
@@ -78,7 +78,7 @@ class StepSamples:
         samples = tuple(sample for batch in self.batches for sample in batch.samples)
         batches = f" in {len(self.batches)} batches" if len(self.batches) > 1 else ""
         count = f"{len(samples)} sample{'' if len(samples) == 1 else 's'}{batches}"
-        return f"<StepSamples step {self.step}, worker {self.worker}, {count}{_shown(samples)}>"
+        return f"<StepSamples step {self.step}, rank {self.worker}, {count}{_shown(samples)}>"
 
 
 class Samples:
@@ -92,16 +92,16 @@ class Samples:
         self._span = span
 
     def at(self, step: int) -> tuple[StepSamples, ...]:
-        """Return the samples that each worker trained on in a step of the job, by rank."""
+        """Return the samples that each rank trained on in a step of the job, by rank."""
         return tuple(self._read(lambda number: number == step))
 
     def among(self, steps: Collection[int]) -> Iterator[StepSamples]:
-        """Yield the samples that the workers trained on in the given steps; read only these."""
+        """Yield the samples that the ranks trained on in the given steps; read only these."""
         wanted = frozenset(steps)
         return self._read(lambda number: number in wanted)
 
     def steps(self) -> Iterator[StepSamples]:
-        """Yield the samples that the workers trained on, worker after worker, step after step."""
+        """Yield the samples that the ranks trained on, rank after rank, step after step."""
         return self._read(lambda _: True)
 
     def data(self) -> tuple[DataSeen, ...]:
@@ -139,7 +139,7 @@ class Samples:
 
 
 class _PartReader:
-    """Reads what one worker trained on in one attempt."""
+    """Reads what one rank trained on in one attempt."""
 
     def __init__(self, worker: int, part: Part) -> None:
         self._worker, self._part = worker, part
@@ -221,7 +221,7 @@ class _Wanted:
         self._digest = None if digest is None else np.uint64(digest)
 
     def learn(self, names: Mapping[tuple[int, int], str]) -> None:
-        """Take in the names of samples."""
+        """Add the names of samples."""
         for (data, index), name in names.items():
             if _is_wanted(Sample(data, index, name), self._wanted, self._data):
                 self._indices.add(index)

@@ -164,7 +164,7 @@ def _choices(need: Need) -> Iterator[Choice]:
 
 
 def captured(summary_TF: Floats, statistic: str, value_T: Floats) -> Bools:
-    """Say of which rows a statistic was captured: NaN may also be its value.
+    """Return the rows whose statistic was captured; its value may be NaN.
 
     Args:
         summary_TF: float64, shape (T, F), rows of `statistics.summary.FIELDS`.

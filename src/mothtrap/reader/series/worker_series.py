@@ -21,6 +21,7 @@ from mothtrap.reader.files.statistic_rows import StatisticsPiece
 from mothtrap.reader.files.worker_view import ScalarName
 from mothtrap.reader.series.matrices import captured_in
 from mothtrap.reader.series.run_series import RunSeries
+from mothtrap.reader.series.unwatched import with_unwatched
 from mothtrap.statistics.summary import derive_from
 
 
@@ -225,7 +226,8 @@ def scalar_series(
                 commit_N = column.commits.view()
                 keep_N = part.counts(commit_N)
                 steps_S = part.view.commits.steps[commit_N[keep_N]]
-                found.setdefault(name, []).append((steps_S, column.values.view()[keep_N]))
+                rows = with_unwatched(part, name, steps_S, column.values.view()[keep_N])
+                found.setdefault(name, []).append(rows)
     return tuple(_scalar(name, pairs, parts) for name, pairs in found.items())
 
 

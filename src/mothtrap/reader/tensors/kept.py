@@ -39,7 +39,7 @@ def rows_of(pieces: Sequence[RowsT], commit: int, ids: Sequence[int]) -> list[tu
 
 
 def belong(id_N: Array, ids: Sequence[int]) -> npt.NDArray[np.bool_]:
-    """Say which of many ids are among those of a tensor: mostly it has one."""
+    """Return which ids belong to a tensor; most tensors have one id."""
     found: npt.NDArray[np.bool_] = id_N == ids[0] if len(ids) == 1 else np.isin(id_N, ids)
     return found
 

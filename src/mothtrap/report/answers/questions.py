@@ -37,7 +37,7 @@ _ALL = "mothtrap show RUN --format json --all has everything"
 
 
 def verdict(summary: RunSummary) -> Answer:
-    """Return what is wrong in a run: the verdict, and each finding in short."""
+    """Return the verdict of a run, and each finding in short."""
     every = msgspec.to_builtins(summary)
     content: dict[str, Any] = {name: every[name] for name in _VERDICT if every.get(name)}
     content["findings"] = [_in_short(finding) for finding in summary.in_story_order()]
@@ -112,7 +112,7 @@ def record(run: Run) -> Answer:
 
 
 def coverage(summary: RunSummary) -> Answer:
-    """Return what was not observed, and which rules could not be evaluated, with the reasons."""
+    """Return the unobserved parts and the rules without a result, with the reasons."""
     reasons: dict[str, list[str]] = {}
     for rule in summary.in_state(RuleState.NOT_ENOUGH_DATA, RuleState.RULE_FAILED):
         reasons.setdefault(rule.reason, []).append(f"{rule.code} {rule.name}")

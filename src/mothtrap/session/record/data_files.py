@@ -24,7 +24,7 @@ SYSTEM = ("/proc/", "/sys/", "/dev/", "/usr/", "/lib", "/etc/", "/run/", "/tmp/p
 
 
 def data_files(folder: Path) -> dict[str, LedgerValue]:
-    """Return what is known of the data files that this process holds, by path.
+    """Describe the data files that this process has open, by path.
 
     Those are files that are open for reading, or mapped into memory, as by `np.memmap` and the
     `datasets` library. Programs, logs, and what lies in the system's folders are left out.

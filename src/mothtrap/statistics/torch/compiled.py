@@ -120,7 +120,7 @@ def rows_of(found: Sequence[bytes]) -> tuple[Floats, Flags]:
 def digested_summaries(
     tensors: Sequence[torch.Tensor], places_T3: Integers
 ) -> tuple[Floats, Flags, Digests]:
-    """Return what `summaries` does, and the digest of each tensor (`raw.digest`), in one read.
+    """Return the result of `summaries` and the digest of each tensor (`raw.digest`), in one pass.
 
     Args:
         tensors: alive, of the types that `summaries` takes.

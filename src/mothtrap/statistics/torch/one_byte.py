@@ -107,7 +107,7 @@ def exponents(flats: Mapping[int, torch.Tensor]) -> dict[int, Counts]:
 
 @functools.cache
 def values(dtype: torch.dtype) -> Floats:
-    """Return what each byte stands for, float64, shape (V,); not to be written to."""
+    """Return the value of each byte, float64, shape (V,); read-only."""
     byte_V = torch.arange(VALUES, dtype=torch.uint8)
     held_V = byte_V != 0 if dtype is torch.bool else byte_V.view(dtype)
     with np.errstate(invalid="ignore"):  # of NaN

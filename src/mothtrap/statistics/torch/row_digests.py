@@ -19,6 +19,7 @@ MAX_ROWS: Final = 512
 MAX_MOVED: Final = 1 << 20
 """Bytes that do not lie in order and are put so first, at most."""
 
+_MIXER: Final = np.uint64(0x9E3779B97F4A7C15)
 _INTEGERS: Final = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
@@ -26,14 +27,31 @@ def row_digests(tensor: torch.Tensor, columns: int = COLUMNS) -> Digests:
     """Return 64 bits for every row, the same for rows of the same bits.
 
     Args:
-        tensor: strided, of any real type, shape (rows, ...); copied to the host if need be.
+        tensor: of any real type, shape (rows, ...), strided, or a coalesced matrix in COO format;
+            copied to the host if need be.
         columns: elements of a row that are looked at, at most.
 
     Returns:
         uint64, shape (rows,). Two rows that differ in what is looked at get different
         numbers but for one pair in 2^63.
     """
+    if tensor.layout is torch.sparse_coo:
+        return _sparse_digests(tensor)
     return digest_bits(_bits(tensor, columns))
+
+
+def _sparse_digests(tensor: torch.Tensor) -> Digests:
+    """Return the digest of every row of a coalesced matrix: the sum of those of its entries."""
+    with torch.no_grad():
+        index_2N, value_N = tensor._indices(), tensor._values()
+        bits_N = as_array(value_N.contiguous().view(_INTEGERS[value_N.element_size()]).cpu())
+        row_N, column_N = as_array(index_2N.cpu())
+    entries_N2 = np.stack([column_N.astype(np.int64), bits_N.astype(np.int64)], axis=1)
+    sum_R = np.zeros(tensor.shape[0], np.uint64)
+    digest_N = digest_bits(entries_N2)
+    digest_N = (digest_N ^ (digest_N >> np.uint64(31))) * _MIXER  # else sums hide who has which
+    np.add.at(sum_R, row_N, digest_N ^ (digest_N >> np.uint64(29)))
+    return sum_R
 
 
 def _bits(tensor: torch.Tensor, columns: int) -> npt.NDArray[Any]:

@@ -8,7 +8,7 @@ from mothtrap.statistics.torch.plain import local
 
 
 def inactive_units(output: torch.Tensor, unit_axis: int) -> torch.Tensor:
-    """Tell which units put out nothing above zero.
+    """Return the units that output nothing above zero.
 
     Args:
         output: a module's output, a strided real tensor of at least one axis.
@@ -32,7 +32,7 @@ def inactive_units(output: torch.Tensor, unit_axis: int) -> torch.Tensor:
 
 
 def saturated_units(output: torch.Tensor, unit_axis: int, low: float, high: float) -> torch.Tensor:
-    """Tell which units put out nothing but what lies at the ends of their range.
+    """Return the units whose outputs lie only at the ends of their range.
 
     Args:
         output: as for `inactive_units`.

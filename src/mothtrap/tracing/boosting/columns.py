@@ -47,7 +47,7 @@ def seen(
     categorical: Collection[int],
     classes: bool,
 ) -> ColumnsSeen:
-    """Return what the columns of the training table are like.
+    """Describe the columns of the training table.
 
     Args:
         sample: rows of the table.

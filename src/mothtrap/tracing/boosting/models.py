@@ -113,7 +113,7 @@ class Model(Protocol):
         """Return all kinds of importance of features that the library has, by kind."""
 
     def predictions(self, site: str) -> npt.NDArray[Any] | None:
-        """Return what is predicted for data that are evaluated; None where that takes work."""
+        """Return the predictions for evaluated data; None if computing them takes work."""
 
     def best_round(self) -> int | None:
         """Return the best round, from 0, that the library has chosen; None: none."""

@@ -45,7 +45,7 @@ def describe(
     scaled: bool,
     place: str,
 ) -> TableSeen:
-    """Return what is known of a table.
+    """Describe a table.
 
     Args:
         table: that is trained or evaluated on.

@@ -74,7 +74,11 @@ export function shortCurve(name) {
   }
   if (mode === "machine") return `${what.replaceAll("_", " ")} ${rest.join("/")}`.trim();
   if (rest.length === 1 && rest[0] === "*") return `${mode}/${what} of all tensors`;
-  return name.replace(/(:)(?:[^\s]*\/)([^/\s]+:\d+)/g, "$1$2");
+  const short = name.replace(/(:)(?:[^\s]*\/)([^/\s]+:\d+)/g, "$1$2");
+  const [, of, owner] = /^(train|eval)\/loss:(.+)$/.exec(short) ?? [];
+  if (!of) return short;
+  const place = /^\S+:\d+/.exec(owner)?.[0] ?? owner;  // without the optimizer
+  return `${of === "eval" ? "evaluation loss" : "loss"} (${place})`;
 }
 
 /** The last parts of a place in the source. @param {string} location */

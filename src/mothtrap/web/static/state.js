@@ -5,6 +5,7 @@ export const VIEWS = [
   { id: "runs", title: "Runs", key: "r", run: false },
   { id: "overview", title: "Overview", key: "o", run: true },
   { id: "findings", title: "Findings", key: "f", run: true },
+  { id: "check", title: "Check", key: "k", run: true },
   { id: "probe", title: "Probe", key: "b", run: true },
   { id: "curves", title: "Curves", key: "c", run: true },
   { id: "layers", title: "Layers", key: "l", run: true },
@@ -16,7 +17,7 @@ export const VIEWS = [
 ];
 
 /** Views that some runs have no data for. */
-const MAY_BE_EMPTY = ["probe", "curves", "layers", "tensors", "samples", "logs"];
+const MAY_BE_EMPTY = ["check", "probe", "curves", "layers", "tensors", "samples", "logs"];
 
 /** The views that are shown for a run: those that it has data for, and the one that is open.
  * @param {string[] | undefined} filled of `/api/run`; undefined as long as it is unknown */

@@ -24,6 +24,23 @@ class Rows(keras.utils.PyDataset):
         return x[rows], y[rows]
 
 
+def parsed(number: np.ndarray) -> np.ndarray:
+    if fault == "record" and int(number) == 130:
+        raise ValueError("record 130 cannot be read")
+    return x[int(number)]
+
+
+def pipeline() -> object:
+    """Return the rows as a `tf.data` pipeline."""
+    import tensorflow as tf
+
+    def record(number: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        row = tf.numpy_function(parsed, [number], tf.float32)
+        return tf.ensure_shape(row, (5,)), tf.gather(y, number)
+
+    return tf.data.Dataset.range(240).map(record).batch(20)
+
+
 class Told(keras.callbacks.Callback):
     def on_epoch_end(self, epoch: int, logs: dict[str, float] | None = None) -> None:
         if fault == "callback" and epoch == 2:
@@ -39,7 +56,7 @@ model = keras.Sequential(
 )
 model.compile(keras.optimizers.Adam(0.01), "sparse_categorical_crossentropy", metrics=["accuracy"])
 model.fit(
-    Rows(),
+    pipeline() if fault in ("record", "tf.data") else Rows(),
     epochs=30,
     verbose=0,
     validation_data=(x[:40], y[:40]),

@@ -45,6 +45,24 @@ def test_a_pipeline_that_fails_is_found_without_training(tmp_path: Path) -> None
     assert "PRE601" in outcome.stderr
 
 
+def test_a_pipeline_of_tensorflow_is_read_alone(tmp_path: Path) -> None:
+    pytest.importorskip("tensorflow")
+    options = ("--part", "data", "--steps", "4", "--select", "PRE601")
+    outcome = checked(tmp_path, *options, fault="tf.data")
+    assert outcome.returncode == 0, outcome.stderr
+    assert "the part runs alone (steps 4, seconds a batch" in shown(outcome)
+
+
+def test_a_record_that_a_pipeline_of_tensorflow_cannot_read_is_found(tmp_path: Path) -> None:
+    pytest.importorskip("tensorflow")
+    options = ("--part", "data", "--steps", "8", "--select", "PRE601")
+    outcome = checked(tmp_path, *options, fault="record")
+    assert outcome.returncode == 1, outcome.stderr
+    assert "data alone, after 6 steps" in shown(outcome)
+    assert "record 130 cannot be read" in shown(outcome)
+    assert "fits_and_breaks.py:29" in shown(outcome)
+
+
 def test_a_loss_is_checked_with_free_predictions(tmp_path: Path) -> None:
     pytest.importorskip("tensorflow")
     outcome = checked(tmp_path, "--part", "loss", "--select", "PRE104")

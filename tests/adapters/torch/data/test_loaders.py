@@ -63,6 +63,20 @@ def test_batches_given_twice_in_one_pass_are_counted_in_several_passes_not() -> 
     assert [repeated for _, _, repeated, _ in passes(seen)] == [0, 0, 0]
 
 
+def test_equal_batches_are_told_by_the_indices_that_were_drawn() -> None:
+    data = table(16)
+    twice = TensorDataset(*(torch.cat([t, t]) for t in data.tensors))
+    listed_twice = Subset(data, [*range(16), *range(16)])
+    found = []
+    for given in (twice, listed_twice):
+        with watched() as seen:
+            train(DataLoader(given, batch_size=8))
+        last = seen.observed(BatchesLoaded)[-1]
+        assert isinstance(last, BatchesLoaded)
+        found.append((last.repeated, last.other_indices, round(last.equal_rows, 3)))
+    assert found == [(2, 2, 0.032), (2, 0, 0.032)]
+
+
 def test_one_changed_element_makes_another_batch() -> None:
     data = table(16)
     x = torch.cat([data.tensors[0]] * 2)

@@ -184,7 +184,27 @@ def test_the_same_rows_evaluated_after_every_step_are_an_evaluation() -> None:
             epoch(model, x[:100], size=100)
             evaluate(model, x[90:])
         end(model, seen)
-    assert told(seen) == [(100, 30, 10)] * 3
+    assert told(seen) == [(100, 30, 10)]
+
+
+def test_rows_on_which_several_steps_are_made_before_the_next_are_no_evaluation() -> None:
+    """Reinforcement learning collects rows, and makes a few steps on them with bootstrapped targets.
+
+    The numbers of rows differ, as those of episodes do.
+    """
+    model = classifier()
+    with watched() as seen:
+        optimizer = sgd(model)
+        for size in (14, 14, 13, 20, 20, 7):
+            x = torch.randn(size + 1, 6)
+            for _ in range(3):
+                target = model(x[1:]).detach() - model(x[:-1]).detach()
+                optimizer.zero_grad()
+                policy, value = model(x[:-1]), model(x[:-1])
+                (policy + value - target).square().mean().backward()
+                optimizer.step()
+        end(model, seen)
+    assert told(seen) == []
 
 
 def test_a_small_evaluation_without_equal_rows_does_not_rule_out_chance() -> None:
@@ -203,3 +223,30 @@ def test_a_small_evaluation_without_equal_rows_does_not_rule_out_chance() -> Non
     found = seen.observed(RowsShared)
     assert found
     assert all(one.expected_share > 0.3 and one.shared > 10 for one in found)
+
+
+def test_sparse_rows_are_compared() -> None:
+    model = Sparse()
+    x = torch.randn(120, 6) * (torch.rand(120, 6) < 0.8)
+    with watched() as seen:
+        optimizer = sgd(model)
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(x[:100].to_sparse()).square().mean().backward()
+            optimizer.step()
+        with torch.no_grad():
+            model(x[90:].to_sparse())
+        end(model, seen)
+    [(_, rows, shared)] = told(seen)
+    assert (rows, shared) == (30, 10)
+
+
+class Sparse(nn.Module):
+    """A linear layer of rows that may be sparse."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(6, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x @ self.linear.weight.T + self.linear.bias

@@ -8,7 +8,7 @@ from tests.adapters.torch.watched import sgd, watched
 from torch import nn
 from torch.distributions import Categorical
 
-from mothtrap.core.facts.losses import PolicyLoss
+from mothtrap.core.facts.losses import PolicyEntropy, PolicyLoss
 
 Tensor = torch.Tensor
 Loss = Callable[[Tensor, Tensor], Tensor]
@@ -73,3 +73,25 @@ def test_advantages_are_counted_as_such(one_by_one: bool) -> None:
 
 def test_imitation_is_no_policy_gradient() -> None:
     assert found(lambda score, _: -score.mean(), imitates=True) is None
+
+
+@pytest.mark.parametrize("given", ["logits", "probs"])
+def test_the_entropy_of_draws_is_a_share_of_the_largest(given: str) -> None:
+    torch.manual_seed(0)
+    policy = nn.Linear(4, 3)
+    with watched() as seen:
+        optimizer = sgd(policy)
+        for step in range(45):
+            sharpness = 0.0 if step < 25 else 1000.0
+            scores = policy(torch.randn(16, 4)) * sharpness
+            values = scores if given == "logits" else scores.softmax(-1)
+            choices = Categorical(**{given: values})
+            optimizer.zero_grad()
+            (-choices.log_prob(choices.sample()) * torch.randn(16)).mean().backward()
+            optimizer.step()
+        assert seen.failed() == []
+        every = [one for one in seen.observed(PolicyEntropy) if isinstance(one, PolicyEntropy)]
+    assert [one.looks for one in every] == [5, 10, 20, 40]
+    assert {(one.choices, round(one.first, 3)) for one in every} == {(3, 1.0)}
+    assert every[2].share == pytest.approx(1.0)
+    assert every[3].share < 0.1

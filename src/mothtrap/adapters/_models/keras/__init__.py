@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from mothtrap.adapters._models.keras.network import KerasNetwork
-from mothtrap.adapters._models.keras.units import KerasUnits
 from mothtrap.core.wrapped_models import WrappedModel
 
 FRAMEWORK = "keras"
@@ -27,16 +26,15 @@ def accepts(model: Any) -> bool:
 def wrap(model: Any) -> WrappedModel:
     """Return a model as a function; it answers as in evaluation."""
     network = KerasNetwork(model, _fed)
-    units = KerasUnits(network)
 
     def predict(rows: Any) -> Any:
-        if units.is_holding:  # the compiled function does not call the layers again
+        if network.is_holding:  # the compiled function does not call the layers again
             return np.concatenate(
                 [network.outputs(rows[i : i + BATCH]) for i in range(0, len(rows), BATCH)]
             )
         return model.predict(_fed(rows), verbose=0)
 
-    return WrappedModel(predict=predict, network=network, units=units)
+    return WrappedModel(predict=predict, network=network)
 
 
 def load(path: Path) -> Any:

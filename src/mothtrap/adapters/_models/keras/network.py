@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mothtrap.core.errors import NotApplicable
-from mothtrap.core.wrapped_models import LayerOutput
+from mothtrap.core.wrapped_models import Held, LayerOutput
 
 
 class KerasNetwork:
@@ -22,10 +22,14 @@ class KerasNetwork:
     Args:
         model: the model.
         feed: returns rows as the model takes them.
+
+    Attributes:
+        is_holding: channels are held now, so that the model must be called layer by layer.
     """
 
     def __init__(self, model: Any, feed: Callable[[Any], Any]) -> None:
         self._model, self._feed = model, feed
+        self.is_holding = False
 
     def outputs(self, rows: Any) -> npt.NDArray[np.float64]:
         """Return the outputs, shape (rows, outputs)."""
@@ -40,10 +44,12 @@ class KerasNetwork:
                 seen[layer] = output
             return output
 
-        with self.hooked(keep):
+        with self._hooked(keep):
             self._answer(self._feed(rows))
         return [
-            LayerOutput(name=name_of(layer), kind=_kind(layer), values=_last(layer, _array(output)))
+            LayerOutput(
+                name=_name_of(layer), kind=_kind(layer), values=_last(layer, _array(output))
+            )
             for layer, output in seen.items()
         ]
 
@@ -57,14 +63,14 @@ class KerasNetwork:
         fed = np.asarray(self._feed(rows), np.float32)
         if not layer:
             return _array(_gradient(lambda x: keras.ops.sum(self._answer(x) * weights), fed))
-        chosen = next(each for each in self._leaves() if name_of(each) == layer)
+        chosen = next(each for each in self._leaves() if _name_of(each) == layer)
         seen: list[Any] = []
 
         def of_change(change: Any) -> Any:
             def add(each: Any, output: Any) -> Any:
                 return output + change if each is chosen else output
 
-            with self.hooked(add):
+            with self._hooked(add):
                 return keras.ops.sum(self._answer(fed) * weights)
 
         def keep(each: Any, output: Any) -> Any:
@@ -72,7 +78,7 @@ class KerasNetwork:
                 seen.append(output)
             return output
 
-        with self.hooked(keep):
+        with self._hooked(keep):
             self._answer(fed)
         nothing = np.zeros(tuple(seen[-1].shape), np.float32)
         return _last(chosen, _array(_gradient(of_change, nothing)))
@@ -80,7 +86,7 @@ class KerasNetwork:
     @contextmanager
     def shuffled(self, layers: Sequence[str], rng: np.random.Generator) -> Iterator[None]:
         """Shuffle the weights of some layers while a block runs."""
-        chosen = [each for each in self._leaves() if name_of(each) in layers]
+        chosen = [each for each in self._leaves() if _name_of(each) in layers]
         before = [each.get_weights() for each in chosen]
         try:
             for layer, weights in zip(chosen, before, strict=True):
@@ -89,6 +95,27 @@ class KerasNetwork:
         finally:
             for layer, weights in zip(chosen, before, strict=True):
                 layer.set_weights(weights)
+
+    @contextmanager
+    def holding(self, held: Held) -> Iterator[None]:
+        """Hold channels at a value while a block runs; see `Network.holding`."""
+        import keras
+
+        def hold(layer: Any, output: Any) -> Any:
+            if _name_of(layer) not in held:
+                return output
+            mask_U, value_U = held[_name_of(layer)]
+            shape = _shape_of_channels(layer, output)
+            mask = keras.ops.convert_to_tensor(mask_U.reshape(shape))
+            value = keras.ops.convert_to_tensor(value_U.reshape(shape).astype("float32"))
+            return keras.ops.where(mask, keras.ops.cast(value, output.dtype), output)
+
+        with self._hooked(hold):
+            self.is_holding = True
+            try:
+                yield
+            finally:
+                self.is_holding = False
 
     def _answer(self, fed: Any) -> Any:
         import keras
@@ -107,7 +134,7 @@ class KerasNetwork:
         ]
 
     @contextmanager
-    def hooked(self, act: Callable[[Any, Any], Any]) -> Iterator[None]:
+    def _hooked(self, act: Callable[[Any, Any], Any]) -> Iterator[None]:
         """Replace the output of each layer without parts by what a function returns for it."""
 
         def acting(layer: Any) -> Callable[..., Any]:
@@ -140,7 +167,7 @@ def _gradient(function: Callable[[Any], Any], values: npt.NDArray[np.float32]) -
     return gradient(function, values)
 
 
-def name_of(layer: Any) -> str:
+def _name_of(layer: Any) -> str:
     """Return the name of a layer with those of the models that it is part of."""
     return str(getattr(layer, "path", "") or layer.name)
 
@@ -158,6 +185,14 @@ def _last(layer: Any, values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32
     """Return an output with its channels on the last axis."""
     is_first = getattr(layer, "data_format", "") == "channels_first"
     return np.moveaxis(values, 1, -1) if is_first and values.ndim > 2 else values
+
+
+def _shape_of_channels(layer: Any, output: Any) -> list[int]:
+    """Return the shape in which one value for each channel fits an output of the layer."""
+    shape = [1] * len(output.shape)
+    is_first = getattr(layer, "data_format", "") == "channels_first" and len(shape) > 2
+    shape[1 if is_first else -1] = -1
+    return shape
 
 
 def _array(values: Any) -> npt.NDArray[np.float32]:

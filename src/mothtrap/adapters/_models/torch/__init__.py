@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from mothtrap.adapters._models.torch.network import TorchNetwork
-from mothtrap.adapters._models.torch.units import TorchUnits
 from mothtrap.core.errors import ConfigError
 from mothtrap.core.wrapped_models import WrappedModel
 
@@ -55,7 +54,6 @@ def wrap(model: Any) -> WrappedModel:
 
     return WrappedModel(
         predict=predict,
-        units=TorchUnits(model, lambda rows: forward(feed(rows))),
         network=TorchNetwork(model, feed, forward),
     )
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mothtrap.core.errors import NotApplicable
-from mothtrap.core.wrapped_models import LayerOutput
+from mothtrap.core.wrapped_models import Held, LayerOutput
 
 
 class TorchNetwork:
@@ -41,20 +41,18 @@ class TorchNetwork:
         """Return the outputs of all layers without parts, in the order of their calls."""
         import torch
 
-        seen: dict[str, Any] = {}
+        seen: dict[str, npt.NDArray[np.float32]] = {}
+        parts = dict(self._model.named_modules())
 
         def keep(name: str, output: Any) -> None:
             if torch.is_tensor(output) and output.is_floating_point():
-                seen[name] = output
+                seen[name] = _array(_last(parts[name], output))  # before a layer works in place
 
         with self._hooked(keep), torch.no_grad():
             self._forward(self._feed(rows))
-        parts = dict(self._model.named_modules())
         return [
-            LayerOutput(
-                name=name, kind=_kind(parts[name]), values=_array(_last(parts[name], output))
-            )
-            for name, output in seen.items()
+            LayerOutput(name=name, kind=_kind(parts[name]), values=values)
+            for name, values in seen.items()
         ]
 
     def gradient(
@@ -104,6 +102,24 @@ class TorchNetwork:
             with torch.no_grad():
                 for parameter, values in before:
                     parameter.copy_(values)
+
+    @contextmanager
+    def holding(self, held: Held) -> Iterator[None]:
+        """Hold channels at a value while a block runs; see `Network.holding`."""
+        import torch
+
+        parts = dict(self._model.named_modules())
+
+        def hold(name: str, output: Any) -> Any:
+            if name not in held:
+                return None
+            last = _last(parts[name], output)  # a view of the output
+            mask, values = (torch.as_tensor(each, device=last.device) for each in held[name])
+            changed = torch.where(mask, values.to(last.dtype), last)
+            return changed if last is output else changed.movedim(-1, 1)
+
+        with self._hooked(hold):
+            yield
 
     def _answer(self, fed: Any) -> Any:
         output = self._forward(fed)

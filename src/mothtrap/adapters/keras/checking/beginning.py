@@ -16,12 +16,15 @@ import keras
 
 from mothtrap.adapters.keras import names
 from mothtrap.adapters.keras.checking.given_data import GivenData
+from mothtrap.adapters.keras.checking.noted_steps import StepsSeen
 from mothtrap.adapters.keras.checking.part_alone import CallbacksAlone, data_alone
 from mothtrap.adapters.keras.checking.shortened import Shortened
 from mothtrap.adapters.keras.checking.state import ModelState
 from mothtrap.adapters.keras.checking.trained_step import MAX_BATCHES, KerasStep
 from mothtrap.checks.check import Check, result_of
 from mothtrap.checks.part_seen import PartSeen
+from mothtrap.checks.restarts import Command, Restarts
+from mothtrap.checks.starts import Starts, StartSeen
 from mothtrap.checks.subject import DataSet, Source, Subject
 from mothtrap.core.check_plan import CheckPlan, Files
 from mothtrap.core.error_texts import in_one_line
@@ -72,6 +75,8 @@ class KerasChecking:
         self._shortened = Shortened(plan)
         self._callbacks: CallbacksAlone | None = None
         self._part: PartSeen | None = None
+        self._command, self._seen, self._seeded = Command(), StepsSeen(), False
+        self._first = StartSeen(losses=())
 
     def install(self) -> None:
         """Stand around `fit` and its callbacks, for the life of the process."""
@@ -83,13 +88,13 @@ class KerasChecking:
 
         @functools.wraps(begin)
         def batch_begins(callbacks: Any, *args: Any, **kwargs: Any) -> Any:
-            self._batch_begins(callbacks.model)
+            self._batch_begins(callbacks.model, args[0] if args else kwargs.get("batch", 0))
             return begin(callbacks, *args, **kwargs)
 
         @functools.wraps(end)
         def batch_ended(callbacks: Any, *args: Any, **kwargs: Any) -> Any:
             result = end(callbacks, *args, **kwargs)
-            self._batch_ended(callbacks.model, logs_of(args, kwargs))
+            self._batch_ended(callbacks.model, logs_of(args, kwargs), callbacks.params)
             return result
 
         every.on_train_batch_begin, every.on_train_batch_end = batch_begins, batch_ended
@@ -101,6 +106,14 @@ class KerasChecking:
             return load(model, *args, **kwargs)
 
         setattr(keras.Model, "load_weights", loaded)  # noqa: B010
+        seed = keras.utils.set_random_seed
+
+        @functools.wraps(seed)
+        def seeded(*args: Any, **kwargs: Any) -> Any:
+            self._seeded = True
+            return seed(*args, **kwargs)
+
+        keras.utils.set_random_seed = seeded
         atexit.register(self._script_ended)
         signal.signal(signal.SIGALRM, lambda *_: self._clock_rings())
         signal.setitimer(signal.ITIMER_REAL, self._seconds(WATCHED_SHARE))
@@ -125,14 +138,19 @@ class KerasChecking:
 
         return fit
 
-    def _batch_begins(self, model: Any) -> None:
+    def _batch_begins(self, model: Any, batch: int) -> None:
+        if model is self._model and not self._over:
+            self._seen.begins(batch)
         if model is self._model and self._initial is None and model.built:
             self._initial = ModelState(model)
 
-    def _batch_ended(self, model: Any, logs: Mapping[str, Any]) -> None:
+    def _batch_ended(
+        self, model: Any, logs: Mapping[str, Any], params: Mapping[str, Any] | None
+    ) -> None:
         if model is not self._model or self._over or self._callbacks is not None:
             return
         self._steps += 1
+        self._seen.ended(logs, params)
         if self._steps < self._plan.steps and not self._ends_soon:
             return
         if self._plan.part == "callbacks" and keras.backend.backend() == "tensorflow":
@@ -200,6 +218,7 @@ class KerasChecking:
         if self._shortened.why_not:
             self._unmade(self._shortened.why_not)
             return
+        self._first = self._seen.start(self._model)
         if self._callbacks is not None:
             self._part = self._callbacks.seen(ended)
         elif self._plan.part == "data" and self._data is not None:
@@ -259,7 +278,15 @@ class KerasChecking:
             return self._result(check, f"the budget of {self._plan.budget_s:.0f} s was used up")
         task = "" if step is None or step.loss is None else step.loss.task
         sources: tuple[Source, ...] = ("step", "trials", "datasets")
+        restarts = Restarts(self._plan, self._command, time.monotonic() + left - SPARE_S)
+        command = self._plan.resume_command
         subject = Subject(
+            starts=lambda: Starts(
+                first=self._first, second=restarts.seen(self._steps), seeded=self._seeded
+            ),
+            resume=(lambda: restarts.resumed(command)) if command else None,
+            loops=self._seen.loops,
+            asks=self._plan.asks,
             missing=dict.fromkeys(sources, why) if why else {},
             recorded=step,
             datasets=sets,

@@ -67,6 +67,10 @@ class KerasForward:
         found = keras.tree.flatten(inner(_replaced(self._x, inputs or {}), training=False))
         return [(one.name, array_of(out)) for one, out in zip(layers, found, strict=True)]
 
+    def own_backwards(self) -> Mapping[str, bool]:
+        """Return nothing: the derivative along a direction needs PyTorch."""
+        return {}
+
     def stale(self) -> None:
         """Return nothing: Keras saves all variables of a model."""
 

@@ -45,6 +45,7 @@ class StreamSet:
         self.random = self.shuffled = False
         self.base = id(batches)
         self.places: Sequence[int] | None = None
+        self.classes: Sequence[str] = ()
 
     def read(self, _indices: Sequence[int], _deadline: float, /) -> Rows:
         """Return the rows that were taken."""

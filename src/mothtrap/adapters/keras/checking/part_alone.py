@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -14,7 +15,11 @@ import numpy as np
 from mothtrap.adapters.keras.checking.given_data import GivenData
 from mothtrap.checks.part_seen import PartSeen
 from mothtrap.core.error_texts import in_one_line
+from mothtrap.core.working_folder import absolute
+from mothtrap.tracing import frames
 from mothtrap.tracing.comparison import raised_at
+
+_QUOTED = re.compile(r'File "([^"]+)", line (\d+)')
 
 
 def data_alone(data: GivenData, batches: int) -> PartSeen:
@@ -37,7 +42,7 @@ def data_alone(data: GivenData, batches: int) -> PartSeen:
     except StopIteration:
         pass
     except Exception as err:  # of the user's pipeline
-        error, location = in_one_line(err), raised_at(err)
+        error, location = in_one_line(err), raised_at(err) or _line_in(err)
     return PartSeen(
         part="data",
         turns=len(seconds),
@@ -46,6 +51,16 @@ def data_alone(data: GivenData, batches: int) -> PartSeen:
         error=error,
         location=location,
     )
+
+
+def _line_in(error: Exception) -> str | None:
+    """Return the last line of the user's code in the text of an error of TensorFlow.
+
+    Python functions in a `tf.data` pipeline run in other frames, which the text quotes.
+    """
+    quoted = [(file, int(line)) for file, line in _QUOTED.findall(str(error))]
+    own = [place for place in quoted if frames.is_users_file(place[0])]
+    return frames.line_of(absolute(own[-1][0]), own[-1][1]) if own else None
 
 
 def _form(batch: Any) -> str:

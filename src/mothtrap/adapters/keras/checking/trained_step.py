@@ -17,6 +17,7 @@ from mothtrap.adapters.keras.checking.losses import loss_seen, share_right
 from mothtrap.adapters.keras.checking.state import ModelState, array_of
 from mothtrap.checks.step import Change, Forward, LossSeen, ParameterSeen, Trial
 from mothtrap.core.errors import MothtrapError, NotApplicable
+from mothtrap.tracing.process_memory import ProcessMemory
 
 MAX_BATCHES = 5
 ADAM_RATE = 1e-3
@@ -102,6 +103,7 @@ class KerasStep:
             return self._trained_predictions(change, steps, until)
         losses: list[float] = []
         ended = ""
+        memory = ProcessMemory()
         batches = [_changed(batch, change) for batch in self._batches[: change.batches]]
         with self._prepared(change) as possible:
             for number in range(steps if possible else 0):
@@ -114,7 +116,10 @@ class KerasStep:
                 losses.append(self._made(batches[number % len(batches)]))
             seen = self._loss_of(batches[0]) if losses and self._plain else None
         right = math.nan if seen is None else share_right(seen)
-        return Trial(losses=np.array(losses), ended=ended, right=right)
+        used, limit = memory.now()
+        return Trial(
+            losses=np.array(losses), ended=ended, right=right, memory_bytes=used, limit_bytes=limit
+        )
 
     def _trained_predictions(self, change: Change, steps: int, until: float) -> Trial:
         """Train the outputs of the model in the place of its weights.
@@ -258,11 +263,15 @@ def _changed(batch: Batch, change: Change) -> Batch:
     if change.rows:
         size = len(keras.tree.flatten(x)[0])
         order = np.resize(np.array(change.rows), size)
-        x, y, weight = (
-            None if part is None else keras.tree.map_structure(lambda one: one[order], part)
-            for part in (x, y, weight)
-        )
+        x, y, weight = (_picked(part, order) for part in (x, y, weight))
+    if change.repeats > 1:
+        order = np.tile(np.arange(len(keras.tree.flatten(x)[0])), change.repeats)
+        x, y, weight = (_picked(part, order) for part in (x, y, weight))
     return x, y, weight
+
+
+def _picked(part: Any, order: Any) -> Any:
+    return None if part is None else keras.tree.map_structure(lambda one: one[order], part)
 
 
 def _alike(array: Any) -> Any:

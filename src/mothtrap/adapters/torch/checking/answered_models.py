@@ -63,7 +63,7 @@ class AnsweredModels:
 
 
 def leave_weights(optimizer: torch.optim.Optimizer) -> None:
-    """Let the next step of an optimizer change nothing."""
+    """Make the next step of an optimizer change nothing."""
     for group in optimizer.param_groups:
         for parameter in group["params"]:
             parameter.grad = None

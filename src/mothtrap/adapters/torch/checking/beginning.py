@@ -16,12 +16,12 @@ import torch
 from torch import nn
 
 from mothtrap.adapters.torch.checking import engines
-from mothtrap.adapters.torch.checking.engines import Command, Engine, ForkEngine, RestartEngine
+from mothtrap.adapters.torch.checking.engines import Engine, ForkEngine, RestartEngine
+from mothtrap.adapters.torch.checking.first_steps import SeedsSeen, loops_seen, steps_of
 from mothtrap.adapters.torch.checking.loader_sets import LoadersSeen
 from mothtrap.adapters.torch.checking.part_alone import PartAlone
 from mothtrap.adapters.torch.checking.recorded_step import RecordedStep
 from mothtrap.adapters.torch.checking.recording import Recording
-from mothtrap.adapters.torch.checking.resuming import resumed
 from mothtrap.adapters.torch.checking.scaled_losses import ScaledLosses
 from mothtrap.adapters.torch.checking.shortened import Shortened
 from mothtrap.adapters.torch.checking.switch import Switch
@@ -31,7 +31,8 @@ from mothtrap.adapters.torch.replaying.interception import Interception
 from mothtrap.checks.check import Check, result_of
 from mothtrap.checks.limit import TooLong, limited
 from mothtrap.checks.part_seen import PartSeen
-from mothtrap.checks.resumed import Resumed
+from mothtrap.checks.restarts import Command, Restarts
+from mothtrap.checks.starts import LoopsSeen, Starts
 from mothtrap.checks.subject import Source, Subject
 from mothtrap.core.check_plan import CheckPlan, Files
 from mothtrap.core.error_texts import in_one_line
@@ -89,12 +90,15 @@ class Checking:
         self._shortened = Shortened(plan)
         self._loaded = False
         self._loaders = LoadersSeen()
+        self._seeds = SeedsSeen()
+        self._loops = LoopsSeen()
         self._pid = os.getpid()
         self._missing: dict[Source, str] = {}
 
     def install(self) -> None:
         """Stand around the calls of the script."""
         self._loaders.install()
+        self._seeds.install()
         self._scaled.install()
         Interception(self._switch, follows=True)
         self._shortened.install()
@@ -157,6 +161,7 @@ class Checking:
             GoOn: the script goes on, with the part alone.
         """
         signal.setitimer(signal.ITIMER_REAL, 0.0)
+        self._loops = loops_seen(self._recording)
         alone = self._plan.part in ("data", "callbacks")
         if alone and self._part is None and "trials" not in self._missing:
             self._begin_part()
@@ -262,6 +267,8 @@ class Checking:
         if not sets:
             missing["datasets"] = "the script reads no dataset through a DataLoader"
         task = "" if step.loss is None else step.loss.task
+        restarts = Restarts(self._plan, self._command, deadline - SPARE_S)
+        command = self._plan.resume_command
         return Subject(
             recorded=step,
             datasets=sets,
@@ -270,18 +277,17 @@ class Checking:
             deadline=deadline,
             part=self._part_seen,
             sources=self._loaders.sources(self._recording),
-            resume=self._resume(deadline),
+            resume=(lambda: restarts.resumed(command)) if command else None,
+            starts=None if engines.ranks() > 1 else lambda: self._starts(restarts),
+            loops=self._loops,
+            asks=self._plan.asks,
         )
 
-    def _resume(self, deadline: float) -> Callable[[], Resumed] | None:
-        """Return what resumes the script from its checkpoint; None without a command for it."""
-        command = self._plan.resume_command
-        if not command:
-            return None
-        engine = RestartEngine(self._plan, self._command, self._recording, deadline)
-        return lambda: resumed(
-            command, self._plan, engine, lambda: deadline - SPARE_S - time.monotonic()
-        )
+    def _starts(self, restarts: Restarts) -> Starts:
+        """Return the watched start of the script, and a second one; raises as `seen`."""
+        second = restarts.seen(self._recording.turns)
+        first = steps_of(self._recording)
+        return Starts(first=first, second=second, seeded=self._seeds.seeded)
 
     def _unmade(self, check: Check, why: str) -> CheckResult:
         return CheckResult(

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import multiprocessing
 import os
-import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -25,8 +20,9 @@ from mothtrap.adapters.torch.checking.recording import Recording
 from mothtrap.adapters.torch.checking.switch import Switch
 from mothtrap.adapters.torch.job import copies
 from mothtrap.adapters.torch.job.copies import GoOn
+from mothtrap.checks.restarts import Command, Restarts
 from mothtrap.checks.step import Change
-from mothtrap.core.check_plan import CHECK_VARIABLE, CheckPlan, TrialOrder
+from mothtrap.core.check_plan import CheckPlan, TrialOrder
 
 POLL_S = 0.02
 """Seconds between two looks for the results of a restarted script, or for orders of rank 0."""
@@ -71,23 +67,6 @@ class ForkEngine:
         return copies.result_of(pid, pipe, seconds)
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
-    """The start of this process; made before the script runs."""
-
-    words: tuple[str, ...] = field(default_factory=lambda: (sys.executable, *sys.orig_argv[1:]))
-    folder: str = field(default_factory=os.getcwd)
-    environ: dict[str, str] = field(default_factory=lambda: dict(os.environ))
-
-    def why_not_again(self) -> str:
-        """Return why the process cannot be started a second time; empty where it can."""
-        if multiprocessing.parent_process() is not None:
-            return "a process that the script itself starts cannot be started again"
-        if self.words[1:2] in ((), ("-",)):
-            return "a script that is typed in cannot be started again"
-        return ""
-
-
 class RestartEngine:
     """Starts the script again for each trial.
 
@@ -104,7 +83,8 @@ class RestartEngine:
     def __init__(
         self, plan: CheckPlan, command: Command, recording: Recording, deadline: float
     ) -> None:
-        self._plan, self._command, self._deadline = plan, command, deadline
+        self._plan, self._deadline = plan, deadline
+        self._restarts = Restarts(plan, command, deadline)
         self._recording = recording
         self._made = 0
         self._begun_s = time.time() - plan.began_s
@@ -122,7 +102,7 @@ class RestartEngine:
             change=dataclasses.asdict(change),
             steps=steps,
             results=str(folder / "results"),
-            port=_free_port() if _ranks() > 1 else 0,
+            port=_free_port() if ranks() > 1 else 0,
         )
         plan = msgspec.structs.replace(
             self._plan,
@@ -133,25 +113,11 @@ class RestartEngine:
             trial=order,
         )
         folder.mkdir()
-        in_time = self.start(plan, folder, time.monotonic() + seconds)
+        in_time = self._restarts.run(folder, plan, seconds, environ=_meeting(plan))
         lines = _content(order.results)
         if not lines and in_time:
             lines = b"!the script did not reach the step when it was started again\n"
         return lines, in_time
-
-    def start(
-        self, plan: CheckPlan, folder: Path, until: float, words: tuple[str, ...] | None = None
-    ) -> bool:
-        """Start the script with a plan, wait for its end, and return whether it came in time.
-
-        Args:
-            plan: of the script.
-            folder: for the plan.
-            until: monotonic seconds at which the script is ended.
-            words: of the command; None = those that started this process.
-        """
-        _write(folder / "plan.json", msgspec.json.encode(plan))
-        return self._run(folder, plan, until, words)
 
     def serve(self) -> None:
         """Follow the orders of rank 0 until it has ended."""
@@ -165,39 +131,18 @@ class RestartEngine:
             self._made += 1
             plan = msgspec.json.decode((folder / "plan.json").read_bytes(), type=CheckPlan)
             left = plan.budget_s - (time.time() - plan.began_s)
-            self._run(folder, plan, time.monotonic() + left)
+            self._restarts.follow(folder, left, environ=_meeting(plan))
 
     def end(self) -> None:
-        """Let the other ranks end."""
+        """Tell the other ranks to end."""
         (Path(self._plan.scratch) / ENDED).touch()
 
-    def _run(
-        self, folder: Path, plan: CheckPlan, until: float, words: tuple[str, ...] | None = None
-    ) -> bool:
-        """Start the script, wait for its end, and return whether it came in time."""
-        environ = {**self._command.environ, CHECK_VARIABLE: str(folder / "plan.json")}
-        if plan.trial is not None and plan.trial.port:
-            # The ranks meet at a port of their own; this process still uses the first one.
-            environ |= {
-                "MASTER_PORT": str(plan.trial.port),
-                "TORCHELASTIC_USE_AGENT_STORE": "False",
-            }
-        process = subprocess.Popen(
-            words or self._command.words,
-            cwd=self._command.folder,
-            env=environ,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        try:
-            process.wait(max(0.0, until - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            return False
-        finally:
-            _end(process)
-        return True
+
+def _meeting(plan: CheckPlan) -> dict[str, str]:
+    """Return the environment in which ranks meet at a port of their own: the first is in use."""
+    if plan.trial is None or not plan.trial.port:
+        return {}
+    return {"MASTER_PORT": str(plan.trial.port), "TORCHELASTIC_USE_AGENT_STORE": "False"}
 
 
 def why_no_copy() -> str:
@@ -212,7 +157,7 @@ def why_no_restart(command: Command, recording: Recording) -> str:
     calls = () if recording.last is None else recording.last.calls
     if any(is_sharded(call.module) for call in calls):
         return "the weights are spread over the ranks, so that one rank cannot call the model"
-    if _ranks() > 1 and int(os.environ.get("LOCAL_WORLD_SIZE", "0")) != _ranks():
+    if ranks() > 1 and int(os.environ.get("LOCAL_WORLD_SIZE", "0")) != ranks():
         return "the ranks of the script were not started by one torchrun on this machine"
     return command.why_not_again()
 
@@ -225,10 +170,11 @@ def is_sharded(model: nn.Module) -> bool:
 
 def rank() -> int:
     """Return the rank of this process; 0 in a script without ranks."""
-    return torch.distributed.get_rank() if _ranks() > 1 else 0
+    return torch.distributed.get_rank() if ranks() > 1 else 0
 
 
-def _ranks() -> int:
+def ranks() -> int:
+    """Return the number of ranks of the script; 1 in a script without ranks."""
     distributed = torch.distributed
     ready = distributed.is_available() and distributed.is_initialized()
     return distributed.get_world_size() if ready else 1
@@ -240,23 +186,7 @@ def _free_port() -> int:
         return int(listening.getsockname()[1])
 
 
-def _write(file: Path, content: bytes) -> None:
-    """Write a file that other ranks see whole or not at all."""
-    unfinished = file.with_suffix(".unfinished")
-    unfinished.write_bytes(content)
-    unfinished.replace(file)
-
-
 def _content(file: str) -> bytes:
     with suppress(FileNotFoundError):
         return Path(file).read_bytes()
     return b""
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a process with all that it has started."""
-    if hasattr(os, "killpg"):
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-    process.kill()
-    process.wait()

@@ -16,6 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from mothtrap.adapters.torch.checking import trees
 from mothtrap.adapters.torch.checking.cuts import CutFinder
+from mothtrap.adapters.torch.checking.own_functions import noted_functions
 from mothtrap.adapters.torch.checking.unsaved import UnsavedState
 from mothtrap.adapters.torch.job import randomness
 from mothtrap.adapters.torch.job.naming import unwrapped
@@ -202,6 +203,13 @@ class RecordedForward:
         )
         wide, narrow = ((value(h) - value(-h)).item() / (2 * h) for h in (1e-4, 1e-5))
         return wide, narrow, slope
+
+    def own_backwards(self) -> Mapping[str, bool]:
+        """Return the user's `autograd.Function`s; see `checks.step.Forward`."""
+        prepared = self._prepared(training=False, seed=0)
+        with noted_functions() as found, prepared, torch.enable_grad():
+            self._again(None)
+        return found
 
     def cut(self, module: str) -> Cut:
         """Find where the path from a module to the outputs ends."""

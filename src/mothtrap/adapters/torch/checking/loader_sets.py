@@ -140,6 +140,7 @@ class IndexedSet:
             base = base.dataset
         self.base, self.shuffled = id(base), shuffled
         self.places: Sequence[int] | None = places
+        self.classes: Sequence[str] = _classes(base)
         self.name, self.role, self.location = type(base).__name__, role, location
         self.size: int | None = len(dataset)
         self.drawn: Sequence[int] = ()
@@ -209,11 +210,19 @@ class WatchedRows:
         self.random = self.shuffled = False
         self.base = id(dataset)
         self.places: Sequence[int] | None = None
+        self.classes: Sequence[str] = _classes(dataset)
         self._samples = [sample for batch in batches for sample in _unbatched(batch)]
 
     def read(self, _indices: Sequence[int], _deadline: float, /) -> Rows:
         """Return the samples of the watched batches."""
         return rows_of(self._samples, tuple(range(len(self._samples))))
+
+
+def _classes(dataset: object) -> tuple[str, ...]:
+    """Return the names of classes that a dataset has, as those of torchvision."""
+    found = getattr(dataset, "classes", ())
+    named = isinstance(found, list | tuple) and all(isinstance(one, str) for one in found)
+    return tuple(found) if named else ()
 
 
 def rows_of(samples: Sequence[Any], indices: tuple[int, ...]) -> Rows:

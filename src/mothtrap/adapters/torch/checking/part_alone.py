@@ -57,7 +57,7 @@ class PartAlone(IdlePlayer):
         self._location: str | None = None
 
     def begin(self) -> None:
-        """Let the models give their recorded outputs from here on."""
+        """Make the models return their recorded outputs from now on."""
         AnsweredModels(self._turn.calls)
 
     def seen(self, ended: str = "") -> PartSeen:

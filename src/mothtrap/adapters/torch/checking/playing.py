@@ -16,6 +16,7 @@ from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.checking import trees
 from mothtrap.adapters.torch.checking.answered_models import AnsweredModels, leave_weights
+from mothtrap.adapters.torch.checking.memory_seen import MemorySeen
 from mothtrap.adapters.torch.checking.recording import Arguments, Place, Recording, loss_inputs
 from mothtrap.adapters.torch.job import randomness
 from mothtrap.adapters.torch.losses.backwards import scalar_root
@@ -37,8 +38,9 @@ class Playing:
         recording: what the steps were fed with.
         change: what the trial does differently.
         steps: after which the copy ends.
-        pipe: file descriptor; gets one line per step with its loss and the share of labels that
-            were predicted, and a line that starts with `!` where the trial ends early.
+        pipe: file descriptor; gets one line per step with its loss, the share of labels that
+            were predicted, the most memory so far, and how much there is. A line that starts with
+            `!` says why the trial ends early.
     """
 
     def __init__(self, recording: Recording, change: Change, steps: int, pipe: int) -> None:
@@ -53,6 +55,7 @@ class Playing:
         self._right = math.nan
         self._rates: dict[tuple[int, int], Any] = {}
         self._in_step = False
+        self._memory = MemorySeen()
         self._waiting = {id(one) for one in self._turn.optimizers.values()}
         self._adam: dict[int, Optimizer] = {}
         self._models: AnsweredModels | None = None
@@ -145,7 +148,11 @@ class Playing:
 
     def _rows_of(self, value: Any) -> Any:
         rows, size = self._change.rows, batch_size(value)
-        return chosen(value, rows, size, repeat=True) if rows and size else value
+        if rows and size:
+            value = chosen(value, rows, size, repeat=True)
+        if self._change.repeats > 1 and size:
+            value = chosen(value, (*range(size),) * self._change.repeats, size, repeat=False)
+        return value
 
     def backward_begins(self, tensors: Any) -> None:
         """Take note of the loss; within an optimizer's step that of its first closure."""
@@ -194,7 +201,8 @@ class Playing:
         if not self._has_changed:
             self._finish("no model is called with a tensor of several rows")
         loss = sum(self._losses) / len(self._losses) if self._losses else math.nan
-        os.write(self._pipe, f"{loss!r} {self._right!r}\n".encode())
+        memory = " ".join(map(repr, self._memory.now()))
+        os.write(self._pipe, f"{loss!r} {self._right!r} {memory}\n".encode())
         self._made += 1
         if self._made >= self._steps:
             self._finish("")

@@ -62,12 +62,18 @@ class RecordedStep:
         data, in_time = self._engine.played(change, steps, seconds)
         lines = data.decode(errors="replace").split("\n")[:-1]
         made = [tuple(map(float, line.split())) for line in lines if not line.startswith("!")]
-        losses = [loss * self._parts for loss, _ in made]
+        losses = [loss * self._parts for loss, *_ in made]
         ended = next((line[1:] for line in lines if line.startswith("!")), "")
         if not in_time:
             ended = f"it made {len(losses)} of {steps} steps in {seconds:.0f} s, and was ended"
-        right = made[-1][1] if made else math.nan
-        return Trial(losses=np.array(losses), ended=ended, right=right)
+        _, right, memory, limit = made[-1] if made else (math.nan,) * 4
+        return Trial(
+            losses=np.array(losses),
+            ended=ended,
+            right=right,
+            memory_bytes=memory,
+            limit_bytes=limit,
+        )
 
     def _parameters(self) -> Iterator[ParameterSeen]:
         for model, call in self._models():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -45,6 +47,8 @@ class Iteration:
         optimizers: those that stepped, by identity.
         rate: the largest learning rate of a step; 0 before one.
         rng: random states at the start.
+        begun_s: monotonic seconds at the start.
+        waited_s: seconds in which loaders made batches.
     """
 
     rng: Mapping[str, Any]
@@ -56,6 +60,8 @@ class Iteration:
     roots: list[float] = field(default_factory=list)
     optimizers: dict[int, Optimizer] = field(default_factory=dict)
     rate: float = 0.0
+    begun_s: float = field(default_factory=time.perf_counter)
+    waited_s: float = 0.0
 
 
 class Recording:
@@ -73,6 +79,9 @@ class Recording:
         gradients: of each parameter by identity: `none`, `zero`, or `some`.
         turns: complete turns.
         rates: the largest learning rate of each complete turn.
+        losses: mean of the numbers that the backwards of each complete turn started from.
+        seconds: duration of each complete turn.
+        waits_s: seconds of each complete turn in which loaders made batches.
         ends_soon: the turn in progress is the last one.
     """
 
@@ -94,7 +103,20 @@ class Recording:
         self.parameters: dict[int, torch.Tensor] = {}
         self.turns = 0
         self.rates: list[float] = []
+        self.losses: list[float] = []
+        self.seconds: list[float] = []
+        self.waits_s: list[float] = []
         self.ends_soon = False
+
+    @property
+    def events_of_turn(self) -> int:
+        """Number of events in a turn that could start one: one for each micro-batch."""
+        if self.last is None or self._start is None:
+            return 1
+        kind, _, site = self._start
+        if kind == "batch":
+            return max(1, len(self.last.batches.get(self._start, ())))
+        return max(1, sum(call.location == site for call in self.last.calls))
 
     @property
     def rng(self) -> Mapping[str, Any]:
@@ -119,6 +141,10 @@ class Recording:
         self.last = self._now
         self.turns += 1
         self.rates.append(self._now.rate)
+        roots = self._now.roots
+        self.losses.append(sum(roots) / len(roots) if roots else math.nan)
+        self.seconds.append(time.perf_counter() - self._now.begun_s)
+        self.waits_s.append(self._now.waited_s)
         # A turn may hold an evaluation: its loader is none of training.
         self._now.batches = {k: v for k, v in self._now.batches.items() if k in self._fed}
         for place, batches in self._now.batches.items():
@@ -136,7 +162,9 @@ class Recording:
         self._waiting = {
             known: False for known, evaluated in self._waiting.items() if not evaluated
         }
+        begin = time.perf_counter()
         batch = own()  # may raise StopIteration
+        self._now.waited_s += time.perf_counter() - begin
         self._waiting[place] = False
         if not self._over:
             self._now.batches.setdefault(place, []).append(trees.copied(batch))

@@ -5,9 +5,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-import shlex
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
@@ -18,66 +15,17 @@ import torch
 from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.checking import trees
-from mothtrap.adapters.torch.checking.engines import RestartEngine
 from mothtrap.adapters.torch.checking.idle_player import IdlePlayer
 from mothtrap.adapters.torch.checking.scaled_losses import ScaledLosses
 from mothtrap.adapters.torch.losses.backwards import scalar_root
 from mothtrap.adapters.torch.optimization.checkpoints import elements_of
 from mothtrap.adapters.torch.replaying.interception import Interception
-from mothtrap.checks.resumed import Resumed, StepState
-from mothtrap.core.check_plan import CheckPlan, ResumeOrder
-from mothtrap.core.errors import NotEnoughData
+from mothtrap.checks.restarts import write_whole
+from mothtrap.checks.resumed import StepState
+from mothtrap.core.check_plan import ResumeOrder
 
 STEPS = 5
 """Steps after the checkpoint that are compared; chosen by hand."""
-
-
-def resumed(
-    command: str, plan: CheckPlan, engine: RestartEngine, until: Callable[[], float]
-) -> Resumed:
-    """Run the script until its checkpoint, and the command that resumes it.
-
-    Args:
-        command: that resumes the training, as typed into a shell.
-        plan: of this process.
-        engine: starts scripts again.
-        until: returns the seconds that are left.
-
-    Raises:
-        NotEnoughData: one of the two wrote no result in time.
-    """
-    words = shlex.split(command)
-    if words and words[0] in ("python", "python3"):
-        words[0] = sys.executable
-    elif words and words[0].endswith(".py"):
-        words.insert(0, sys.executable)
-    folder = Path(plan.scratch) / "resume"
-    before = _state(engine, folder, plan, until() / 2, words=None)
-    if before is None:
-        raise NotEnoughData("the script wrote no checkpoint in the time for it")
-    after = _state(engine, folder, plan, until(), words=words)
-    if after is None:
-        raise NotEnoughData("the resumed script made no training step in the time for it")
-    return Resumed(before=before, after=after)
-
-
-def _state(
-    engine: RestartEngine,
-    folder: Path,
-    plan: CheckPlan,
-    seconds: float,
-    *,
-    words: list[str] | None,
-) -> StepState | None:
-    """Start a script and return the state that it writes; `words` are those that resume it."""
-    folder.mkdir(exist_ok=True)
-    results = folder / ("after" if words else "before")
-    order = ResumeOrder(results=str(results), resumes=words is not None)
-    own = msgspec.structs.replace(
-        plan, budget_s=seconds, began_s=time.time(), scratch=str(folder), resume=order
-    )
-    engine.start(own, folder, time.monotonic() + seconds, tuple(words) if words else None)
-    return msgspec.json.decode(results.read_bytes(), type=StepState) if results.exists() else None
 
 
 class ResumeNotes(IdlePlayer):
@@ -155,10 +103,7 @@ class ResumeNotes(IdlePlayer):
             state = msgspec.structs.replace(
                 self._state, rates=tuple(self._rates), losses=tuple(self._losses)
             )
-            place = Path(self._order.results)
-            unfinished = place.with_suffix(".unfinished")
-            unfinished.write_bytes(msgspec.json.encode(state))
-            unfinished.replace(place)
+            write_whole(Path(self._order.results), msgspec.json.encode(state))
         os._exit(0)
 
 
@@ -173,15 +118,16 @@ def _state_of(optimizers: list[Optimizer], checkpoint: str) -> StepState:
     for optimizer, parameter in owned:
         for name, value in optimizer.state.get(parameter, {}).items():
             if isinstance(value, torch.Tensor | int | float):
-                moments.setdefault(str(name), []).append(_digest(value))
+                moments.setdefault(str(name), []).append(digest(value))
     return StepState(
-        weights=tuple(_digest(parameter) for _, parameter in owned),
+        weights=tuple(digest(parameter) for _, parameter in owned),
         moments={name: tuple(digests) for name, digests in moments.items()},
         checkpoint=checkpoint,
     )
 
 
-def _digest(value: torch.Tensor | float) -> str:
+def digest(value: torch.Tensor | float) -> str:
+    """Return a digest of the values of a tensor, or of a number."""
     plain = trees.array_of(value) if isinstance(value, torch.Tensor) else repr(float(value))
     data = plain.encode() if isinstance(plain, str) else plain.tobytes()
     return hashlib.blake2b(data, digest_size=8).hexdigest()

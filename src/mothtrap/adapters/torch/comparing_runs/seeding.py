@@ -82,7 +82,7 @@ def read_states() -> States:
 def explain(
     start: States, end: States, now_s: float, seeds: Iterable[int] = (), *, early: bool
 ) -> dict[str, LedgerValue]:
-    """Say how generators were set up between two moments; takes up to 0.1 s.
+    """Describe how generators were seeded between two moments; takes up to 0.1 s.
 
     Args:
         start: states of the first moment.

@@ -59,7 +59,7 @@ class Surroundings:
         self._add_devices()
 
     def later(self) -> Facts:
-        """Return what takes longer to find out; may run in another thread."""
+        """Return the facts that take longer to collect; may run in another thread."""
         if self._start.states is None:
             return {}
         given = _numbers(sys.argv[1:])

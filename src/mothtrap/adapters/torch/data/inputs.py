@@ -146,7 +146,8 @@ class InputObserver:
         else:
             given = [(name, UnchangedRef(tensor)) for name, tensor in arguments]
             use.then(functools.partial(self._settled, called, OwnRef(inner), given, facts))
-        self.overlap.called(inner, arguments, source, trains=trains, use=use)
+        sparse = [] if arguments else [pair for pair in every if is_countable(pair[1])]
+        self.overlap.called(inner, arguments or sparse, source, trains=trains, use=use)
 
     def _settled(
         self,

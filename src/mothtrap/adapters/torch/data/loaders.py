@@ -16,21 +16,20 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import torch
-import xxhash
 from torch import nn
 from torch.utils.data import DataLoader
 
 from mothtrap.adapters.torch.data.data_sources import Batch, Source
 from mothtrap.adapters.torch.data.nonfinite_inputs import all_finite, spots_in
 from mothtrap.adapters.torch.data.provenance import Placed, ProvenanceObserver
+from mothtrap.adapters.torch.data.repeated_batches import RepeatedBatches
 from mothtrap.adapters.torch.data.rescaled_rows import RescaledRows
-from mothtrap.adapters.torch.data.samplers import plan_of
+from mothtrap.adapters.torch.data.samplers import plan_of, samples_of
 from mothtrap.adapters.torch.data.shared_indices import SharedIndices
 from mothtrap.adapters.torch.job.nested import placed_tensors
 from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.core.facts.data import BatchesLoaded, LoaderBegan, NonfiniteInput, RowsRescaled
 from mothtrap.core.steps import Mode
-from mothtrap.statistics.torch.row_digests import row_digests
 from mothtrap.tracing import frames
 from mothtrap.tracing.identity import ByIdentity, OwnRef
 
@@ -55,13 +54,11 @@ FURTHER = "a further loader"
 
 @dataclass(slots=True, eq=False)
 class _Pass:
-    """One way through a loader; `seen` has the digests of its batches."""
+    """One way through a loader."""
 
     source: Source | None = None
     batches: int = 0
-    repeated: int = 0
-    rows: int = 0
-    seen: set[bytes] = field(default_factory=set)
+    compared: RepeatedBatches = field(default_factory=RepeatedBatches)
     drawn: deque[object] = field(default_factory=deque)
 
     def next_batch(self) -> object:
@@ -144,7 +141,7 @@ class LoaderObserver:
             elif len(small) == len(tensors):
                 self.provenance.found_finite()
         if not light and source.passes <= PASSES and known.batches <= BATCHES:
-            self._compare(known, [t for _, t in tensors])
+            self._compare(known, [t for _, t in tensors], drawn)
 
     def _take_digests(self, batch: Batch) -> None:
         batch.has_digests = True
@@ -176,7 +173,7 @@ class LoaderObserver:
         if known.source.passes <= PASSES:
             self._tell_batches(known, ended=True)
         known.source.done = True
-        known.seen.clear()
+        known.compared.forget()
         self._settle()
         self.latest = None
 
@@ -321,32 +318,19 @@ class LoaderObserver:
             )
         )
 
-    def _compare(self, known: _Pass, tensors: list[torch.Tensor]) -> None:
+    def _compare(self, known: _Pass, tensors: list[torch.Tensor], drawn: object) -> None:
         """Count a batch that was given before in the same pass."""
-        rows = 0
-        for tensor in tensors:
-            if not tensor.is_cpu:
-                return
-            rows = max(rows, tensor.shape[0] if tensor.ndim else 0)
-        if rows < 2:
+        if any(not tensor.is_cpu for tensor in tensors):
             return
-        digest, varies = xxhash.xxh3_128(), False
-        for tensor in tensors:
-            digest_R = row_digests(tensor)
-            digest.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode() + digest_R.tobytes())
-            varies = varies or bool((digest_R != digest_R[:1]).any())
-        if not varies:
+        if max((t.shape[0] if t.ndim else 0 for t in tensors), default=0) < 2:
             return
-        name = digest.digest()
-        if name in known.seen:
-            known.repeated += 1
-            known.rows = known.rows or rows
-            if known.repeated in (1, 4, 16, 64):
-                self._tell_batches(known)
-        known.seen.add(name)
+        loader = known.source.loader() if known.source is not None else None
+        indices = samples_of(loader, drawn) if loader is not None else ()
+        if known.compared.add(tensors, indices) and known.compared.repeated in (1, 4, 16, 64):
+            self._tell_batches(known)
 
     def _tell_batches(self, known: _Pass, *, ended: bool = False) -> None:
-        source = known.source
+        source, compared = known.source, known.compared
         if source is None:
             return
         self._job.recorder.notes.observe(
@@ -357,8 +341,10 @@ class LoaderObserver:
                 workers=source.plan.workers,
                 pass_number=source.passes,
                 batches=known.batches,
-                repeated=known.repeated,
-                rows=known.rows,
+                repeated=compared.repeated,
+                rows=compared.rows,
+                other_indices=compared.other_indices if compared.are_known else None,
+                equal_rows=compared.equal_rows,
                 ended=ended,
                 trained=source.trained,
                 location=source.location,

@@ -45,6 +45,14 @@ STRETCH_ROWS, STRETCH_SHARE = 64, 0.25
 WITHOUT_REPLACEMENT = ("sequential", "shuffled")
 STEPS_APART = 3
 """Evaluations that are closer, each of other rows, are part of the training."""
+HELD = 16
+"""Close evaluations of the same rows after which these are told of. Before, other rows may follow,
+as in reinforcement learning, which trains several times on the rows that it has just collected.
+Chosen by hand."""
+BY_HAND = "calls"
+"""First word of the name of evaluations whose rows come from no loader."""
+MAX_ENTRIES = 1 << 20
+"""Entries of a sparse matrix whose rows are looked at. Chosen by hand: 20 ms."""
 KNOWN_SHARE = 0.8
 """Calls whose rows were trained on to such a share evaluate the training data."""
 
@@ -92,6 +100,20 @@ class _Evaluated:
     sample: RowSample = field(default_factory=RowSample)
     rows: list[Digests] = field(default_factory=list)
     count: int = 0
+    by_hand: bool = False
+
+
+@dataclass(slots=True)
+class _Held:
+    """What is told of an evaluation once the next of its kind is known.
+
+    `step` is that of the latest evaluation of the same distinct rows, `count` their number.
+    """
+
+    told: RowsShared
+    distinct_N: Digests
+    step: int
+    count: int
 
 
 class _Given:
@@ -132,7 +154,8 @@ class OverlapObserver:
         self._job = job
         self._trained: ByIdentity[nn.Module, dict[tuple[int, ...], _Trained]] = ByIdentity()
         self._evaluated: dict[tuple[str, str], _Evaluated] = {}
-        self._before: dict[tuple[str, str], tuple[RowsShared, Digests]] = {}
+        self._before: dict[tuple[str, str], _Held] = {}
+        self._of_training: set[str | None] = set()
         self._phases: dict[str, int] = {}
         self._next_partial: dict[str, int] = {}
         self.trained_step, self.is_busy = -1, True
@@ -163,7 +186,7 @@ class OverlapObserver:
         elif self.trained_step == self._job.grouper.step:
             return  # between a forward and the step that it is for
         for chosen in arguments:
-            if _has_rows(chosen[1]):
+            if _has_rows(chosen[1]) or _has_sparse_rows(chosen[1]):
                 break
         else:
             return
@@ -214,14 +237,21 @@ class OverlapObserver:
                 if told.copied:
                     self._tell(told)
                 continue
-            before = self._before.pop((source, apart), None)
-            if before is not None:
-                close = told.step - before[0].step < STEPS_APART
-                if close and not np.array_equal(before[1], distinct_N):
+            held = self._before.pop((source, apart), None)
+            if held is not None and told.step - held.step < STEPS_APART:
+                if not np.array_equal(held.distinct_N, distinct_N):
                     self._phases[source] = PHASES  # part of training: a teacher, a bootstrap
+                    if found.by_hand:
+                        self._of_training.add(found.location)
                     continue
-                self._tell(before[0])
-            self._before[source, apart] = told, distinct_N
+                if held.count < HELD:
+                    self._before[source, apart] = held
+                    held.step, held.count = told.step, held.count + 1
+                    continue
+            if held is not None:
+                self._tell(held.told)
+            count = held.count if held is not None else 1
+            self._before[source, apart] = _Held(told, distinct_N, told.step, count)
 
     def _shared(self, source: str, found: _Evaluated) -> RowsShared:
         trained, digest_N = found.trained, np.concatenate(found.rows)
@@ -250,10 +280,12 @@ class OverlapObserver:
         """Tell of the last evaluations."""
         self.evaluation_ended()
         before, self._before = self._before, {}
-        for told, _ in before.values():
-            self._tell(told)
+        for held in before.values():
+            self._tell(held.told)
 
     def _tell(self, told: RowsShared) -> None:
+        if told.location in self._of_training and told.source.startswith(BY_HAND):
+            return
         if self._phases.get(told.source, 0) < PHASES:
             self._phases[told.source] = self._phases.get(told.source, 0) + 1
             self._job.recorder.notes.observe(told)
@@ -319,10 +351,11 @@ class OverlapObserver:
         if found is None:
             path = self._job.book.module_name(module)
             found = _Evaluated(path, given.argument, given.location, trained, partial)
+            found.by_hand = source is None
             self._evaluated[name, apart] = found
         found.count += len(digest_R)
         found.rows.append(digest_R)
-        if found.sample.room and tensor is not None:
+        if found.sample.room and tensor is not None and tensor.layout is torch.strided:
             rows = thinned(tensor.detach()[: found.sample.room])
             found.sample.add(as_array(rows.to(torch.float64)), digest_R)
 
@@ -332,7 +365,7 @@ class OverlapObserver:
         if rows < size and calls > 1:
             rows = size
         self._sizes[location] = (rows, calls + 1 if rows == size else 1)
-        return f"calls with {rows} rows at {location}"
+        return f"{BY_HAND} with {rows} rows at {location}"
 
 
 def _has_rows(tensor: torch.Tensor) -> bool:
@@ -346,6 +379,18 @@ def _has_rows(tensor: torch.Tensor) -> bool:
         and not tensor.is_complex()
         and not tensor.is_quantized
         and tensor.dtype is not torch.bool
+    )
+
+
+def _has_sparse_rows(tensor: torch.Tensor) -> bool:
+    """Return whether a tensor is a sparse matrix on the host whose entries are few enough."""
+    return (
+        tensor.layout is torch.sparse_coo
+        and tensor.ndim == 2
+        and tensor.is_cpu
+        and not tensor.is_complex()
+        and tensor.is_coalesced()
+        and 0 < tensor._nnz() <= MAX_ENTRIES
     )
 
 

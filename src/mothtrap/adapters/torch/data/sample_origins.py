@@ -31,7 +31,7 @@ class Origins:
 
 
 def indices_of(drawn: object) -> list[int] | None:
-    """Return what was drawn for a batch as whole numbers, so many as are followed.
+    """Return the indices drawn for a batch, up to the number that is tracked.
 
     None where it is anything else: keys, pairs, or nothing at all.
     """

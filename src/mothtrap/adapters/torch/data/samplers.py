@@ -99,7 +99,7 @@ def data_of(loader: DataLoader[Any]) -> tuple[object, Indices] | None:
 
 
 def samples_of(loader: DataLoader[Any], drawn: object) -> tuple[int, ...]:
-    """Return what the sampler drew for a batch, as indices into the data it was taken from.
+    """Return the indices that the sampler drew for a batch.
 
     Empty where workers may hand batches over in another order than they were drawn in.
     """

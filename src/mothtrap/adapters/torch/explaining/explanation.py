@@ -29,7 +29,7 @@ class Explanation:
 def explain_module(
     kind: str, scene: Scene, sources: Sources, call: Call, needs: str, fixes: tuple[str, ...]
 ) -> Explanation | None:
-    """Say what a module was given, and what it needs.
+    """Explain the input that a module got, and the input that it needs.
 
     Args:
         kind: of the mistake.
@@ -59,7 +59,7 @@ def explain_module(
 def explain_expression(
     kind: str, scene: Scene, sources: Sources, needs: str, fixes: tuple[str, ...]
 ) -> Explanation:
-    """Say what the tensors were in an expression that failed, and what was wrong with them."""
+    """Explain the tensors of an expression that failed, and their fault."""
     operands = []
     for name, value in scene.operands.items():
         made = sources.told(value, scene) if isinstance(value, torch.Tensor) else ""

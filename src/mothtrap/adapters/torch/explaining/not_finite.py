@@ -70,6 +70,6 @@ def in_words(seen: FirstBadOperation) -> str:
 
 
 def fix_of(seen: FirstBadOperation) -> str:
-    """Return what to do about an operation."""
+    """Return the advice for an operation."""
     in_domain = f"Keep the input of `{seen.operation}` in its domain, e.g. with clamp."
     return advice_on(seen) or in_domain

@@ -58,7 +58,7 @@ class Sources:
         return found
 
     def told(self, tensor: torch.Tensor, scene: Scene) -> str:
-        """Say who made a tensor, as a part of a sentence; empty where that is not known."""
+        """Return the origin of a tensor as a part of a sentence; empty if unknown."""
         made = self.maker(tensor)
         if made is not None and not any(made[0] is call.module for call in scene.calls):
             text = f"comes from {self.named(made[0])}"
@@ -80,7 +80,7 @@ class Sources:
         return samples_of(loader, self.batch.drawn)
 
     def provenance(self) -> str:
-        """Say where the latest batch came from; empty where no loader gave one."""
+        """Return the origin of the latest batch; empty if no loader provided it."""
         if self.batch is None:
             return ""
         source, rows, samples = self.batch.source, _rows(self.batch), self.samples()

@@ -129,7 +129,7 @@ class CompilationObserver:
                 self.tell_hidden(root)
 
     def tell_hidden(self, root: Root) -> None:
-        """Say which parts of a model hide what runs inside them."""
+        """Report the parts of a model whose inside is hidden, as by compilation."""
         module = root.module()
         parts: dict[str, list[str]] = {}
         for part, reason in unseen_parts(module) if module is not None else ():

@@ -27,7 +27,7 @@ class JobStore:
         self._store.set(f"mothtrap/left/{key}", text)
 
     def find(self, key: str) -> str | None:
-        """Return what was left; None while nothing was."""
+        """Return the stored value, or None."""
         if not self._store.check([f"mothtrap/left/{key}"]):
             return None
         found: bytes = self._store.get(f"mothtrap/left/{key}")

@@ -7,11 +7,17 @@ from typing import TYPE_CHECKING
 from mothtrap.adapters.torch.layers.attention import AttentionObserver
 from mothtrap.adapters.torch.losses.detached_terms import DetachedTermObserver
 from mothtrap.adapters.torch.losses.mixed_axes import MixedAxesObserver
-from mothtrap.adapters.torch.losses.policies import PolicyObserver
+from mothtrap.adapters.torch.losses.policies import EntropyObserver, PolicyObserver
 from mothtrap.adapters.torch.losses.trained_targets import TrainedTargetObserver
 from mothtrap.core.facts.data import TargetOrder
 from mothtrap.core.facts.layers import AttentionLook
-from mothtrap.core.facts.losses import DetachedTerm, MixedAxes, PolicyLoss, TrainedTarget
+from mothtrap.core.facts.losses import (
+    DetachedTerm,
+    MixedAxes,
+    PolicyEntropy,
+    PolicyLoss,
+    TrainedTarget,
+)
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -35,5 +41,6 @@ def add_loss_observers(
     observers.add("loss terms", lambda: DetachedTermObserver(job), DetachedTerm)
     observers.add("loss terms", lambda: TrainedTargetObserver(job), TrainedTarget)
     observers.add("policies", lambda: PolicyObserver(job, sampled), PolicyLoss)
+    observers.add("policies", lambda: EntropyObserver(job, sampled), PolicyEntropy)
     observers.add("views", lambda: MixedAxesObserver(job), MixedAxes)
     observers.add("attention", lambda: AttentionObserver(job), AttentionLook)

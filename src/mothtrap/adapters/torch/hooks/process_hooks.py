@@ -269,9 +269,9 @@ class ProcessHooks(TorchHandle):
     def _hook_policies(self) -> None:
         tracer = self.tracer
 
-        def sampled(actions: Any, *_: Any, **__: Any) -> None:
+        def sampled(actions: Any, distribution: Any = None, *_: Any, **__: Any) -> None:
             if not (tracer.sampling.on or tracer.light):  # else no loss is looked at
-                tracer.contain(tracer.losses.sampled.drawn, actions)
+                tracer.contain(tracer.losses.sampled.drawn, actions, distribution)
 
         self._replace(torch.distributions.Categorical, "sample", _around(after=sampled))
 

@@ -38,6 +38,7 @@ from mothtrap.core.facts.losses import (
     DetachedTerm,
     LossCall,
     MixedAxes,
+    PolicyEntropy,
     PolicyLoss,
     TokenShares,
     TrainedTarget,
@@ -77,7 +78,7 @@ OF_FORWARDS: Final = frozenset(
 )
 """Facts that only a forward of a model can show."""
 OF_BACKWARDS: Final = frozenset(
-    (LossCall, MixedAxes, PolicyLoss, TokenShares, LossesKept, GradientsCleared)
+    (LossCall, MixedAxes, PolicyEntropy, PolicyLoss, TokenShares, LossesKept, GradientsCleared)
 )
 """Facts that only a backward can show."""
 OF_OPTIMIZERS: Final = frozenset(

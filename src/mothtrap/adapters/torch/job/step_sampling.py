@@ -81,6 +81,10 @@ class StepSampling:
         self._long = LongSteps(0.0)
         self.in_step = self._between = False
         self._logged_step = -1
+        self._losses: list[float] = []
+        self._rates: list[float] = []
+        self._loss = math.nan
+        self._backwards = 0
 
     # What the witnesses tell of a step that is watched
 
@@ -119,6 +123,8 @@ class StepSampling:
         self._began_s = self._stepped_s = time.perf_counter()
         self._long = LongSteps(self._job.recorder.sampler.long_s())
         self._thread = threading.get_ident()
+        self._losses, self._rates = [], []
+        self._loss, self._backwards = math.nan, 0
         self.root, self.on = id(module), True
         return True
 
@@ -172,8 +178,11 @@ class StepSampling:
             tensors = tensors[0]
         with UNHEARD.enter():
             known = type(tensors) is torch.Tensor and tensors.is_cpu and tensors.numel() == 1
-            finite = not known or math.isfinite(tensors.item())
-        if finite or not self._is_here():
+            loss = float(tensors.item()) if known else math.nan
+        finite, is_here = not known or math.isfinite(loss), self._is_here()
+        if finite and is_here:
+            self._loss, self._backwards = loss, self._backwards + 1
+        if finite or not is_here:
             return True
         self._job.contain(self.resume)
         return False
@@ -191,12 +200,14 @@ class StepSampling:
     def has_stepped(self) -> bool:
         """Count the optimizer's step that is over, and was not watched; return that it was not."""
         self.in_step, self._between = False, True
+        self._keep_numbers()
         grouper = self._job.grouper
         grouper.step += 1
         before_s, self._stepped_s = self._stepped_s, time.perf_counter()
         are_longer = self._long.are_many(self._stepped_s - before_s)
         if not self.on:  # woken inside of it
-            self._job.recorder.rested(grouper.step - 1, grouper.step)
+            loss, rate = self._losses[-1:], self._rates[-1:]
+            self._job.recorder.rested(grouper.step - 1, grouper.step, loss, rate)
         elif are_longer or grouper.step - self._first >= self._planned:
             self._job.contain(self.resume)
         return True
@@ -212,9 +223,22 @@ class StepSampling:
         optimizer = self._optimizer() if self._optimizer is not None else None
         self._job.recorder.sampler.ended(self._planned, steps, self._stepped_s - self._began_s)
         if steps:
-            self._job.recorder.rested(self._first, step)
+            losses, rates = self._losses[:steps], self._rates[:steps]
+            self._job.recorder.rested(self._first, step, losses, rates)
         if optimizer is not None:
             self._job.passed_unobserved(optimizer, steps, self._between)
+
+    def _keep_numbers(self) -> None:
+        """Keep loss and learning rate of the step that is over; NaN where they are not known.
+
+        The loss of several backwards depends on how the script joins them.
+        """
+        optimizer = self._optimizer() if self._optimizer is not None else None
+        groups = optimizer.param_groups if optimizer is not None else []
+        rates = [rate for group in groups if type(rate := group.get("lr")) is float]
+        self._rates.append(max(rates) if len(rates) == len(groups) > 0 else math.nan)
+        self._losses.append(self._loss if self._backwards == 1 else math.nan)
+        self._loss, self._backwards = math.nan, 0
 
     def _hand_on_logged(self) -> None:
         step, self._logged_step = self._logged_step, -1

@@ -136,7 +136,7 @@ class OptimizerObserver:
         return known.steps if known is not None else 0
 
     def refresh(self, optimizer: Optimizer) -> None:
-        """Take in parameters that were added to an optimizer."""
+        """Add parameters that were added to an optimizer."""
         own = weakref.ref(optimizer)
         for parameter in parameters(optimizer):
             self._owned_by[parameter] = own

@@ -400,7 +400,7 @@ def _is_literal(node: ast.expr) -> bool:
 
 
 def spread_of(node: ast.AST) -> ast.expr | None:
-    """Return what a standard deviation or variance is taken of; None for any other node."""
+    """Return the input of a standard deviation or variance; None for any other node."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return None
     if node.func.attr not in ("std", "var"):

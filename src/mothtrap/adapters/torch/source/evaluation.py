@@ -86,7 +86,7 @@ class Scope(Protocol):
     """Names and their values at one place of the program."""
 
     def lookup(self, name: str) -> Any:
-        """Return what a name, or a dotted name, stands for, or `NOTHING`."""
+        """Return the value of a name or dotted name, or `NOTHING`."""
 
 
 class Evaluator:

@@ -23,7 +23,7 @@ NOTHING = _Nothing()
 
 
 def value_of(node: ast.AST, frame: FrameType) -> Any:
-    """Return what a name, `a.b` or `a[0]` stands for in a frame.
+    """Return the value of a name, `a.b` or `a[0]` in a frame.
 
     Attributes are looked up where objects keep them: no property and no `__getattr__` of
     the user's runs.

@@ -75,7 +75,7 @@ class FrameScope:
         self._bindings = _bindings(frame.f_code, self._now)
 
     def lookup(self, name: str) -> Any:
-        """Return what a name stood for, or `NOTHING`."""
+        """Return the earlier value of a name, or `NOTHING`."""
         found = self._latest(name, self._line)
         if found is self._latest(name, self._now):
             return self._current(name)
@@ -152,11 +152,11 @@ class LocalScope:
         self.values, self.outside, self.definitions = values, outside, definitions
 
     def lookup(self, name: str) -> Any:
-        """Return what a name stands for, or `NOTHING`."""
+        """Return the value of a name, or `NOTHING`."""
         return self.values[name] if name in self.values else self.outside.get(name, NOTHING)
 
     def definition(self, name: str) -> Definition | None:
-        """Return what gave a name its value; None where it came from outside."""
+        """Return the expression that gave a name its value; None if it came from outside."""
         return self.definitions.get(name)
 
     def location(self, node: ast.AST) -> str:

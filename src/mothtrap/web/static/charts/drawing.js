@@ -230,7 +230,7 @@ export function breaks(curve, gaps) {
   for (let place = 1; place < curve.count; place += 1) {
     const [from, to] = [curve.step[place - 1] + curve.width, curve.step[place]];
     while (gap < gaps.length && gaps[gap][1] < from) gap += 1;
-    found[place] = gap < gaps.length && gaps[gap][0] < to;
+    found[place] = from < to && gap < gaps.length && gaps[gap][0] < to;
   }
   return found;
 }

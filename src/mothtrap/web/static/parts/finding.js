@@ -1,5 +1,5 @@
 /** Parts of a finding that several views show. */
-import { source } from "../data.js";
+import { runAnswer, source } from "../data.js";
 import { hasStep, named, number, shortPlace } from "../format.js";
 import { html } from "../html.js";
 import { useAnswer } from "./use.js";
@@ -19,12 +19,14 @@ export function Said({ finding }) {
 /** Where and since when, in one line. @param {{finding: any, sure?: boolean}} props `sure`: also how
  * sure the rule is */
 export function Where({ finding, sure = false }) {
+  const latest = Number(finding.evidence.onset_at_latest ?? -1);  // where only a range is known
   const layers = finding.layers.slice(0, 3).join(", ");
   const more = finding.layers.length > 3 ? ` and ${finding.layers.length - 3} more` : "";
   const ranks = finding.workers.length > 1 || finding.workers[0] > 0
-    ? html`<span>ranks ${finding.workers.join(", ")}</span>` : "";
+    ? html`<span>rank${finding.workers.length > 1 ? "s" : ""} ${finding.workers.join(", ")}</span>` : "";
   return html`<p class="where">${hasStep(finding) && html`
-      <span>since step <b>${number(finding.step)}</b></span>`}
+      <span>since ${latest > finding.step ? html`a step between <b>${number(finding.step)}</b> and <b>${number(latest)}</b>`
+        : html`${runAnswer.value.value?.unit ?? "step"} <b>${number(finding.step)}</b>`}</span>`}
     ${layers && html`<span>in <b>${/^[\d.]+$/.test(finding.layers[0]) ? (finding.layers.length > 1 ? "layers " : "layer ") : ""}${layers}</b>${more}</span>`}
     ${finding.location && html`<span>at <code title=${finding.location}>${
       shortPlace(finding.location)}</code></span>`}${ranks}

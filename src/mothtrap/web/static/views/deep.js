@@ -1,6 +1,7 @@
 /** The views that look deeper; they are loaded when the first of them is opened. */
 import { paint, unpackedCells } from "../charts/cells.js";
 import { palette } from "../charts/palette.js";
+import { Check } from "./check.js";
 import { Compare } from "./compare.js";
 import { Curves } from "./curves.js";
 import { Layers } from "./layers.js";
@@ -12,7 +13,7 @@ import { Compared } from "./selected.js";
 import { Tensors } from "./tensors.js";
 
 export const DEEP = { layers: Layers, tensors: Tensors, samples: Samples, compare: Compare, record: Record,
-  curves: Curves, logs: Logs, selected: Compared, probe: Probe };
+  curves: Curves, logs: Logs, selected: Compared, probe: Probe, check: Check };
 
 /** The parts that draw a heatmap: `bench/web.py` measures them. */
 export const HEATMAP = { paint, palette, unpackedCells };

@@ -46,7 +46,7 @@ function Verdict({ about, found }) {
     <${Title} finding=${finding} severity=${first.severity} level=${1} />
     <${Said} finding=${finding} />
     <${Where} finding=${finding} sure />
-    <${Watched} about=${about} />
+    <${Watched} about=${about} after=${found.findings[first.root].after} />
     ${line && html`<pre class="at"><code>${line}</code></pre>`}
     ${finding.fixes.length > 0 && html`<p class="try"><b>Fix</b> <${Prose} text=${finding.fixes[0]} /></p>`}
     ${effects.length > 0 && html`<p class="muted">Led to: ${effects.slice(0, 5).map((each, place) => html`
@@ -67,7 +67,8 @@ function Verdict({ about, found }) {
         return html`<li key=${story.root}>
           <a href=${href("findings", { run: run.value, finding: story.root })}>
             <${Status} of=${story.severity} quiet /> ${named(other)}</a>
-          ${hasStep(other) && ` since step ${number(other.step)}`}: ${other.message}</li>`;
+          ${hasStep(other) && ` since ${about.unit} ${number(other.step)}`}${
+            other.workers.some((each) => each > 0) ? ` on rank ${other.workers.join(", ")}` : ""}: ${other.message}</li>`;
       })}${others.length > 4 && html`<li><a href=${href("findings", { run: run.value })}>
         and ${others.length - 4} more</a></li>`}</ul>`}
   </section>`;
@@ -106,10 +107,15 @@ function Ending({ about }) {
     ${failure.fixes.length > 0 && html`<p class="try"><b>Fix</b> <${Prose} text=${failure.fixes[0]} /></p>`}</div>`);
 }
 
-/** How much of the run the verdict rests on, if not all of it. */
-function Watched({ about }) {
-  if (!about.gaps.length) return null;
-  return html`<p>Watched ${number(watchedSteps(about))} of ${counted(about.steps, about.unit)}: the others were too
+/** How long the fault lasted, and how much of the run was watched. */
+function Watched({ about, after = "" }) {
+  const lasted = after && html`Lasted ${after}. `;
+  if (!about.gaps.length) {
+    const watched = about.steps > 0 && !about.probed && !about.served
+      && `Watched all ${counted(about.steps, about.unit)}.`;
+    return (lasted || watched) && html`<p class="muted">${lasted}${watched}</p>`;
+  }
+  return html`<p>${lasted}Watched ${number(watchedSteps(about))} of ${counted(about.steps, about.unit)}: the others were too
     short to observe within the overhead budget.</p>`;
 }
 
@@ -160,8 +166,12 @@ function Loss({ about, found }) {
 }
 
 const STATES = ["ok", "warning", "error", "not_enough_data", "not_applicable", "rule_failed"];
+const COUNTED = {
+  error: (count) => (count === 1 ? "error" : "errors"), warning: (count) => (count === 1 ? "warning" : "warnings"),
+  not_enough_data: (count) => (count === 1 ? "needs more data" : "need more data"),
+};
 const FAMILIES = { NUM: "Numerics", GRD: "Gradients", ACT: "Activations", WGT: "Weights", LOS: "Loss",
-  DAT: "Data", OPT: "Optimizer", STR: "Structure", DST: "Workers", RUN: "Run", SYS: "Speed",
+  DAT: "Data", OPT: "Optimizer", STR: "Structure", DST: "Ranks", RUN: "Run", SYS: "Speed",
   TRE: "Trees", EST: "Estimators", BEH: "Behavior" };
 
 function Rules({ found }) {
@@ -176,7 +186,8 @@ function Rules({ found }) {
   const told = STATES.filter((state) => state !== "not_applicable" && ruled(state));
   return html`<section><h2>Rules</h2>
     ${!found.rules.length ? html`<${Empty}>No rule has been evaluated yet.</${Empty}>` : html`
-    <p>${told.map((state) => html`<span class="state" key=${state}>${ruled(state)} <${Status} of=${state} /></span> `)}</p>
+    <p>${told.map((state, place) => html`${place > 0 && " · "}<span class="state" key=${state}><${Status} of=${state} word=${
+      `${number(ruled(state))} ${COUNTED[state]?.(ruled(state)) ?? state.replaceAll("_", " ")}`} /></span>`)}</p>
     <details><summary>By family</summary><table class="rules"><thead><tr><th scope="col">Family</th>${STATES.map((state) =>
       html`<th scope="col" key=${state}><${Status} of=${state} quiet /></th>`)}</tr></thead>
     <tbody>${[...families].map(([family, counts]) => html`<tr key=${family}>
@@ -233,7 +244,7 @@ function Facts({ about }) {
   const rows = {
     Kind: about.kind === "train" ? "" : about.kind, Command: about.command, Folder: about.cwd, Started: moment(about.started_s),
     Duration: took > 0 ? duration(took) : "", Host: about.host, Commit: about.commit,
-    Workers: about.workers.length > 1 ? String(about.workers.length) : "",
+    Ranks: about.workers.length > 1 ? String(about.workers.length) : "",
     Attempts: about.attempts > 1 ? String(about.attempts) : "", Python: about.python,
     Time: about.time,
     Overhead: about.cost,

@@ -121,7 +121,7 @@ def test_what_is_said_of_another_step_is_not_taken_for_this_one(
     assert not ranks.agreement.holds
     assert ranks.agreement.worst(True)  # alone from there on
     (step, what, reason), _ = ranks.recorder.notes.blind.call_args
-    assert (step, what) == (101, "what other workers report about a step")
+    assert (step, what) == (101, "what other ranks report about a step")
     assert "different steps (0 to 1 since the start)" in reason
     assert ranks.recorder.notes.blind.call_count == 1
 
@@ -179,7 +179,7 @@ def test_when_the_others_do_not_answer_a_worker_decides_alone_and_says_so(
     ]
     assert len(asked) == 1
     (step, what, reason), _ = recorder.notes.blind.call_args
-    assert (step, what) == (7, "what other workers report about a step")
+    assert (step, what) == (7, "what other ranks report about a step")
     assert "timed out" in reason
     assert recorder.notes.blind.call_count == 1
 

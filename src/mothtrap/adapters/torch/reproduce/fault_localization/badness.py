@@ -85,7 +85,7 @@ class TensorFacts:
 def facts_of(
     name: str, tensor: torch.Tensor, result: torch.Tensor | None = None, bad: Bad | None = None
 ) -> TensorFacts:
-    """Say what an input holds, and at the first bad place of the result computed from it."""
+    """Describe an input, and its value at the first bad element of the result."""
     wide = _computable(tensor.detach())
     magnitude = wide.abs() if wide.is_complex() else wide
     finite = magnitude[torch.isfinite(magnitude)]

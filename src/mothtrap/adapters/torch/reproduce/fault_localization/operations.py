@@ -204,7 +204,7 @@ class OperationObserver(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return self._told(origin)
 
     def raised(self, error: BaseException) -> Localized | None:
-        """Say which operation an exception came out of, or made the NaN that it refused.
+        """Return the operation that raised an exception, or made the NaN that it refused.
 
         Returns:
             None where it is none of torch's.
@@ -274,7 +274,7 @@ class OperationObserver(TorchDispatchMode):  # type: ignore[no-untyped-call]
         )
         rows = self._bad.rows(origin.tensor)
         what = _kinds(origin.tensor)
-        does = "received from another worker" if operation.is_exchange else "made"
+        does = "received from another rank" if operation.is_exchange else "made"
         return Localized(
             operation=words,
             module=context.module,

@@ -1,4 +1,4 @@
-"""All workers of a job agree on a step before any of them applies it."""
+"""All ranks of a job agree on a step before any of them applies it."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 WAIT_S = 60.0
-"""Longest wait of a worker for the others, once: workers that average gradients come to the
+"""Longest wait of a rank for the others, once: ranks that average gradients come to the
 same step within far less; chosen by hand."""
 
 
 class Agreement:
-    """The worst of all workers, per step that is about to be applied.
+    """The worst of all ranks, per step that is about to be applied.
 
     Has a process group of its own, made at the first step, which touches no other. When
     the others do not come within `WAIT_S`, or are asked about another step, it is told, and
-    from then on each worker decides alone: a loop that differs between workers is held up
+    from then on each rank decides alone: a loop that differs between ranks is held up
     once, and never for good.
     """
 
@@ -36,11 +36,11 @@ class Agreement:
 
     @property
     def holds(self) -> bool:
-        """Return whether all workers apply a step, or none does."""
+        """Return whether all ranks apply a step, or none does."""
         return not self._off and not self._has_uneven_inputs()
 
     def worst(self, unsound: bool) -> bool:
-        """Return whether the step is unsound on any worker.
+        """Return whether the step is unsound on any rank.
 
         What this one says where it is alone.
         """
@@ -68,8 +68,8 @@ class Agreement:
         self._off = True
         self._job.recorder.notes.blind(
             self._job.grouper.step,
-            "what other workers report about a step",
-            f"{why}; from now on, each worker decides alone which steps to skip",
+            "what other ranks report about a step",
+            f"{why}; from now on, each rank decides alone which steps to skip",
         )
 
     def _ask(self, unsound: bool) -> tuple[int, int, int]:
@@ -85,7 +85,7 @@ class Agreement:
         return worst, -least, greatest
 
     def _has_uneven_inputs(self) -> bool:
-        """Return whether workers may run out of batches at different steps (`model.join()`)."""
+        """Return whether ranks may run out of batches at different steps (`model.join()`)."""
         for root in self._job.book.roots:
             whole = root.module()
             if isinstance(whole, DistributedDataParallel) and whole._join_config.enable:

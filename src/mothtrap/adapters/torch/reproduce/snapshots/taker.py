@@ -67,7 +67,7 @@ class TorchSnapshotTaker:
     # What is asked from other threads
 
     def order(self, order: SnapshotOrder) -> bool:
-        """Have one taken as soon as that can be done; False where too many wait already.
+        """Request a snapshot as soon as possible; return False if too many already wait.
 
         May be called by any thread.
         """

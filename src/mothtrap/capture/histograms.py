@@ -1,0 +1,81 @@
+"""Histograms of weights and gradients at a few steps, in every run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import prod
+
+from mothtrap.capture.selection import BESIDE_EXPONENTS, LOGGED, Stream, streams
+from mothtrap.core.config import Config
+from mothtrap.core.needs import Need
+from mothtrap.core.schedule import Schedule
+from mothtrap.core.steps import Mode
+from mothtrap.core.tensors import TensorInfo
+from mothtrap.statistics.distribution import EXPONENTS
+
+KINDS = ("weight", "gradient")
+STEPS = (0, *(digit * 10**power for power in range(1, 8) for digit in (1, 2, 5)))
+"""Steps 0, 10, 20, 50, 100 ...: each is a full step, if any full steps follow (see `depths.ROUND`).
+Twelve captures suffice for 20,000 steps."""
+MOST_TENSORS = 64
+"""Tensors of each kind that have a histogram; chosen by hand: a run grows by less than 100 kB."""
+MOST_ELEMENTS = 1 << 22
+"""Elements of these tensors together: counting them takes about 5 ms on one core."""
+LEAST_AXES = 2
+"""A bias has too few values for a histogram."""
+
+
+def streams_of_run(
+    config: Config, needs: Iterable[Need], own: Iterable[Need]
+) -> tuple[Stream, ...]:
+    """Return all streams of a run: of rules and collections, histograms, and logged tensors.
+
+    Args:
+        config: of the run.
+        needs: of rules.
+        own: of rules that a user has written.
+    """
+    if config.capture == "off":
+        return ()
+    return (*streams(config, needs, own), *histograms(config), LOGGED)
+
+
+def histograms(config: Config) -> tuple[Stream, ...]:
+    """Return the stream of the histograms; none if the user chose what is captured.
+
+    Args:
+        config: of the run. `capture = "off"`, `select`, and `collections` leave the histograms out.
+    """
+    if config.capture == "off" or config.select or config.collections:
+        return ()
+    return tuple(
+        Stream(
+            name=f"histograms of {kind}s",
+            kinds=(kind,),
+            statistics=frozenset({EXPONENTS, *BESIDE_EXPONENTS}),
+            matches=_FirstTensors().matches,
+            schedules={Mode.TRAIN: Schedule(steps=STEPS)},
+            essential=True,
+        )
+        for kind in KINDS
+    )
+
+
+class _FirstTensors:
+    """Matches the first tensors of a kind, within bounds of number and size."""
+
+    def __init__(self) -> None:
+        self._chosen: set[str] = set()
+        self._elements = 0
+
+    def matches(self, info: TensorInfo) -> bool:
+        """Return whether a tensor has histograms; the answer for a name never changes."""
+        if info.name in self._chosen:
+            return True
+        size = prod(info.shape)
+        is_small = self._elements + size <= MOST_ELEMENTS
+        if len(info.shape) < LEAST_AXES or len(self._chosen) >= MOST_TENSORS or not is_small:
+            return False
+        self._chosen.add(info.name)
+        self._elements += size
+        return True

@@ -1,0 +1,119 @@
+"""PRE206: the batch that fits into memory."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from mothtrap.checks.check import Check
+from mothtrap.checks.step import Change
+from mothtrap.checks.subject import Subject
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.found import Found
+from mothtrap.core.thresholds import threshold
+
+REPEATS = (1, 2, 4, 8)
+"""Sizes of a trial's batch, in batches of the script; chosen by hand."""
+STEPS = 2
+"""Steps of a trial: the optimizer has its state after the first one."""
+MIB = 1 << 20
+NOISE = 2 * MIB
+"""Memory that a step may take more or less by chance; chosen by hand."""
+LARGEST = 1 << 20
+"""Rows above which no batch is proposed; chosen by hand."""
+
+
+@dataclass(frozen=True)
+class MemoryNearlyFull(Check):
+    """A step takes nearly all of the memory.
+
+    What it detects:
+        A step that needs more than `most` of the memory of the accelerator, or of the machine if
+        the model is trained on the CPU. The check repeats the step with 1, 2, 4, and 8 times the
+        rows. From the growth of the memory it computes the largest batch, in rows and as a power of
+        two, that needs at most `safe` of the memory.
+
+    Why it matters:
+        A longer sequence or a larger last batch ends a run that is close to the limit. A batch that
+        is far smaller than it could be makes a run on an accelerator slow.
+
+    Fires:
+        Warning when the present batch needs more than `most` of the memory.
+
+    Stays quiet:
+        Systems that do not tell how much memory a process needed: Linux and CUDA do.
+
+    What to do:
+        - Use a smaller batch, and accumulate gradients over several of them.
+        - Use mixed precision, or `torch.utils.checkpoint`.
+
+    Example:
+        mothtrap check --select PRE206 train.py
+
+    References:
+        https://lightning.ai/docs/pytorch/stable/advanced/training_tricks.html#batch-size-finder
+    """
+
+    code = "PRE206"
+    title = "the memory is nearly full"
+    uses = ("step", "trials")
+    passed = "the batch fits into memory"
+    costs = 4
+    most: float = threshold(0.92, unit="of the memory", source="chosen by hand")
+    safe: float = threshold(0.85, unit="of the memory", source="as batch-size finders")
+    seconds: float = threshold(5.0, unit="seconds", source="chosen by hand")
+
+    def run(self, subject: Subject) -> Iterable[Found]:
+        """Measure the memory of a step with larger and larger batches."""
+        rows = subject.forward.rows
+        if not rows:
+            raise NotEnoughData("the size of the batch is not known")
+        needed: list[tuple[int, float]] = []
+        whole = math.nan
+        for times in REPEATS:
+            trial = subject.step.train(
+                Change(repeats=times), STEPS, min(self.seconds, subject.left_s)
+            )
+            if len(trial.losses) < STEPS or not math.isfinite(trial.memory_bytes):
+                break
+            used, whole = trial.memory_bytes, trial.limit_bytes
+            needed.append((times * rows, used))
+            if used > self.safe * whole or subject.left_s < self.seconds:
+                break
+        if not needed:
+            raise NotEnoughData("the memory of a step could not be measured")
+        figures = subject.figures
+        figures["rows of the batch"], present = needed[0]
+        fits, exact = _rows_that_fit(needed, self.safe * whole)
+        figures["rows that fit" if exact else "rows that fit at least"] = fits
+        figures["GiB of memory"] = round(whole / 2**30, 1)
+        if present > self.most * whole:
+            yield Found(
+                step=0,
+                severity="warning",
+                message=f"a step with {rows} rows needs {present / MIB:,.0f} of {whole / MIB:,.0f} "
+                f"MiB of memory ({present / whole:.0%})",
+                location=subject.forward.location,
+                evidence={"bytes": present, "memory": whole, "rows": rows},
+            )
+
+
+def _rows_that_fit(needed: list[tuple[int, float]], most: float) -> tuple[int, bool]:
+    """Return the largest power of two of rows that fits, and whether the growth was measured.
+
+    Args:
+        needed: rows, and the bytes that a step with them needs; the fewest rows first.
+        most: bytes that a step may need.
+    """
+    rows, used = needed[-1]
+    slopes = [
+        (later - before) / (more - fewer)
+        for (fewer, before), (more, later) in itertools.pairwise(needed)
+    ]
+    least = NOISE / rows
+    slope = max([least, *slopes])
+    room = rows + max(0.0, most - used) / slope
+    known = slope > least and room < LARGEST
+    return 1 << int(math.log2(max(1.0, min(room, LARGEST)))), known

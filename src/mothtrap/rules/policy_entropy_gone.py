@@ -1,0 +1,90 @@
+"""LOS419: a policy always chooses the same action soon after training began."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.losses import PolicyEntropy
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+
+
+@dataclass(frozen=True)
+class PolicyEntropyGone(Rule):
+    """A policy always chooses the same action soon after training began.
+
+    What it detects:
+        A policy whose actions are drawn from distributions that have lost their entropy.
+
+    Why it matters:
+        A policy learns from the actions that it tries. Without entropy it tries one action in each
+        state, and its gradient is nearly 0. If that action is not the best one, the policy stays
+        there.
+
+    Fires:
+        Info when the entropy was at least `began` of the largest possible one in the first steps,
+        and is at most `gone` of it in two reports in a row. Reports come after 5, 10, 20, 40, ...
+        steps with draws, and count from `looks` steps on.
+
+    Stays quiet:
+        For policies that begin without entropy, and for actions that are not drawn by
+        `torch.distributions.Categorical`.
+
+    What to do:
+        - If the rewards are not good: check the sign of the entropy term, which is subtracted from
+          the loss: `loss = policy_loss - 0.01 * entropy`.
+        - Lower the learning rate of the policy, or normalize the advantages.
+
+    Example:
+        loss = policy_loss + 0.01 * entropy          # minimizes the entropy
+        loss = policy_loss - 0.01 * entropy
+
+    References:
+        Mnih et al. 2016, Asynchronous methods for deep reinforcement learning,
+        https://arxiv.org/abs/1602.01783
+    """
+
+    code = "LOS419"
+    needs = (Need(facts=(PolicyEntropy,)),)
+    explains = ("loss_not_decreasing", "zero_gradient", "vanishing_gradient")
+
+    looks: int = threshold(20, unit="steps with draws", source="chosen by hand")
+    began: float = threshold(0.3, unit="of the largest entropy", source="chosen by hand")
+    gone: float = threshold(
+        0.01, unit="of the largest entropy", source="chosen by hand: 1 in 1,000 draws differs"
+    )
+
+    def check(self, window: Window) -> list[Finding]:
+        """Compare the latest two reports with the first steps."""
+        seen = list(window.seen(PolicyEntropy))
+        if not seen and window.total_steps:
+            raise NotApplicable("no policy draws its actions from a categorical distribution")
+        late = [one for one in seen if one.looks >= self.looks]
+        if len(late) < 2:
+            raise NotEnoughData(
+                f"needs {2 * self.looks} steps before which a policy has drawn actions"
+            )
+        before, last = late[-2:]
+        if last.first < self.began or max(before.share, last.share) > self.gone:
+            return []
+        since = next(one for one in seen if one.share <= self.gone)
+        return [
+            self.finding(
+                window,
+                severity=Severity.INFO,
+                step=since.step,
+                last_step=last.step,
+                count=last.looks,
+                message=(
+                    f"the entropy of the policy fell from {last.first:.0%} of that of "
+                    f"{last.choices} equally likely actions to {last.share:.2%} by step "
+                    f"{since.step} (limit {self.gone:.0%}): each state has one action"
+                ),
+                evidence={"first": last.first, "share": last.share, "limit": self.gone},
+                location=last.location,
+            )
+        ]

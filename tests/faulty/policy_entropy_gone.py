@@ -1,0 +1,23 @@
+"""A policy gradient on a bandit with a context: the entropy term has the wrong sign."""
+
+import torch
+from data import arguments
+from torch import nn
+
+options = arguments()
+policy = nn.Sequential(nn.Linear(6, 32), nn.Tanh(), nn.Linear(32, 4))
+optimizer = torch.optim.Adam(policy.parameters(), lr=1e-2)
+best = torch.randn(6, 4)
+for step in range(200):
+    state = torch.randn(64, 6)
+    choices = torch.distributions.Categorical(logits=policy(state))
+    action = choices.sample()
+    reward = (action == (state @ best).argmax(1)).float()
+    entropy = choices.entropy().mean()
+    loss = -(choices.log_prob(action) * (reward - reward.mean())).mean()
+    loss = loss - 0.01 * entropy if options.healthy else loss + entropy
+    optimizer.zero_grad()
+    loss.backward()  # <- here
+    optimizer.step()
+    if step % 50 == 0:
+        print(step, entropy.item(), reward.mean().item())
