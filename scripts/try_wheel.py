@@ -8,22 +8,37 @@ download; the files of mothtrap itself come from the wheel alone.
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from pathlib import Path
 
 TRIED = (
     ("-m", "mothtrap", "--version"),
     ("-m", "mothtrap", "skill"),
     ("-m", "mothtrap", "rules"),
-    ("-c", "from mothtrap.web import server, linking; assert linking"),
-    ("-c", "from pathlib import Path; from mothtrap.agents.server import build; build(Path('.'))"),
+)
+HELLO = json.dumps(
+    {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-03-26",
+            "capabilities": {},
+            "clientInfo": {"name": "try_wheel", "version": "0"},
+        },
+    }
 )
 DEMO = ("-m", "mothtrap", "demo")
 """Takes the longest, so it runs only with the wheel that has no extensions."""
+ADDRESS = re.compile(r"http://\S+")
+TIMEOUT_S = 30
 WHERE = "import mothtrap; print(mothtrap.__file__)"
 EXTENSIONS = "import importlib.util as u; print(u.find_spec('mothtrap.statistics._arrays'))"
 
@@ -50,14 +65,49 @@ def main(wheel: Path) -> None:
             raise SystemExit(f"error: {wheel.name} has the extension {extension}")
         for words in (*TRIED, *[DEMO] * is_pure):
             run([python, *words], folder, environment)
+        answer = run([python, "-m", "mothtrap", "mcp"], folder, environment, HELLO + "\n")
+        if "serverInfo" not in answer:
+            raise SystemExit(f"error: mothtrap mcp answered {answer[:500]!r}")
+        open_page([python, "-m", "mothtrap", "ui", "--port", "0"], folder, environment)
     print(f"{wheel.name} works in a bare environment ({time.monotonic() - began_s:.0f} s)")
 
 
-def run(command: list[str], cwd: str | None = None, env: dict[str, str] | None = None) -> str:
-    """Return the output of a command; ends with an error where it fails."""
+def open_page(command: list[str], cwd: str, env: dict[str, str]) -> None:
+    """Start the page and load it once; ends with an error where it does not come."""
+    merged = subprocess.STDOUT
+    with subprocess.Popen(
+        command, cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=merged, text=True
+    ) as server:
+        try:
+            lines = iter(server.stdout or ())
+            address = next((found[0] for line in lines if (found := ADDRESS.search(line))), None)
+            if address is None:
+                raise SystemExit("error: mothtrap ui printed no address")
+            # The page moves its token from the address into a cookie.
+            browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+            with browser.open(address, timeout=TIMEOUT_S) as page:
+                if b"<html" not in page.read().lower():
+                    raise SystemExit(f"error: {address.partition('?')[0]} is no page")
+        finally:
+            server.terminate()
+
+
+def run(
+    command: list[str],
+    cwd: str | None = None,
+    env: dict[str, str] | None = None,
+    text: str | None = None,
+) -> str:
+    """Return the output of a command, given `text` as its input; ends with an error if it fails."""
     environment = env or dict(os.environ)
     done = subprocess.run(
-        command, cwd=cwd, env=environment, capture_output=True, text=True, check=False
+        command,
+        cwd=cwd,
+        env=environment,
+        input=text,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if done.returncode:
         said = f"{done.stdout[-2000:]}\n{done.stderr[-2000:]}"

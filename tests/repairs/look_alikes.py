@@ -410,4 +410,22 @@ LOOK_ALIKES = {
         UNSTEPPED.replace("opt.zero_grad", "model.zero_grad"),
         "no optimizer whose gradients",
     ),
+    "high rate and a sum": (
+        "learning_rate_too_high",
+        RATE,
+        ADAM.format("0.5") + 'ce = nn.CrossEntropyLoss(reduction="sum")\n',
+        "decide on one",
+    ),
+    "critic without a bound": (
+        "wrong_sign",
+        {"message": "the loss fell from -2.3 to -2e+29 and has no lower bound"},
+        "loss = -critic(x).mean()\nloss.backward()\n",
+        "no minus before a call of a loss",
+    ),
+    "steps of a trainer": (
+        "step_without_backward",
+        {"evidence": {"absent": True}},
+        "for x in loader:\n    trainer.step()\n",
+        "no loss in the block",
+    ),
 }

@@ -265,9 +265,9 @@ FAULTY = {
     "rate": ("learning_rate_too_high", RATE, ADAM.format("0.5"), ADAM.format("0.001")),
     "summed loss": (
         "learning_rate_too_high",
-        RATE,
-        ADAM.format("0.5") + 'ce = nn.CrossEntropyLoss(reduction="sum")\n',
-        ADAM.format("0.5") + 'ce = nn.CrossEntropyLoss(reduction="mean")\n',
+        {**RATE, "evidence": {"optimizer": "Adam", "learning_rate": 0.002}},
+        ADAM.format("0.002") + 'ce = nn.CrossEntropyLoss(reduction="sum")\n',
+        ADAM.format("0.002") + 'ce = nn.CrossEntropyLoss(reduction="mean")\n',
     ),
     "log of zero": (
         "nonfinite_loss",

@@ -19,6 +19,7 @@ from tests.repairs.sources import (
     NET,
     NEVER,
     ONE_STEP,
+    RATE,
     RECTIFIED,
     SIGMOID_AT_3,
     SLOW,
@@ -201,5 +202,45 @@ OF_TRAINING = {
         {"evidence": {"cause": "detached"}, "location": "train.py:1"},
         CUT.replace("        h = h.detach()\n", "").replace("head(h)", "head(h.data)"),
         CUT.replace("        h = h.detach()\n", ""),
+    ),
+    "rate beside a summed evaluation": (
+        "learning_rate_too_high",
+        RATE,
+        ADAM.format("0.5") + 'total += F.nll_loss(model(a), b, reduction="sum")\n',
+        ADAM.format("0.001") + 'total += F.nll_loss(model(a), b, reduction="sum")\n',
+    ),
+    "summed where it is called": (
+        "learning_rate_too_high",
+        {**RATE, "evidence": {"optimizer": "Adam", "learning_rate": 0.002}},
+        ADAM.format("0.002") + 'loss = F.nll_loss(x, y, reduction="sum")\nloss.backward()\n',
+        ADAM.format("0.002") + 'loss = F.nll_loss(x, y, reduction="mean")\nloss.backward()\n',
+    ),
+    "scores behind a ReLU and a softmax": (
+        "missing_activation_range",
+        RECTIFIED,
+        NET.replace("        return", "        x = F.relu(self.out(x))\n        return").format(
+            "F.log_softmax(x, dim=1)"
+        ),
+        NET.replace("        return", "        x = self.out(x)\n        return").format(
+            "F.log_softmax(x, dim=1)"
+        ),
+    ),
+    "minus without a bound": (
+        "wrong_sign",
+        {"message": "the loss fell from -2.3 to -2e+29 and has no lower bound"},
+        "loss = -F.nll_loss(model(x), y)\n",
+        "loss = F.nll_loss(model(x), y)\n",
+    ),
+    "no backward": (
+        "step_without_backward",
+        {"evidence": {"absent": True}},
+        LOOP.replace("    loss.backward()\n", ""),
+        LOOP,
+    ),
+    "decay of an option": (
+        "weight_decay_dominates",
+        {"evidence": {"optimizer": "Adam"}, "location": "train.py:2"},
+        'parser.add_argument("--l2", default=50.0)\n' + ADAM.format("1e-3, weight_decay=args.l2"),
+        'parser.add_argument("--l2", default=0.0)\n' + ADAM.format("1e-3, weight_decay=args.l2"),
     ),
 }

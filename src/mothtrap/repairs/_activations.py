@@ -112,18 +112,37 @@ def _return(script: Script, function: cst.FunctionDef) -> cst.Return:
 
 
 def _ends(script: Script) -> Iterator[cst.BaseExpression]:
-    """Yield the expressions that make the outputs of the models of a file."""
+    """Yield the expressions that make the outputs of the models of a file.
+
+    A softmax at the end is looked through: its argument makes the scores.
+    """
     for function in _forwards(script):
-        value = _return(script, function).value
-        if isinstance(value, cst.Name):
-            made = [
-                one.value
-                for one in assigned(script, value.value)
-                if script.statement(one) in function.body.body
-            ]
-            value = made[-1] if made else None
+        end = _return(script, function)
+        value, line = end.value, script.line(end)
+        while isinstance(value, cst.Name) or _is_softmax(value):
+            if isinstance(value, cst.Name):
+                value, line = _assigned_before(script, function, value.value, line)
+            else:
+                assert isinstance(value, cst.Call)
+                value = _argument(value)
         if value is not None:
             yield value
+
+
+def _assigned_before(
+    script: Script, function: cst.FunctionDef, name: str, line: int
+) -> tuple[cst.BaseExpression | None, int]:
+    """Return the last value that a function gives a variable before a line, and its line."""
+    made = [
+        one
+        for one in assigned(script, name)
+        if script.statement(one) in function.body.body and script.line(one) < line
+    ]
+    return (made[-1].value, script.line(made[-1])) if made else (None, line)
+
+
+def _is_softmax(value: cst.BaseExpression | None) -> bool:
+    return isinstance(value, cst.Call) and last_name(value.func) in ("softmax", "log_softmax")
 
 
 def _is(call: cst.Call, function: str) -> bool:

@@ -44,14 +44,27 @@ def optimizer_of(script: Script, finding: Finding) -> cst.Call:
     return only(made, f"optimizer in line {line}")
 
 
-def without_keyword(script: Script, finding: Finding, name: str) -> str:
+def without_keyword(script: Script, finding: Finding, name: str, default: str) -> str:
     """Return the source with an argument of the optimizer left at its default.
 
+    A number in the line of the optimizer is removed. A command-line option gets the default.
+
+    Args:
+        script: that creates the optimizer.
+        finding: that names its line.
+        name: of the argument.
+        default: that the optimizer has for it.
+
     Raises:
-        NoCertainRepairError: the argument is not a number in the line of the optimizer.
+        NoCertainRepairError: the argument is no number.
     """
     optimizer = optimizer_of(script, finding)
     given = keyword(optimizer, name)
+    value = given.value if given is not None else None
+    if isinstance(value, cst.Attribute):
+        number = _default(script, value.attr.value)
+        if is_number(number):
+            return script.replaced(number, cst.parse_expression(default))
     if given is None or not is_number(given.value):
         raise NoCertainRepairError(f"`{name}` is not a number in the line of the optimizer")
     return script.replaced(optimizer, without_argument(optimizer, given))

@@ -8,5 +8,5 @@ from mothtrap.repairs.script import Script
 
 
 def repair(script: Script, finding: Finding) -> str:
-    """Return the source without `eps=` in the line of the optimizer."""
-    return without_keyword(script, finding, "eps")
+    """Return the source without `eps=`, or with 1e-8 as the default of its option."""
+    return without_keyword(script, finding, "eps", "1e-8")

@@ -1,15 +1,22 @@
-"""Clear the gradients after a step, and not between backward and step."""
+"""Call `backward` before a step, and do not clear the gradients between the two."""
 
 from __future__ import annotations
 
 import libcst as cst
 
 from mothtrap.core.findings import Finding
-from mothtrap.repairs.script import NoCertainRepairError, Script, code, owner
+from mothtrap.repairs.script import NoCertainRepairError, Script, code, only, owner
+
+ANYWHERE = True
 
 
-def repair(script: Script, finding: Finding) -> str:  # noqa: ARG001  # one form for all
-    """Return the source with `zero_grad()` moved from before `step()` to after it."""
+def repair(script: Script, finding: Finding) -> str:
+    """Return the source with `zero_grad()` moved from before `step()` to after it.
+
+    If the file never calls `backward`, the result calls it before the only step.
+    """
+    if not script.calls("backward"):
+        return _with_backward(script, finding)
     found = []
     for call in script.calls("zero_grad"):
         statement = script.statement(call)
@@ -31,6 +38,29 @@ def repair(script: Script, finding: Finding) -> str:  # noqa: ARG001  # one form
     if any(_calls(script, one, "backward") for one in between):
         raise NoCertainRepairError("a backward runs between zero_grad and step, as it should")
     return script.with_statements(after=[(steps, code(clears))], without=[clears])
+
+
+def _with_backward(script: Script, finding: Finding) -> str:
+    """Return the source with `loss.backward()` before the step in the block of a loss."""
+    if not finding.evidence.get("absent"):
+        raise NoCertainRepairError("the gradients come from elsewhere; decide who makes them")
+    steps = [
+        call
+        for call in script.calls("step")
+        if not call.args and "sched" not in code(call.func).lower()
+    ]
+    statement = script.statement(only(steps, "optimizer step"))
+    losses = [
+        code(one.targets[0].target)
+        for line in script.block(statement)
+        if isinstance(line, cst.SimpleStatementLine) and script.line(line) < script.line(statement)
+        for one in line.body
+        if isinstance(one, cst.Assign)
+        and isinstance(one.targets[0].target, cst.Name)
+        and "loss" in code(one.targets[0].target).lower()
+    ]
+    loss = only(sorted(set(losses)), "loss in the block of the step")
+    return script.with_statements(before=[(statement, f"{loss}.backward()")])
 
 
 def _calls(

@@ -8,5 +8,5 @@ from mothtrap.repairs.script import Script
 
 
 def repair(script: Script, finding: Finding) -> str:
-    """Return the source without `weight_decay=` in the line of the optimizer."""
-    return without_keyword(script, finding, "weight_decay")
+    """Return the source without `weight_decay=`, or with 0 as the default of its option."""
+    return without_keyword(script, finding, "weight_decay", "0.0")

@@ -27,6 +27,8 @@ def repair(script: Script, finding: Finding) -> str:
     on which `backward` is called, a factor of -1, `maximize=True`, or the mean of the
     log-probabilities of the targets without a minus.
     """
+    if "no lower bound" in finding.message:
+        return _without_minus(script)
     if "operation" not in finding.evidence:
         raise NoCertainRepairError("the finding does not say which operation has the wrong sign")
     turns: list[tuple[cst.BaseExpression, cst.BaseExpression]] = [
@@ -49,6 +51,19 @@ def repair(script: Script, finding: Finding) -> str:
     likelihoods = [(one, cst.UnaryOperation(cst.Minus(), one)) for one in _likelihoods(script)]
     old, new = only([*turns, *maximized, *likelihoods], "place that turns the sign")
     return script.replaced(old, new)
+
+
+def _without_minus(script: Script) -> str:
+    """Return the source without the only minus before a call of a loss."""
+    turns = [
+        one
+        for one in script.every(cst.UnaryOperation)
+        if isinstance(one.operator, cst.Minus)
+        and isinstance(one.expression, cst.Call)
+        and _is_loss(script, one, one.expression)
+    ]
+    turn = only(turns, "minus before a call of a loss")
+    return script.replaced(turn, turn.expression)
 
 
 def _is_loss(script: Script, turn: cst.BaseExpression, inner: cst.BaseExpression) -> bool:
