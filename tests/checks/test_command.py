@@ -124,6 +124,12 @@ def test_targets_are_compared_with_the_inputs_of_the_same_step(tmp_path: Path) -
     assert "PRE102" in outcome.stderr
 
 
+def test_targets_that_the_model_itself_is_given_are_no_inputs(tmp_path: Path) -> None:
+    outcome = checked(tmp_path, "own_loss.py", options=("--select", "PRE105"))
+    assert outcome.returncode == 0, outcome.stderr
+    assert "the model uses its input" in outcome.stderr
+
+
 def test_a_check_that_decides_nothing_has_exit_code_2(tmp_path: Path) -> None:
     outcome = checked(tmp_path, "blind.py", options=("--select", "PRE102"))
     assert outcome.returncode == 2, outcome.stderr

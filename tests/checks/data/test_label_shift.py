@@ -39,3 +39,14 @@ def test_too_few_rows_decide_nothing() -> None:
     assert result(CODE, Given(x, y), Given(x, y, "evaluation"), task="classes").state == (
         "not_enough_data"
     )
+
+
+def test_a_class_that_training_lacks_is_found_among_many() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(1500, 3)), np.arange(1500) % 10
+    kept = np.flatnonzero(y[:1100] < 9)
+    found = finding(
+        CODE, Given(x[kept], y[kept]), Given(x[1100:], y[1100:], "evaluation"), task="classes"
+    )
+    assert found.severity == "warning"
+    assert found.evidence["absent"] == [9.0]

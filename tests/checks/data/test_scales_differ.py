@@ -50,3 +50,9 @@ def test_integers_have_no_scale() -> None:
     tokens = np.random.default_rng(0).integers(0, 99, (100, 8))
     made = result(CODE, Given(tokens), Given(tokens, None, "evaluation"))
     assert made.state == "not_applicable"
+
+
+def test_one_extreme_row_is_no_other_scale() -> None:
+    x, y = table(rows=1000, columns=20)
+    x[17, :3] *= 10_000
+    assert passes(CODE, Given(x[:800], y[:800]), Given(x[800:], y[800:], "evaluation"))

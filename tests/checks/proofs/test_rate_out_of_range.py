@@ -10,7 +10,7 @@ CODE = "PRE207"
 LOSS = torch.nn.CrossEntropyLoss()
 
 
-@pytest.mark.parametrize(("rate", "word"), [(50.0, "Lower"), (1e-4, "Raise")])
+@pytest.mark.parametrize(("rate", "word"), [(50.0, "Lower"), (1e-4, "Raise"), (1e-6, "Raise")])
 def test_a_rate_that_is_far_off_is_named(rate: float, word: str) -> None:
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), lr=rate, momentum=0.9)

@@ -14,6 +14,9 @@ from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.found import Found
 from mothtrap.core.thresholds import threshold
 
+ABSENT_BY_CHANCE = 1e-6
+"""Probability below which training lacks classes of the evaluation by no chance; chosen by hand."""
+
 
 @dataclass(frozen=True)
 class LabelShift(Check):
@@ -80,7 +83,9 @@ class LabelShift(Check):
         chance = float(spread.sum() * 0.4)  # half of the mean size of a normal number, 0.8
         absent = [int(one) for one, share in zip(known, ours, strict=True) if share == 0]
         lacking = float(np.isin(labels, absent).mean())
-        if distance < max(self.note, self.noise * chance):
+        # Many classes make the distance noisy, but a frequent class is not absent by chance.
+        unseen = lacking >= self.unseen and (1 - lacking) ** len(train) < ABSENT_BY_CHANCE
+        if distance < max(self.note, self.noise * chance) and not unseen:
             return
         grave = distance >= self.warning or lacking >= self.unseen
         largest = int(np.argmax(np.abs(ours - theirs)))

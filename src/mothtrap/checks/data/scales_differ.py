@@ -14,6 +14,9 @@ from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.found import Found
 from mothtrap.core.thresholds import threshold
 
+EXTREME = 5e-4
+"""Share of the values at each end that are left out to tell extreme values; chosen by hand."""
+
 
 @dataclass(frozen=True)
 class ScalesDiffer(Check):
@@ -35,7 +38,7 @@ class ScalesDiffer(Check):
 
     Stays quiet:
         Integers; masks of 0 and 1; inputs that are constant in training; datasets with fewer than
-        `least_rows` rows.
+        `least_rows` rows; differences that come from a few extreme values, which PRE309 names.
 
     What to do:
         - Compute mean and standard deviation on the training data, and use them for both.
@@ -92,6 +95,8 @@ class ScalesDiffer(Check):
             for what, value in zip(("mean", "deviation"), values, strict=True):
                 subject.figures[f"{role} {what}{name}"] = value
         severity = self._severity(mean, deviation, their_mean, their_deviation)
+        if severity and self._comes_from_outliers(pair):
+            return
         differ = self._columns(pair)
         if not severity and len(differ) <= self.columns * pair[0][0].size:
             return
@@ -110,6 +115,12 @@ class ScalesDiffer(Check):
                 "evaluation_deviation": their_deviation,
             },
         )
+
+    def _comes_from_outliers(self, pair: tuple[Array, Array]) -> bool:
+        """Return whether the scales are alike without the most extreme values of each dataset."""
+        scales = [_scale(_without_extremes(one)) for one in pair]
+        spread = all(deviation > 0 for _, deviation in scales)
+        return spread and not self._severity(*scales[0], *scales[1])
 
     def _severity(self, mean: float, deviation: float, theirs: float, spread: float) -> str:
         """Return `error`, `warning`, or an empty string for equal scales."""
@@ -145,6 +156,15 @@ def _pairs(ours: Rows, theirs: Rows) -> Iterable[tuple[int, tuple[Array, Array]]
 
 def _is_mask(array: Array) -> bool:
     return bool(np.isin(array, (0, 1)).all())
+
+
+def _without_extremes(array: Array) -> Array:
+    """Return the finite values between two extreme quantiles."""
+    finite = array[np.isfinite(array)]
+    if not finite.size:
+        return finite
+    low, high = np.quantile(finite, (EXTREME, 1 - EXTREME))
+    return finite[(finite >= low) & (finite <= high)]
 
 
 def _scale(array: Array) -> tuple[float, float]:

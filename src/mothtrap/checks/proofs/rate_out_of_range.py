@@ -39,9 +39,9 @@ class RateOutOfRange(Check):
         Warning when the loss, after `steps` steps on the recorded batches, is above `stays` times
         the first loss, and with `lower` times the rate below `falls` times the first loss and half
         of the other. Warning when it falls by less than `slow` of the first loss in `long` steps
-        on one batch, and with `higher` times the rate, or a quarter of that, below `learns` times
-        it. For the band, three sweeps raise the rate in each step. It begins where the loss has
-        fallen by `slow`, and ends where it is `diverged` times the first.
+        on one batch, and with `higher` times the rate, or a quarter or the square of that factor,
+        below `learns` times it. For the band, three sweeps raise the rate in each step. It begins
+        where the loss has fallen by `slow`, and ends where it is `diverged` times the first.
 
     Stays quiet:
         Rates that rise in the watched steps, as in a warm-up: then only the band is measured.
@@ -118,7 +118,7 @@ class RateOutOfRange(Check):
         first, level = float(own[0]), _level(own)
         if level <= (1 - self.slow) * first:
             return
-        for higher in (self.higher, self.higher / 4):
+        for higher in (self.higher, self.higher / 4, self.higher**2):
             losses = self._trial(subject, Change(rate=factor * higher), self.long)
             if _level(losses) < self.learns * first:
                 found = (first, level, _level(losses))

@@ -16,6 +16,7 @@ from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.checking import trees
 from mothtrap.adapters.torch.checking.answered_models import AnsweredModels, leave_weights
+from mothtrap.adapters.torch.checking.loader_sets import TARGETS
 from mothtrap.adapters.torch.checking.memory_seen import MemorySeen
 from mothtrap.adapters.torch.checking.recording import Arguments, Place, Recording, loss_inputs
 from mothtrap.adapters.torch.job import randomness
@@ -115,8 +116,23 @@ class Playing:
                 args, kwargs = self._rows_of(trees.copied((call.args, call.kwargs)))
                 self._number += 1
         if self._change.inputs == "constant":
-            args, kwargs = trees.mapped((args, kwargs), self._constant)
+            kept = self._targets_among(args, kwargs)
+            args, kwargs = trees.mapped(
+                (args, kwargs), lambda one: one if id(one) in kept else self._constant(one)
+            )
         return args, kwargs
+
+    def _targets_among(self, args: Any, kwargs: Any) -> set[int]:
+        """Return the identities of targets that a model is called with, to compute its own loss.
+
+        An autoencoder is called with its target, too, but with no other tensor.
+        """
+        given = [one for _, one in trees.tensors((args, kwargs)) if one.ndim]
+        named = [kwargs[name] for name in TARGETS if isinstance(kwargs.get(name), torch.Tensor)]
+        known = [one for one in self._turn.targets if one is not None]
+        same = {id(one) for one in given if any(_has_values_of(one, other) for other in known)}
+        found = same | {id(one) for one in named}
+        return found if len(found) < len(given) else set()
 
     def _constant(self, tensor: torch.Tensor) -> torch.Tensor:
         same = constant_inputs(tensor)
@@ -225,6 +241,12 @@ class Playing:
         if why:
             os.write(self._pipe, f"!{why}\n".encode())
         os._exit(0)
+
+
+def _has_values_of(tensor: torch.Tensor, target: torch.Tensor) -> bool:
+    """Return whether a tensor holds the values of a target, also in another shape."""
+    alike = tensor.numel() == target.numel() and tensor.dtype == target.dtype
+    return alike and torch.equal(tensor.detach().reshape(-1), target.reshape(-1))
 
 
 def _takes_place(
