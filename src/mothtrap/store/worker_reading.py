@@ -123,7 +123,8 @@ class _ScalarRows(RowReader[list[Scalar], tuple[Scalar, ...]]):
 
 def scalars_of(folder: Path, records: Collection[int]) -> dict[int, tuple[Scalar, ...]]:
     """Return the scalars of some records of a worker, by record; damaged ones are left out."""
-    rows, found = _ScalarRows(folder, "scalars"), {}
+    rows = _ScalarRows(folder, "scalars")
+    found: dict[int, tuple[Scalar, ...]] = {}
     while new := rows.pull():
         found.update((record, scalars) for record, scalars in new if record in records)
     return found

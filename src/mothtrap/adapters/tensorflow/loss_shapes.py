@@ -115,7 +115,7 @@ def _told(loss: str, target: str, output: str, scene: Scene) -> Told:
     place = f" (chosen at {scene.loss_at})" if is_compiled and scene.loss_at else ""
     named = f"`{loss}`{place}"
     labels, outputs = _shape(target), _shape(output)
-    found = None
+    found: Told | None = None
     if loss not in SPARSE and _are_by_position(labels, outputs):
         found = (
             _compared(named if loss else "", labels, outputs),

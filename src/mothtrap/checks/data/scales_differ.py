@@ -164,7 +164,8 @@ def _without_extremes(array: Array) -> Array:
     if not finite.size:
         return finite
     low, high = np.quantile(finite, (EXTREME, 1 - EXTREME))
-    return finite[(finite >= low) & (finite <= high)]
+    within: Array = finite[(finite >= low) & (finite <= high)]
+    return within
 
 
 def _scale(array: Array) -> tuple[float, float]:

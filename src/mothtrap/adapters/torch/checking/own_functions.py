@@ -45,4 +45,4 @@ def noted_functions() -> Iterator[dict[str, bool]]:
 
 def _has_few_values(tensor: torch.Tensor) -> bool:
     count = tensor.numel()
-    return count >= LEAST_VALUES and len(tensor.detach().unique()) < DISTINCT_SHARE * count
+    return count >= LEAST_VALUES and len(torch.unique(tensor.detach())) < DISTINCT_SHARE * count
