@@ -45,6 +45,7 @@ def main(folder: Path) -> int:
             subprocess.run(command, cwd=work, stdout=log, stderr=log, check=True)
         report = [*page.MOTHTRAP, "report", "digits", "-o", str(REPORT)]
         subprocess.run(report, cwd=work, check=True)
+        REPORT.write_text(REPORT.read_text().replace(work, "/home/user"))  # not of this machine
         with page.served(Path(work)) as url, page.browser() as browser:
             for name, place in PICTURES.items():
                 scheme = "dark" if name.endswith("dark") else "light"
