@@ -22,6 +22,8 @@ from torch import nn
 import mothtrap
 
 PACKAGE = str(Path(mothtrap.__file__).parent) + os.sep
+HISTOGRAMS = "store/raw_log.py"
+"""They are stored in a table of their own."""
 RECORDER, QUEUE, SEGMENTS = "capture/recorder.py", "capture/channel.py", "store/segments.py"
 
 
@@ -47,7 +49,9 @@ def way_of_a_gradient() -> list[str]:
             files = stack_of(frame)
             stages.setdefault("queued", files[files.index(RECORDER) :])
         elif event == "call" and name == "SegmentWriter.append":
-            stages.setdefault("written", stack_of(frame))
+            files = stack_of(frame)
+            if HISTOGRAMS not in files:
+                stages.setdefault("written", files)
 
     threading.setprofile(look)
     sys.setprofile(look)

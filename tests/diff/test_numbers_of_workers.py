@@ -74,15 +74,15 @@ def test_a_perturbed_run_measures_how_near_the_numbers_must_be(runs: Path) -> No
         words = ["diff", "one", "two", "--perturbed", "other", "--runs-dir", "."]
         plain = CliRunner().invoke(main, words)
     assert equal.exit_code == plain.exit_code == 2
-    assert "different numbers of workers" in equal.output
+    assert "different numbers of ranks" in equal.output
     assert "was not made with `mothtrap run --perturb`" in plain.output
 
 
 @pytest.mark.parametrize(
     ("variants", "words"),
     [
-        (("summed",), "multiplied by the number of workers (2)"),
-        (("clipped", "by_hand"), "each worker clips its own gradients before they are averaged"),
+        (("summed",), "multiplied by the number of ranks (2)"),
+        (("clipped", "by_hand"), "each rank clips its own gradients before they are averaged"),
     ],
 )
 def test_faults_that_all_workers_share_are_named(

@@ -84,7 +84,7 @@ def test_a_rank_with_other_weights_is_named_with_its_node(job: Job) -> None:
             job.tell(rank, ReplicaDigests(step=step, digests={"fc": f"{step}{odd}"}))
     (found,) = job.findings()
     assert (found.code, found.workers, found.step) == ("DST951", (6,), 2)
-    assert "worker 6 (node1)" in found.message
+    assert "rank 6 (node1)" in found.message
 
 
 def test_a_slow_rank_is_named_although_another_one_stopped(job: Job) -> None:

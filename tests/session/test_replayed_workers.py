@@ -31,7 +31,7 @@ def test_a_worker_without_a_snapshot_compares_nothing_and_says_so() -> None:
 def test_gradients_that_others_have_a_part_in_are_no_difference() -> None:
     first, _ = compared_alone(PLAN, [result(0, False, OTHER), result(1, None)])
     assert (first.match, first.difference) == (None, None)
-    assert "the workers without a snapshot (1)" in first.notes[0]
+    assert "the ranks without a snapshot (1)" in first.notes[0]
 
 
 def test_a_loss_is_a_workers_own() -> None:

@@ -260,7 +260,7 @@ def test_one_scalar_of_many_runs_comes_at_once(site: Site) -> None:
         ("/api/series?run=healthy&name=train/los", 404, "there is no curve"),
         ("/api/series?run=healthy&name=train/gradient.l2/nope", 404, "nope"),
         ("/api/series?run=healthy&name=train/gradient.nope/x", 404, "there is no curve"),
-        ("/api/series?run=healthy&worker=7&name=x", 404, "no worker 7"),
+        ("/api/series?run=healthy&worker=7&name=x", 404, "no rank 7"),
         ("/api/series?run=healthy&from=x", 400, "whole number"),
         ("/api/source?run=healthy&finding=x", 404, "no finding"),
     ],

@@ -104,7 +104,7 @@ def test_ranks_and_rows_are_chosen(site: Site) -> None:
         ("stat=l3", "there is no statistic 'l3' (did you mean 'l2'?)"),
         ("scale=loud", "a scale is one of log, rank, own"),
         ("mode=trian", "there is no mode 'trian'"),
-        ("worker=9", "there is no worker 9"),
+        ("worker=9", "there is no rank 9"),
         ("px=many", "px must be a whole number"),
     ],
 )

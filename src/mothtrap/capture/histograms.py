@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from math import prod
 
-from mothtrap.capture.selection import BESIDE_EXPONENTS, LOGGED, Stream, streams
+from mothtrap.capture.selection import BESIDE_EXPONENTS, LOGGED, Stream, of_first_holder, streams
 from mothtrap.core.config import Config
 from mothtrap.core.needs import Need
 from mothtrap.core.schedule import Schedule
@@ -53,12 +53,17 @@ def histograms(config: Config) -> tuple[Stream, ...]:
             name=f"histograms of {kind}s",
             kinds=(kind,),
             statistics=frozenset({EXPONENTS, *BESIDE_EXPONENTS}),
-            matches=_FirstTensors().matches,
+            matches=_matches(config),
             schedules={Mode.TRAIN: Schedule(steps=STEPS)},
             essential=True,
         )
         for kind in KINDS
     )
+
+
+def _matches(config: Config) -> Callable[[TensorInfo], bool]:
+    first = _FirstTensors()
+    return of_first_holder(first.matches) if config.workers == "merged" else first.matches
 
 
 class _FirstTensors:

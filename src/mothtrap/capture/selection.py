@@ -228,11 +228,11 @@ def streams(config: Config, needs: Iterable[Need], own: Iterable[Need] = ()) -> 
     for name, collection in config.collections.items():
         found += of_collection(name, collection)
     if config.workers == "merged":
-        found = [replace(stream, matches=_of_first_holder(stream.matches)) for stream in found]
+        found = [replace(stream, matches=of_first_holder(stream.matches)) for stream in found]
     return by_priority({stream.name: stream for stream in found}.values())
 
 
-def _of_first_holder(matches: Callable[[TensorInfo], bool]) -> Callable[[TensorInfo], bool]:
+def of_first_holder(matches: Callable[[TensorInfo], bool]) -> Callable[[TensorInfo], bool]:
     """Return a match without replicas, which the worker of lowest rank captures."""
     return lambda info: not info.held_before and matches(info)
 

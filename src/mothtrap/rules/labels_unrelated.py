@@ -132,8 +132,6 @@ class LabelsUnrelated(Rule):
         guess = float(one.last.guess or 0.0)
         if one.last.best < self.guess_share * guess:
             return None
-        if one.last.first == one.last.best and (one.value_E == one.last.first).all():
-            return None  # the evaluated weights stand still (LOS413)
         train_E = one.train_E[np.isfinite(one.train_E)]
         if len(train_E) < self.evaluations:
             raise NotEnoughData(f"fewer than {self.evaluations} evaluations follow a training loss")
@@ -149,6 +147,8 @@ class LabelsUnrelated(Rule):
         late = float(np.median(train_E[-3:]))
         if late > learned and not drifting:
             return None
+        if one.last.first == one.last.best and (one.value_E == one.last.first).all():
+            return None  # the evaluated weights stand still (LOS413)
         return self.finding(
             window,
             severity=Severity.WARNING,

@@ -335,10 +335,9 @@ class Worker:
         self._supervised = all_workers and self._is_compared()
         if attempt is not None and (environment.size > 1 or self.adapters.reading is not None):
             given = attempt, self._rank, self.recorder, self.adapters
+            observe = functools.partial(StallObserver.of, *given)
             signs = self.config.workers == "merged"
-            self._stalls = self._contained(
-                "stalls", lambda: StallObserver.of(*given, gives_signs=signs)
-            )
+            self._stalls = self._contained("stalls", lambda: observe(gives_signs=signs))
         if self.config.evaluate == "job" and (self._rules or switched_off(self.config)):
             self._contained("rules", lambda: self._open_monitor(attempt))
         self.recorder.notes.observe(
@@ -403,8 +402,7 @@ class Worker:
 
     def _process_failed(self, err: BaseException) -> None:
         err.add_note(
-            "a thread of the job writes from now on; data that the process had not yet written "
-            "may be missing"
+            "a thread of the job writes from now on; data that were not written yet may be missing"
         )
         self._failed("writer process", err)
 
@@ -447,8 +445,7 @@ class Worker:
     def _open_reference(self, rules: Sequence[Rule]) -> Reference:
         from mothtrap.monitor.reference import open_reference
 
-        needs = [need for rule in rules for need in rule.needs]
-        config = self.config
+        needs, config = [need for rule in rules for need in rule.needs], self.config
         return open_reference(config.reference, config.runs_dir, needs, self._rank)
 
     def _add_part(

@@ -224,7 +224,8 @@ class SegmentReader:
                     batches.append(batch)
                     continue
                 # One stream, so that Arrow goes from message to message without Python.
-                if start == schema_end > 0:
+                # The schema in the file may be damaged, where that of the footer is used.
+                if start == schema_end > 0 and view[len(MAGIC) : start] == self._schema_message:
                     stream = view[len(MAGIC) : end]
                 else:
                     stream = memoryview(self._schema_message + view[start:end])

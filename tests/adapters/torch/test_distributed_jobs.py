@@ -162,7 +162,7 @@ def test_a_worker_that_dies_is_named_and_the_steps_of_the_others_stay(tmp_path: 
         (loss,) = run.scalars("loss", worker=worker)
         assert loss.steps_S.tolist() == list(range(len(loss)))
         assert len(loss) > 10
-    assert "worker 1" in _show(tmp_path)["verdict"]
+    assert "rank 1" in _show(tmp_path)["verdict"]
 
 
 def _sharded(folder: Path, variant: str, *, workers: int) -> tuple[dict, Run]:  # type: ignore[type-arg]

@@ -75,7 +75,7 @@ class Steps(nn.Module):
 
 
 @pytest.mark.parametrize("function", [True, False])
-def test_a_straight_through_estimator_is_a_note(function: bool) -> None:
+def test_a_rounded_value_with_the_gradient_of_its_input_is_a_note(function: bool) -> None:
     found = finding("PRE108", Steps(function=function), table(), LOSS)
     assert found.severity == "info"
     assert "straight-through" in found.message

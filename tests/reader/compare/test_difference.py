@@ -243,7 +243,7 @@ def test_two_workers_and_one_are_compared_as_one_each(tmp_path: Path) -> None:
     two, one = open_run(tmp_path / "two"), stored(tmp_path, "one", whole)
     found = compare(two, one)
     assert (found.first, found.exact, found.steps) == (None, False, STEPS)
-    assert "2 and 1 workers" in found.notes[0]
+    assert "2 and 1 ranks" in found.notes[0]
     diverged = compare(two, stored(tmp_path, "other", other)).first
     assert diverged is not None
     assert (diverged.step, diverged.what) == (6, "rows of the batch")

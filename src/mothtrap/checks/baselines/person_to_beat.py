@@ -35,7 +35,8 @@ class PersonToBeat(Check):
         Never. The score is shown with the scores of simple models, also after the run.
 
     Stays quiet:
-        Without `--human`; targets that are neither classes nor numbers.
+        Without `--human`; targets that are neither classes nor numbers. The samples are drawn from
+        at most `most_rows` rows.
 
     What to do:
         - Look at the samples that you got wrong: is their label right?

@@ -40,7 +40,8 @@ class MemoryNearlyFull(Check):
         is far smaller than it could be makes a run on an accelerator slow.
 
     Fires:
-        Warning when the present batch needs more than `most` of the memory.
+        Warning when the present batch needs more than `most` of the memory. The largest batch that
+        fits is one that needs at most `safe` of it.
 
     Stays quiet:
         Systems that do not tell how much memory a process needed: Linux and CUDA do.

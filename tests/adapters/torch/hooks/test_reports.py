@@ -48,7 +48,7 @@ def test_every_fact_that_a_rule_needs_is_looked_for() -> None:
     needs = [
         need for rule in load_rules(Config()) for need in rule.needs if not _is_of_others(need)
     ]
-    of_the_job = {"WorkerStarted", "WorkerEnded", "WorkerStalled"}
+    of_the_job = {"WorkerStarted", "WorkerEnded", "WorkerStalled", "WorkerSilent"}
     looked = {fact.__name__ for fact in (*IN_EACH_STEP, *IN_FULL_STEPS)}
     assert {fact.__name__ for fact in facts_of(needs)} <= looked | of_the_job
     assert facts_of(needs, each_step=True) <= set(IN_EACH_STEP)

@@ -105,7 +105,7 @@ class _Evaluated:
 
 @dataclass(slots=True)
 class _Held:
-    """What is told of an evaluation once the next of its kind is known.
+    """The finding about an evaluation, reported once the next of its kind is known.
 
     `step` is that of the latest evaluation of the same distinct rows, `count` their number.
     """

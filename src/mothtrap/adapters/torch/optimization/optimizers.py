@@ -332,15 +332,14 @@ class OptimizerObserver:
 
     def clears(self, owner: Optimizer | torch.nn.Module) -> None:
         """See `zero_grad` called, of an optimizer or a module, before it is done."""
-        made = [pair for pair in self.other_threads.unshared() if pair[0].order.made]
-        if not made:
-            return
-        if isinstance(owner, torch.nn.Module):
-            own = {id(p) for p in owner.parameters()}
-            made = [(known, optimizer) for known, optimizer in made if own & known.held]
-        else:
-            made = [(known, optimizer) for known, optimizer in made if optimizer is owner]
-        for known, optimizer in made:
+        own: set[int] = set()
+        for known, optimizer in list(self.other_threads.unshared()):
+            if not known.order.made:
+                continue
+            if isinstance(owner, torch.nn.Module):
+                own = own or {id(p) for p in owner.parameters()}
+            if not own & known.held and optimizer is not owner:
+                continue
             if self._state(known, parameters(optimizer)) == GradientState.FRESH:
                 known.order.clears()
                 self.unapplied = self.unapplied if known.steps else known

@@ -9,7 +9,7 @@ from tests.checks.test_command import REAL, checked
 from tests.harness.running import show
 
 from mothtrap.checks.check import result_of
-from mothtrap.checks.proofs.not_repeatable import NotRepeatable
+from mothtrap.checks.proofs.starts_differ import StartsDiffer
 from mothtrap.checks.starts import Starts, StartSeen
 from mothtrap.checks.subject import Subject
 from mothtrap.core.facts.checks import CheckResult
@@ -28,7 +28,7 @@ def compared(
         for losses, digest in zip((first, second), weights, strict=True)
     )
     starts = Starts(first=one, second=other, seeded=seeded)
-    return result_of(NotRepeatable(), Subject(starts=lambda: starts), 3)
+    return result_of(StartsDiffer(), Subject(starts=lambda: starts), 3)
 
 
 def test_equal_starts_are_no_fault() -> None:
@@ -62,7 +62,7 @@ def test_weights_that_differ_after_equal_losses_are_a_note() -> None:
 
 
 def test_a_script_that_cannot_be_started_again_is_left_out() -> None:
-    made = result_of(NotRepeatable(), Subject(), 0)
+    made = result_of(StartsDiffer(), Subject(), 0)
     assert made.state == "not_applicable"
 
 

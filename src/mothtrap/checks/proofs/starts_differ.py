@@ -15,7 +15,7 @@ from mothtrap.core.thresholds import threshold
 
 
 @dataclass(frozen=True)
-class NotRepeatable(Check):
+class StartsDiffer(Check):
     """Two starts of the script train differently.
 
     What it detects:
