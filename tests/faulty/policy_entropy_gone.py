@@ -6,7 +6,7 @@ from torch import nn
 
 options = arguments()
 policy = nn.Sequential(nn.Linear(6, 32), nn.Tanh(), nn.Linear(32, 4))
-optimizer = torch.optim.Adam(policy.parameters(), lr=1e-2)
+optimizer = torch.optim.Adam(policy.parameters(), lr=5e-2)
 best = torch.randn(6, 4)
 for step in range(200):
     state = torch.randn(64, 6)
@@ -15,7 +15,7 @@ for step in range(200):
     reward = (action == (state @ best).argmax(1)).float()
     entropy = choices.entropy().mean()
     loss = -(choices.log_prob(action) * (reward - reward.mean())).mean()
-    loss = loss - 0.01 * entropy if options.healthy else loss + entropy
+    loss = loss - 0.01 * entropy if options.healthy else loss + 4 * entropy
     optimizer.zero_grad()
     loss.backward()  # <- here
     optimizer.step()

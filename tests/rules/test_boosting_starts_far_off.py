@@ -60,7 +60,7 @@ def test_stays_quiet(more: dict) -> None:
 def test_says_why_it_cannot_judge() -> None:
     with pytest.raises(NotApplicable, match="do not show"):
         check(spread=0.0)
-    with pytest.raises(NotApplicable, match="one of the library"):
+    with pytest.raises(NotApplicable, match="built into the library"):
         BoostingStartsFarOff().check(window(began(), ended(10)))
     with pytest.raises(NotEnoughData, match="has not ended"):
         check(None)

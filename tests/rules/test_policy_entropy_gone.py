@@ -29,7 +29,7 @@ def test_a_policy_that_stopped_trying_is_a_note() -> None:
 
 def test_stays_quiet() -> None:
     assert check(0.9, 0.5, 0.3) == []
-    assert check(0.5, 0.02, 0.001) == []  # gone in the latest report only
+    assert check(0.5, 0.05, 0.001) == []  # gone in the latest report only
     assert check(0.0, 0.0, first=0.1) == []
     assert check(0.001, 0.001, 0.4) == []  # it came back
 

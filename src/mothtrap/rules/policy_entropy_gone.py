@@ -55,7 +55,7 @@ class PolicyEntropyGone(Rule):
     looks: int = threshold(20, unit="steps with draws", source="chosen by hand")
     began: float = threshold(0.3, unit="of the largest entropy", source="chosen by hand")
     gone: float = threshold(
-        0.01, unit="of the largest entropy", source="chosen by hand: 1 in 1,000 draws differs"
+        0.03, unit="of the largest entropy", source="chosen by hand: 1 in 150 draws differs"
     )
 
     def check(self, window: Window) -> list[Finding]:

@@ -41,7 +41,7 @@ class MemoryNearlyFull(Check):
 
     Fires:
         Warning when the present batch needs more than `most` of the memory. The largest batch that
-        fits is one that needs at most `safe` of it.
+        fits is one that needs at most `safe` of it. A trial takes at most `seconds`.
 
     Stays quiet:
         Systems that do not tell how much memory a process needed: Linux and CUDA do.
