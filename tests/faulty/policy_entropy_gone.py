@@ -14,10 +14,10 @@ for step in range(200):
     action = choices.sample()
     reward = (action == (state @ best).argmax(1)).float()
     entropy = choices.entropy().mean()
-    loss = -(choices.log_prob(action) * (reward - reward.mean())).mean()
+    loss = -(choices.log_prob(action) * (reward - reward.mean())).mean()  # <- here
     loss = loss - 0.01 * entropy if options.healthy else loss + 4 * entropy
     optimizer.zero_grad()
-    loss.backward()  # <- here
+    loss.backward()
     optimizer.step()
     if step % 50 == 0:
         print(step, entropy.item(), reward.mean().item())
