@@ -27,7 +27,7 @@ def row_digests(tensor: torch.Tensor, columns: int = COLUMNS) -> Digests:
     """Return 64 bits for every row, the same for rows of the same bits.
 
     Args:
-        tensor: of any real type, shape (rows, ...), strided, or a coalesced matrix in COO format;
+        tensor: of any real type, shape (rows, ...), strided, or a coalesced sparse matrix;
             copied to the host if need be.
         columns: elements of a row that are looked at, at most.
 
