@@ -305,7 +305,6 @@ def test_shapes_are_told_with_the_batch_as_a_word(message: str, sentence: str, f
     assert found.fixes[0].startswith(fix)
 
 
-@pytest.mark.parametrize("name", ["words", "tags", None])
 @pytest.mark.parametrize("loss", ["categorical_crossentropy", "mean_squared_error"])
 def test_targets_for_each_position_need_all_outputs_of_a_recurrent_layer(loss: str) -> None:
     text = (
@@ -322,6 +321,7 @@ def test_targets_for_each_position_need_all_outputs_of_a_recurrent_layer(loss: s
     )
 
 
+@pytest.mark.parametrize("name", ["words", "tags", None])
 def test_an_index_out_of_range_is_told_with_the_embedding(name: str | None) -> None:
     words = MadeLayer(name="words", kind="Embedding", location="a.py:3", rows=10)
     tags = dataclasses.replace(words, name="tags", location="a.py:4")
