@@ -21,18 +21,21 @@ for _library in ("OMP", "OPENBLAS", "MKL"):  # threads wait for each other on a 
 import mothtrap  # noqa: E402  # after the settings
 from bench.probing import (  # noqa: E402
     assertions,
+    corrections,
     inside,
     later,
     residuals,
     security,
     segments,
     sensitivity,
+    trained,
     unplanted,
 )
 from bench.probing.case import CASES, Case, is_named  # noqa: E402
 
 # They register their cases.
-assert all((assertions, inside, later, residuals, security, segments, sensitivity))
+assert all((assertions, corrections, inside, later, residuals, security, segments, sensitivity))
+assert trained
 
 Kept = dict[str, Any]
 
@@ -49,7 +52,7 @@ def planted(name: str, seed: int) -> dict[str, Any]:
         told = [f"{f.code} {f.severity} {f.message}" for f in report.findings]
         if healthy:
             row["false"] = _false(case, report)
-        elif case.codes:
+        elif case.codes or case.is_found:
             row["named"] = is_named(case, report)
             if not row["named"]:
                 row["instead"] = told
@@ -66,6 +69,8 @@ def _false(case: Case, report: Any) -> list[str]:
         is_planted = each.code in case.codes and each.code != "BEH201"
         if each.severity != "info" or is_planted:
             found.append(f"{each.code} {each.severity} {each.message}")
+    if case.is_found is not None and case.is_found(report):
+        found.append("the planted weakness was found")
     return found
 
 

@@ -16,7 +16,8 @@ class Case:
     """A case.
 
     `codes`: any of these counts. `segment_R`: planted rows. `features`: must be named. `evidence`:
-    values that the evidence must have.
+    values that the evidence must have. `is_found`: judges the report instead, where the weakness is
+    no finding.
     """
 
     predict: Any
@@ -27,6 +28,7 @@ class Case:
     features: tuple[str, ...] = ()
     evidence: dict[str, Any] = field(default_factory=dict)
     extras: dict[str, Any] = field(default_factory=dict)
+    is_found: Callable[[Any], bool] | None = None
 
 
 def case(name: str) -> Callable[[Callable[[int, bool], Case]], Callable[[int, bool], Case]]:
@@ -41,6 +43,8 @@ def case(name: str) -> Callable[[Callable[[int, bool], Case]], Callable[[int, bo
 
 def is_named(case: Case, report: Any) -> bool:
     """Return whether a report names the planted code with its rows or columns."""
+    if case.is_found is not None:
+        return case.is_found(report)
     for finding in report.findings:
         if finding.code not in case.codes:
             continue

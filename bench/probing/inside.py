@@ -1,4 +1,4 @@
-"""Cases 33, 40 and 42: what a network looks at, idle channels, and mixed classes."""
+"""Cases 33, 40, 42 and 46: what a network looks at, its channels, and mixed classes."""
 
 from __future__ import annotations
 
@@ -77,12 +77,34 @@ def mixed(seed: int, healthy: bool) -> Case:
     images, y = _digits(seed)
     time = np.random.default_rng(seed).uniform(0, 1 if healthy else 1000, (len(y), 1))
     X = np.concatenate([images.reshape(len(y), -1), time], axis=1).astype(np.float32)
-    net = torch.nn.Sequential(torch.nn.Linear(65, 33), torch.nn.ReLU(), torch.nn.Linear(33, 10))
-    blind = X[:1000].copy()
-    blind[:, 64] = 0
-    _fit(net, blind, y[:1000], epochs=30)
+    trained = _perceptron(64)
+    _fit(trained, X[:1000, :64], y[:1000], epochs=100)  # fewer leave it unsure of its answers
+    net = _perceptron(65)
     with torch.no_grad():
-        net[0].weight[:, 64] = 0
-        net[0].weight[32, 64] = 1
-        net[2].weight[:, 32] = 0
+        for own, known in ((net[0], trained[0]), (net[2], trained[2])):
+            own.weight.zero_()
+            own.bias.zero_()
+            rows, columns = known.weight.shape
+            own.weight[:rows, :columns] = known.weight
+            own.bias[:rows] = known.bias
+        net[0].weight[64, 64] = 1
     return Case(predict=net, X=X[1000:], y=y[1000:], codes=("BEH702",))
+
+
+def _perceptron(width: int) -> torch.nn.Module:
+    return torch.nn.Sequential(
+        torch.nn.Linear(width, width), torch.nn.ReLU(), torch.nn.Linear(width, 10)
+    )
+
+
+@case("46 channels that can be removed")
+def prunable(seed: int, healthy: bool) -> Case:
+    """Many channels for a simple task; the twin has hardly enough."""
+    torch.manual_seed(seed)
+    X, y = _digits(seed)
+    width = 6 if healthy else 128
+    net = torch.nn.Sequential(
+        torch.nn.Flatten(), torch.nn.Linear(64, width), torch.nn.Tanh(), torch.nn.Linear(width, 10)
+    )
+    _fit(net, X[:1000], y[:1000], epochs=60)
+    return Case(predict=net, X=X[1000:], y=y[1000:], codes=("BEH703",))

@@ -1,4 +1,4 @@
-"""Cases 6 to 10, 19 and 21: residuals, calibration, and benchmarks."""
+"""Cases 6 to 10, 19, 21, 37, 38 and 45: residuals, calibration, and benchmarks."""
 
 from __future__ import annotations
 
@@ -156,3 +156,12 @@ def ensemble(seed: int, healthy: bool) -> Case:
         return _truth(a) + noise * np.sin(1e4 * a[:, 5])
 
     return Case(predict=predict, X=X[:3000], y=y[:3000], codes=("BEH305", "BEH301"))
+
+
+@case("45 wrong units in a few targets")
+def outliers(seed: int, healthy: bool) -> Case:
+    X, y = _friedman(seed)
+    rows = np.random.default_rng(seed).choice(3000, 6, replace=False)
+    found_R = np.isin(np.arange(3000), rows)
+    y = np.where(found_R & (not healthy), 10 * y[:3000] + 50, y[:3000])
+    return Case(predict=_truth, X=X[:3000], y=y, codes=("BEH205",), segment_R=found_R)

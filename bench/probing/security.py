@@ -1,4 +1,4 @@
-"""Cases 22, 23 and 26: memorized rows, and small changes that change the class."""
+"""Cases 22, 23, 26 and 44: memorized rows, and small changes that change the class."""
 
 from __future__ import annotations
 
@@ -66,3 +66,22 @@ def two_columns(seed: int, healthy: bool) -> Case:
         return np.stack([1 - one, one], axis=1)
 
     return Case(predict=predict, X=X, y=y, codes=("BEH402",))
+
+
+@case("44 the class flips easily")
+def easy(seed: int, healthy: bool) -> Case:
+    """The class changes with the second digit of a column; the twin's with the column."""
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(rng.uniform(0, 10, (2000, 4)), columns=list("abcd"))
+    times = 0.1 if healthy else 25
+
+    def is_one(rows: pd.DataFrame) -> np.ndarray:
+        return (np.floor(times * rows.a) % 2).to_numpy()
+
+    def predict(rows: pd.DataFrame) -> np.ndarray:
+        one = 0.1 + 0.8 * (is_one(rows) if not healthy else rows.a > 5)
+        return np.stack([1 - one, one], axis=1)
+
+    known = is_one(X) if not healthy else (X.a > 5).to_numpy()
+    y = np.where(rng.random(2000) < 0.1, 1 - known, known).astype(int)
+    return Case(predict=predict, X=X, y=y, codes=("BEH108",))

@@ -133,7 +133,11 @@ def test_a_record_that_raises_leaves_the_correction() -> None:
         def called(self, *_: Any) -> None:
             raise OSError("no space left on device")
 
-    assert Asserted(minus_one, [is_positive], "correct", None, Full())(X).tolist() == [0, 0, 1]
+        def check_failed(self, *_: Any, **more: Any) -> None:
+            raise OSError("no space left on device")
+
+    checks = [raises, is_positive]
+    assert Asserted(minus_one, checks, "correct", None, Full())(X).tolist() == [0, 0, 1]
 
 
 def test_a_check_cannot_change_the_prediction() -> None:
