@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,9 @@ from typing import Any
 os.environ["MOTHTRAP_DISABLE"] = "1"  # nothing is stored
 for _library in ("OMP", "OPENBLAS", "MKL"):  # threads wait for each other on a busy machine
     os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import mothtrap  # noqa: E402  # after the settings
 from bench.probing import (  # noqa: E402

@@ -99,12 +99,16 @@ def _perceptron(width: int) -> torch.nn.Module:
 
 @case("46 channels that can be removed")
 def prunable(seed: int, healthy: bool) -> Case:
-    """Many channels for a simple task; the twin has hardly enough."""
+    """Half of the channels hardly matter for any answer; the twin has no more than it needs."""
     torch.manual_seed(seed)
     X, y = _digits(seed)
-    width = 6 if healthy else 128
+    width = 10 if healthy else 48
     net = torch.nn.Sequential(
         torch.nn.Flatten(), torch.nn.Linear(64, width), torch.nn.Tanh(), torch.nn.Linear(width, 10)
     )
-    _fit(net, X[:1000], y[:1000], epochs=60)
+    _fit(net, X[:1000], y[:1000], epochs=150)
+    if not healthy:
+        with torch.no_grad():
+            net[3].weight[:, :24] *= 0.01
+        _fit(net, X[:1000], y[:1000], epochs=2)
     return Case(predict=net, X=X[1000:], y=y[1000:], codes=("BEH703",))

@@ -70,18 +70,17 @@ def two_columns(seed: int, healthy: bool) -> Case:
 
 @case("44 the class flips easily")
 def easy(seed: int, healthy: bool) -> Case:
-    """The class changes with the second digit of a column; the twin's with the column."""
+    """The class changes with the third digit of a sum; the twin's with the sum."""
     rng = np.random.default_rng(seed)
     X = pd.DataFrame(rng.uniform(0, 10, (2000, 4)), columns=list("abcd"))
-    times = 0.1 if healthy else 25
 
     def is_one(rows: pd.DataFrame) -> np.ndarray:
-        return (np.floor(times * rows.a) % 2).to_numpy()
+        total = rows.a + rows.b + rows.c + rows.d
+        return (total > 20 if healthy else np.floor(25 * total) % 2).to_numpy().astype(int)
 
     def predict(rows: pd.DataFrame) -> np.ndarray:
-        one = 0.1 + 0.8 * (is_one(rows) if not healthy else rows.a > 5)
+        one = 0.1 + 0.8 * is_one(rows)
         return np.stack([1 - one, one], axis=1)
 
-    known = is_one(X) if not healthy else (X.a > 5).to_numpy()
-    y = np.where(rng.random(2000) < 0.1, 1 - known, known).astype(int)
+    y = np.where(rng.random(2000) < 0.1, 1 - is_one(X), is_one(X))
     return Case(predict=predict, X=X, y=y, codes=("BEH108",))

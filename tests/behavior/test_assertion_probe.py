@@ -82,10 +82,14 @@ def test_a_code_that_is_taken_is_refused() -> None:
         assertion_probes([in_range(), in_range()])
 
 
-def test_a_correction_of_few_rows_that_ruins_them_is_refused() -> None:
-    """All other rows are as they were: their zeros hid what happens to these 35."""
+@pytest.mark.parametrize("columns", [["a", "c"], ["a", "b", "c", "d", "e"]])
+def test_a_correction_of_few_rows_that_ruins_them_is_refused(columns: list[str]) -> None:
+    """All other rows are as they were: their zeros hid what happens to these 35.
+
+    With five columns, a few huge losses hid that all 35 became worse.
+    """
     rng = np.random.default_rng(0)
-    X = pd.DataFrame(rng.normal(size=(4000, 2)), columns=["a", "c"])
+    X = pd.DataFrame(rng.normal(size=(4000, len(columns))), columns=columns)
     price = np.exp(0.6 * (X.a + X.c)).to_numpy()
     made = in_range(low=0.0, high=8.0)
     made.correct(lambda _, predictions: np.clip(predictions, 0, 1))

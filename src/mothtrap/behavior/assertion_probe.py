@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from mothtrap.behavior.answers import merged
 from mothtrap.behavior.assertion import Assertion, Mask
-from mothtrap.behavior.confirm import mean_above
+from mothtrap.behavior.confirm import binomial_above, mean_above
 from mothtrap.behavior.gaps import Gap, gap_in
 from mothtrap.behavior.probe import Probe, Suspicion, percent
 from mothtrap.behavior.reading import Floats
@@ -93,8 +93,8 @@ class _Effect:
         )
         gain_R: Floats = judged.loss_R - after.loss_R
         changed_R = gain_R[gain_R != 0]  # the zeros of all other rows would hide a clear effect
-        self.helps = gain_R.mean() > 0 and mean_above(changed_R)[0] < P_LOSS
-        self.harms = gain_R.mean() < 0 and mean_above(-changed_R)[0] < P_LOSS
+        self.helps = gain_R.mean() > 0 and _p_above_0(changed_R) < P_LOSS
+        self.harms = gain_R.mean() < 0 and _p_above_0(-changed_R) < P_LOSS
         self.before, self.after = float(judged.loss_R.mean()), float(after.loss_R.mean())
 
     @property
@@ -112,6 +112,13 @@ class _Effect:
         """Mean loss without and with the correction, and whether the correction helps."""
         verdict = "harms" if self.harms else "helps" if self.helps else "unclear"
         return {"loss": self.before, "corrected_loss": self.after, "correction": verdict}
+
+
+def _p_above_0(value_R: Floats) -> float:
+    """Return the p-value of values above 0: by their mean, or by their signs if a few are huge."""
+    by_mean = mean_above(value_R)[0]
+    by_sign = binomial_above(int((value_R > 0).sum()), len(value_R), 0.5)
+    return min(1.0, 2 * min(by_mean, by_sign))
 
 
 def assertion_probes(assertions: Sequence[Assertion]) -> tuple[Probe, ...]:

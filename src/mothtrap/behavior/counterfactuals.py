@@ -42,8 +42,9 @@ def search(
 ) -> Counterfactual | None:
     """Return the nearest change of at most three columns; None where none was found.
 
-    The values that are tried occur in the data. Columns are added one by one to the changes that
-    came nearest, with at most `MAX_ASKED` predictions.
+    The values that are tried occur in the data. For one column, those next to the value of the row
+    are tried, too. Columns are added one by one to the changes that came nearest, with at most
+    `MAX_ASKED` predictions.
     """
     scores = subject.ask(row)
     goal = _Goal(subject, scores, target)
@@ -55,7 +56,10 @@ def search(
     for _ in range(MAX_CHANGED):
         tried = [
             {**beam, name: value} for beam in beams for name, value in options if name not in beam
-        ][: MAX_ASKED - asked]
+        ]
+        if not asked:
+            tried += [{name: value} for name, value in _beside(subject, row, columns)]
+        tried = tried[: MAX_ASKED - asked]
         if not tried:
             return None
         asked += len(tried)
@@ -119,6 +123,25 @@ def _options(subject: Subject, row: Table, columns: Sequence[str]) -> Iterator[t
         for value in _values(subject, column):
             if value != _value(row.column(column.name)):
                 yield column.name, value
+
+
+def _beside(subject: Subject, row: Table, columns: Sequence[str]) -> Iterator[tuple[str, float]]:
+    """Yield numeric columns and values that are 1, 2, 4, ... places from the value of the row."""
+    for column in subject.table.columns:
+        if column.number_R is None or (columns and column.name not in columns):
+            continue
+        key = f"sorted values of {column.name}"
+        if key not in subject.shared:
+            subject.shared[key] = np.unique(column.known_R)
+        known, own = subject.shared[key], _value(row.column(column.name))
+        if not np.isfinite(own):
+            continue
+        below, above = np.searchsorted(known, own, "left"), np.searchsorted(known, own, "right")
+        for step in 2 ** np.arange(int(np.log2(max(len(known) / VALUES, 1))) + 1):
+            if below - step >= 0:
+                yield column.name, float(known[below - step])
+            if above + step <= len(known):
+                yield column.name, float(known[above + step - 1])
 
 
 def _values(subject: Subject, column: Column) -> Sequence[Any]:

@@ -29,6 +29,20 @@ def test_the_truth_is_not_beaten() -> None:
     assert outcome(BeatenBySimple(), lambda a: a @ np.array([3.0, 1, 0, 0]), X, Y).findings == ()
 
 
+def test_few_rows_are_enough_for_a_clear_difference() -> None:
+    """All rows are compared, not one half of them."""
+    few, truth = X[:280], Y[:280] > 0
+
+    def too_sure(a: np.ndarray) -> np.ndarray:
+        flipped = np.sin(100 * a[:, 3]) > 0.95
+        one = np.where((3 * a[:, 0] + a[:, 1] > 0) ^ flipped, 1.0, 0.0)
+        return np.stack([1 - one, one], axis=1)
+
+    (finding,) = outcome(BeatenBySimple(), too_sure, few, truth.astype(int)).findings
+    assert finding.evidence["n"] == 280
+    assert finding.evidence["model"] == "linear"
+
+
 def test_training_rows_are_used_where_they_are_given() -> None:
     """Fitted on training rows of another world, no simple model is better."""
     train = (X, -Y)

@@ -36,6 +36,17 @@ def test_a_segment_that_the_model_alone_gets_wrong_is_a_warning() -> None:
     assert finding.mode == "probe"
 
 
+def test_easy_rows_elsewhere_are_no_reason_where_segments_were_taken_out() -> None:
+    """The errors that are left elsewhere are below 0: no share of wrong rows is."""
+    few = people(300, seed=3)
+    hard = ((few.x1 > 1) & (few.age < 50)).to_numpy() | (few.x2 > 1.2).to_numpy()
+    for seed in range(8):
+        y = labels(few, np.where(hard, 0.6, 0.01), seed)
+        for finding in outcome(WeakSegment(), sure, few, y).findings:
+            assert float(finding.evidence["reference"]) >= 0  # type: ignore[arg-type]
+            assert "-" not in finding.message.split("wrong, elsewhere")[1].split(" %")[0]
+
+
 def test_errors_of_numbers_are_searched_too() -> None:
     rng = np.random.default_rng(0)
     y = 3 * X.x0.to_numpy() + rng.normal(0, np.where(X.kind == "a", 4, 1))

@@ -20,15 +20,15 @@ class BeatenBySimple(Probe):
     What it detects:
         A simple model with a lower loss: a constant prediction, a linear model, a tree of depth 5,
         or gradient boosting. They are fitted to the training rows, or in folds to the
-        held-out rows. The best of them is chosen in one half of the rows, and compared with the
-        model in the other half.
+        held-out rows. The best of them is compared with the model in all held-out rows.
 
     Why it matters:
         The model was trained badly, or its inputs are prepared differently than in training.
 
     Fires:
         When the loss of the simple model is at least 5 % lower, its error rate is not higher, and
-        the paired difference is significant. Error if a constant prediction is better.
+        the paired difference is significant, with the p-value times the number
+        of simple models. Error if a constant prediction is better.
 
     Stays quiet:
         Differences below 5 % of the loss.
@@ -52,35 +52,32 @@ class BeatenBySimple(Probe):
     def look(self, subject: Subject) -> Iterator[Suspicion]:
         """Compare with each simple model."""
         judged, others = subject.judged, {k: simple_judged(subject, k) for k in NAMES}
-        if self._is_better(subject, judged, others["constant"]) is not None:
+        if self._is_better(judged, others["constant"]) is not None:
             best = "constant"
         else:
-            first_R = subject.propose_R
-            best = min(others, key=lambda k: float(others[k].loss_R[first_R].mean()))
-        p = self._is_better(subject, judged, others[best])
+            best = min(others, key=lambda k: float(others[k].loss_R.mean()))
+        p = self._is_better(judged, others[best])
         if p is None:
             yield REFUTED
             return
-        rows_R = subject.confirm_R
-        own, other = float(judged.loss_R[rows_R].mean()), float(others[best].loss_R[rows_R].mean())
+        own, other = float(judged.loss_R.mean()), float(others[best].loss_R.mean())
         yield Suspicion(
             message=f"{NAMES[best]} is better: its loss is {other:.3g}, "
             f"the loss of the model is {own:.3g}",
             p=p,
             severity=Severity.ERROR if best == "constant" else None,
-            evidence={"n": int(rows_R.sum()), "value": own, "reference": other, "model": best},
+            evidence={"n": len(judged), "value": own, "reference": other, "model": best},
         )
 
-    def _is_better(self, subject: Subject, judged: Judged, other: Judged) -> float | None:
-        """Return the p-value of another model being better; None if it is not clearly better."""
-        rows_R = subject.confirm_R
-        gain_R = (judged.loss_R - other.loss_R)[rows_R]
-        if gain_R.mean() < self.least_gain * judged.loss_R[rows_R].mean():
+    def _is_better(self, judged: Judged, other: Judged) -> float | None:
+        """Return the p-value of another model being better; None if it is not clearly better.
+
+        The best of several models is chosen in the same rows, so the p-value counts all of them.
+        """
+        gain_R = judged.loss_R - other.loss_R
+        if gain_R.mean() < self.least_gain * judged.loss_R.mean():
             return None
-        if (
-            judged.are_errors_counted
-            and other.wrong_R[rows_R].mean() > judged.wrong_R[rows_R].mean()
-        ):
+        if judged.are_errors_counted and other.wrong_R.mean() > judged.wrong_R.mean():
             return None
-        p = mean_above(gain_R)[0]
+        p = len(NAMES) * mean_above(gain_R)[0]
         return p if p < 0.05 else None

@@ -37,8 +37,9 @@ class Biased(Probe):
 
     Fires:
         When the mean differs from 0 by more than 0.1 standard deviations of the target, with a
-        p-value below 1e-4. For numbers also when the overall mean exceeds 0.2 standard deviations
-        of the residuals and 0.02 of the target: correcting it removes 4 % of the squared error.
+        p-value below 1e-4. For numbers also when the overall mean exceeds 0.15 standard
+        deviations of the residuals and 0.02 of the target: correcting it removes 2 % of the squared
+        error.
 
     Stays quiet:
         Models that return only labels, because the most frequent label is a fair answer.
@@ -59,7 +60,7 @@ class Biased(Probe):
         0.1, unit="standard deviations of the target", source="chosen by hand"
     )
     least_of_residuals: float = threshold(
-        0.2, unit="standard deviations of the residuals", source="chosen by hand"
+        0.15, unit="standard deviations of the residuals", source="chosen by hand"
     )
     least_at_all: float = threshold(
         0.02,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -82,8 +83,11 @@ class WeakSegment(Probe):
         )
         remaining = Remaining(subject, judged.error_R)
         for candidate in found:
-            gap = remaining.gap(candidate.segment)
-            if self._is_large(subject, gap):
+            left = remaining.gap(candidate.segment)
+            given = gap_in(subject, candidate.segment, judged.error_R)
+            # What is left may be below 0 elsewhere, where earlier segments were taken out.
+            if self._is_large(subject, left) and self._is_large(subject, given):
+                gap = dataclasses.replace(given, p=left.p, interval=left.interval)
                 subject.shared.setdefault(FOUND, []).append((candidate.segment, gap))
                 yield self._suspicion(subject, candidate.segment, gap)
             else:
