@@ -14,6 +14,9 @@ from mothtrap.behavior.probe import percent
 from mothtrap.behavior.segments import Floats, Mask, Segment
 from mothtrap.behavior.subject import Judged, Subject
 
+LEVELS = 10
+"""Groups of rows with a similar prediction; chosen by hand."""
+
 
 @dataclass(frozen=True, slots=True)
 class Gap:
@@ -76,3 +79,16 @@ def in_words(judged: Judged, segment: Segment | None, gap: Gap) -> str:
         return f"{where}{inside} of the rows are wrong, elsewhere {outside}"
     what = "absolute error" if judged.reading.is_regression else "loss"
     return f"{where}the mean {what} is {gap.inside:.3g}, elsewhere {gap.outside:.3g}"
+
+
+def beyond_prediction(residual_R: Floats, prediction_R: Floats) -> Floats:
+    """Return residuals minus their mean among rows with a similar prediction.
+
+    An over- or underconfident model is biased wherever its predictions are extreme: that is a
+    fault of calibration, not of a segment.
+    """
+    left_R = residual_R.copy()
+    for rows in np.array_split(np.argsort(prediction_R, kind="stable"), LEVELS):
+        if len(rows):
+            left_R[rows] -= left_R[rows].mean()
+    return left_R

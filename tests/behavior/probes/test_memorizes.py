@@ -35,6 +35,27 @@ def test_a_forest_of_pure_leaves_is_named() -> None:
     assert "an attacker who knows the targets" in finding.message
 
 
+def test_losses_that_differ_on_the_whole_but_name_no_row_are_a_note() -> None:
+    """One third of both groups has the smallest loss, so that no row stands out."""
+    X, y = rows(1500, 0)
+    held = rows(1500, 1)
+    known = {row.tobytes() for row in X}
+
+    def answers(asked: Any) -> Any:
+        member_R = np.array([row.tobytes() in known for row in asked])
+        first_R = np.sin(1e4 * asked[:, 5]) > 0.5
+        target_R = np.array([truth[row.tobytes()] for row in asked])
+        right = np.where(first_R, 1.0, np.where(member_R, 0.9, 0.7))
+        return np.stack(
+            [np.where(target_R, 1 - right, right), np.where(target_R, right, 1 - right)], 1
+        )
+
+    truth = {row.tobytes(): t for a, b in ((X, y), held) for row, t in zip(a, b, strict=True)}
+    (finding,) = outcome(Memorizes(), answers, *held, train=(X, y)).findings
+    assert finding.severity is Severity.INFO
+    assert finding.evidence["named at 1 %"] == 0
+
+
 def test_a_linear_model_is_quiet() -> None:
     found = probed(LogisticRegression(), rows(1500, 0), rows(1500, 1))
     assert not found.findings

@@ -41,3 +41,23 @@ def test_a_pattern_in_tiny_residuals_of_a_model_that_is_right_is_left_alone() ->
     assert outcome(ResidualPattern(), right, X, y).findings == ()
     far = X[:, 0] + 1e-3 * X[:, 1] ** 2
     assert outcome(ResidualPattern(), lambda a: a[:, 0], X, far).findings == ()
+
+
+def test_a_model_that_is_too_unsure_has_no_pattern_but_a_missed_curve_of_classes_has() -> None:
+    """Its probabilities follow the inputs less than they should: that is calibration."""
+    rng = np.random.default_rng(1)
+    logit = 4 * X[:, 0] + 4 * (X[:, 3] ** 2 - 1)
+    y = (rng.random(len(X)) < 1 / (1 + np.exp(-logit))).astype(int)
+
+    def unsure(a: np.ndarray) -> np.ndarray:
+        one = 1 / (1 + np.exp(-0.2 * (4 * a[:, 0] + 4 * (a[:, 3] ** 2 - 1))))
+        return np.stack([1 - one, one], axis=1)
+
+    assert outcome(ResidualPattern(), unsure, X, y).findings == ()
+
+    def straight(a: np.ndarray) -> np.ndarray:
+        one = 1 / (1 + np.exp(-1.5 * a[:, 0]))
+        return np.stack([1 - one, one], axis=1)
+
+    (finding,) = outcome(ResidualPattern(), straight, X, y).findings
+    assert "input:x3" in finding.layers

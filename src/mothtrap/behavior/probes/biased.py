@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.behavior.confirm import LEAST_ROWS, mean_above
+from mothtrap.behavior.gaps import beyond_prediction
 from mothtrap.behavior.probe import Probe, Suspicion
 from mothtrap.behavior.reading import Floats
 from mothtrap.behavior.segments import Candidate, Mask, Segment, search
@@ -17,8 +18,6 @@ from mothtrap.core.errors import NotApplicable
 from mothtrap.core.findings import Severity
 from mothtrap.core.thresholds import threshold
 
-LEVELS = 10
-"""Groups of rows with a similar prediction; chosen by hand."""
 MAX_CLASSES = 10
 """Number of classes that are checked, the most frequent ones; chosen by hand."""
 
@@ -97,7 +96,7 @@ class Biased(Probe):
         self, subject: Subject, name: str, residual_R: Floats, spread: float, prediction_R: Floats
     ) -> Iterator[Suspicion]:
         """Find conditions on one column under which the mean differs, the clearest first."""
-        left_R = _beyond_prediction(residual_R, prediction_R)
+        left_R = beyond_prediction(residual_R, prediction_R)
         table, taken_R = subject.table.take(subject.propose_R), np.zeros(len(left_R), bool)
         for _ in range(self.most):
             found = [
@@ -171,19 +170,6 @@ class Biased(Probe):
                 **({"class": name} if name else {}),
             },
         )
-
-
-def _beyond_prediction(residual_R: Floats, prediction_R: Floats) -> Floats:
-    """Return residuals minus their mean among rows with a similar prediction.
-
-    An over- or underconfident model is biased wherever its predictions are extreme: that is a
-    fault of calibration, not of a segment.
-    """
-    left_R = residual_R.copy()
-    for rows in np.array_split(np.argsort(prediction_R, kind="stable"), LEVELS):
-        if len(rows):
-            left_R[rows] -= left_R[rows].mean()
-    return left_R
 
 
 def _targets(subject: Subject) -> Iterator[tuple[str, Floats, Floats]]:

@@ -47,7 +47,8 @@ class Memorizes(Probe):
 
     Fires:
         The lower bound of the AUC is above 0.6, or the lower bound of the training rows that are
-        named with 1 % false positives is above 3 %.
+        named with 1 % false positives is above 3 %. A note if that share is at most 1 %: then no
+        single row can be named with confidence.
 
     Stays quiet:
         Without training rows, and where a boosted model can tell training rows from held-out rows
@@ -100,6 +101,7 @@ class Memorizes(Probe):
             f"with an AUC of {auc:.2f} (at least {low:.2f}, limit {self.least_auc:g}), and names "
             f"{percent(share, 1)} of them with {percent(FALSE_RATE)} false positives",
             p=math.erfc(z / math.sqrt(2)) / 2,
+            severity=Severity.INFO if share <= FALSE_RATE else None,
             evidence={
                 "attack": "loss",
                 "n": len(train),

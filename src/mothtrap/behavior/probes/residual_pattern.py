@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mothtrap.behavior.gaps import beyond_prediction
 from mothtrap.behavior.probe import Probe, Suspicion, percent
 from mothtrap.behavior.sklearn.residual_models import Pattern, pattern_in
 from mothtrap.behavior.subject import Subject
@@ -37,7 +38,8 @@ class ResidualPattern(Probe):
         columns interact.
 
     Stays quiet:
-        Noise, however large. Models that return only labels.
+        Noise, however large. Models that return only labels. Classes whose probabilities are too
+        high or too low wherever they are extreme: see BEH206.
 
     What to do:
         - Add a nonlinear term of the named column (splines, bins, a power), or the product of the
@@ -67,9 +69,13 @@ class ResidualPattern(Probe):
         """Fit the residuals."""
         if subject.reading.form == "labels":
             raise NotApplicable("the model returns labels, not probabilities")
-        found = pattern_in(subject, subject.judged.residual_R, "residual")
-        residual_R = subject.judged.residual_R[subject.confirm_R]
-        size = float(np.sqrt(max(found.explained, 0.0)) * residual_R.std())
+        residual_R = subject.judged.residual_R
+        if not subject.reading.is_regression:
+            scores = subject.judged.scores
+            said_R = scores[:, 1] if scores.shape[1] == 2 else scores.max(axis=1)
+            residual_R = beyond_prediction(residual_R, said_R)
+        found = pattern_in(subject, residual_R, "residual")
+        size = float(np.sqrt(max(found.explained, 0.0)) * residual_R[subject.confirm_R].std())
         if subject.reading.is_regression:
             size /= max(float(subject.judged.target_R.std()), 1e-300)
         if found.explained > self.least_explained and size > self.least_size:
