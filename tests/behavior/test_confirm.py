@@ -69,3 +69,16 @@ def test_halves_are_disjoint_and_keep_the_shares_of_classes() -> None:
     first, second = confirm.split_halves(1000, np.random.default_rng(0), strata)
     assert (first != second).all()
     assert strata[first].sum() == pytest.approx(50, abs=1)
+
+
+def test_rare_errors_of_even_noise_are_confirmed_no_more_often_than_the_level() -> None:
+    """Welch's test alone calls more than twice as many segments wrong at this level."""
+    rng = np.random.default_rng(0)
+    found = {"welch": 0, "both": 0}
+    for _ in range(6_000):
+        inside_R, outside_R = (rng.random(400) < 0.1) * 1.0, (rng.random(120) < 0.1) * 1.0
+        p = confirm.welch(inside_R, outside_R)[0]
+        found["welch"] += p < 0.005
+        found["both"] += max(p, confirm.pooled(inside_R, outside_R)) < 0.005
+    assert found["welch"] > 45
+    assert found["both"] <= 35

@@ -72,6 +72,24 @@ def welch(first_R: Floats, second_R: Floats) -> tuple[float, tuple[float, float]
     return float(stdtr(freedom, -gap / error)), (gap - width, gap + width)
 
 
+def pooled(first_R: Floats, second_R: Floats) -> float:
+    """Return the one-sided p-value of the first mean being larger, with one variance for all rows.
+
+    Welch's test trusts the variance of each group. A group that has few errors by chance has a
+    small one, so that it finds too much among rare errors; the common variance does not shrink.
+    """
+    from scipy.special import stdtr
+
+    n, m = len(first_R), len(second_R)
+    if min(n, m) < 1 or n + m < 3:
+        return 1.0
+    gap = float(first_R.mean() - second_R.mean())
+    spread = float(np.concatenate([first_R, second_R]).std(ddof=1))
+    if spread == 0:
+        return 1.0
+    return float(stdtr(n + m - 2, -gap / (spread * math.sqrt(1 / n + 1 / m))))
+
+
 def mean_above(value_R: Floats, limit: float = 0.0) -> tuple[float, tuple[float, float]]:
     """Test whether a mean is above a limit; p-value and 99 % interval of the mean (Student)."""
     from scipy.special import stdtr, stdtrit

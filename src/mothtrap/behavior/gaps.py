@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mothtrap.behavior.confirm import welch
+from mothtrap.behavior.confirm import pooled, welch
 from mothtrap.behavior.probe import percent
 from mothtrap.behavior.segments import Floats, Mask, Segment
 from mothtrap.behavior.subject import Judged, Subject
@@ -45,6 +45,7 @@ def gap_of(mask_R: Mask, value_R: Floats, judged_R: Mask) -> Gap:
     if not len(inside_R) or not len(outside_R):
         return Gap(0.0, 0.0, len(inside_R), 1.0, (-np.inf, np.inf))
     p, interval = welch(inside_R, outside_R)
+    p = max(p, pooled(inside_R, outside_R))
     return Gap(float(inside_R.mean()), float(outside_R.mean()), len(inside_R), p, interval)
 
 
