@@ -19,13 +19,13 @@ def make() -> Any:
     from torch import nn
 
     return nn.Sequential(
-        nn.Conv2d(1, 16, 3, padding=1),
+        nn.Conv2d(1, 32, 3, padding=1),
         nn.ReLU(),
-        nn.Conv2d(16, 32, 3, padding=1),
+        nn.Conv2d(32, 64, 3, padding=1),
         nn.ReLU(),
         nn.MaxPool2d(2),
         nn.Flatten(),
-        nn.Linear(512, 10),
+        nn.Linear(1024, 10),
     )
 
 
@@ -70,8 +70,8 @@ def keras_model() -> str:
     model = keras.Sequential(
         [
             keras.Input((8, 8, 1)),
-            keras.layers.Conv2D(16, 3, padding="same", activation="relu"),
             keras.layers.Conv2D(32, 3, padding="same", activation="relu"),
+            keras.layers.Conv2D(64, 3, padding="same", activation="relu"),
             keras.layers.MaxPooling2D(2),
             keras.layers.Flatten(),
             keras.layers.Dense(10, activation="softmax"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -145,6 +146,17 @@ def test_probes_are_selected_by_the_beginning_of_their_code() -> None:
     }
     with pytest.raises(ConfigError, match="BEH9"):
         selected(["BEH9"])
+
+
+def test_a_model_that_refuses_all_rows_is_an_error_of_the_user() -> None:
+    """Such as an ONNX model whose input has a fixed size."""
+
+    def fixed(rows: Any) -> Any:
+        raise RuntimeError(f"got invalid dimensions: expected 3, found {len(rows)}")
+
+    X = people(100)
+    with pytest.raises(ConfigError, match=r"failed on 100 rows of 5 columns: .*expected 3"):
+        subject_of(fixed, X, labels(X, 0.1))
 
 
 def test_a_model_that_refuses_is_no_failed_probe() -> None:

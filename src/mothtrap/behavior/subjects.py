@@ -26,6 +26,7 @@ from mothtrap.behavior.subject import (
 )
 from mothtrap.behavior.table import Table
 from mothtrap.core.audited import AuditedFile, Origin
+from mothtrap.core.error_texts import in_one_line
 from mothtrap.core.errors import ConfigError, MissingExtraError, nearest
 from mothtrap.core.wrapped_models import Network
 
@@ -77,7 +78,7 @@ def make_subject(
     rows_R = _sample(target_R, rng)
     table = everything.take(rows_R)
     budget.spend(len(table))
-    answer = predict(table.for_model())
+    answer = _answered(predict, table)
     reading = read(answer, target_R[rows_R], request.task, request.classes)
     loss = request.loss
     judged = _judged(table, reading, answer, target_R[rows_R], rows_R, loss)
@@ -100,7 +101,7 @@ def make_subject(
         trained = _judged(
             train_table,
             reading,
-            predict(train_table.for_model()),
+            _answered(predict, train_table),
             train_y[train_rows],
             train_rows,
             loss,
@@ -109,6 +110,15 @@ def make_subject(
     if new is not None:
         later = _new_rows(predict, new, judged, budget, rng)
     return Subject(predict, judged, budget, options, trained, request.seed, later), everything
+
+
+def _answered(predict: Predict, table: Table) -> Any:
+    """Return the model's answers; raise ConfigError where it refuses the rows as they are."""
+    try:
+        return predict(table.for_model())
+    except Exception as err:  # whatever the model raises
+        shape = f"{len(table):,} rows of {len(table.names) or 'no'} columns"
+        raise ConfigError(f"the model failed on {shape}: {in_one_line(err)}") from err
 
 
 def _new_rows(
@@ -125,7 +135,7 @@ def _new_rows(
     at = _sample(target_R, rng)
     table = table.take(at)
     budget.spend(len(table))
-    answer = predict(table.for_model())
+    answer = _answered(predict, table)
     found = None
     if targets is not None:
         found = _judged(table, judged.reading, answer, target_R[at], at, judged.loss)
