@@ -296,7 +296,9 @@ class Scaled(nn.Module):
     ids=["sequential", "transformer"],
 )
 def test_behind_modules_of_which_only_the_parts_are_kept(parts: nn.Module) -> None:
-    loss = watched(Scaled(parts), torch.randn(2, 3, 4), leaves=True).sum()
+    model, x = Scaled(parts), torch.randn(2, 3, 4)
+    watched(model, x, leaves=True)
+    loss = model(x).sum()
     found = backward(loss)
     assert found is not None
     assert (found.operation, len(found.inputs)) == ("torch.div", 1)
@@ -304,5 +306,8 @@ def test_behind_modules_of_which_only_the_parts_are_kept(parts: nn.Module) -> No
 
 def test_a_layer_that_adds_to_its_last_part_is_not_taken_for_it() -> None:
     layer = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True, norm_first=True)
-    found = backward(watched(Scaled(layer), torch.randn(2, 3, 4), leaves=True).sum())
+    model, x = Scaled(layer), torch.randn(2, 3, 4)
+    watched(model, x, leaves=True)
+    loss = model(x).sum()
+    found = backward(loss)
     assert found is None
