@@ -55,9 +55,9 @@ def test_a_model_that_is_too_unsure_has_no_pattern_but_a_missed_curve_of_classes
 
     assert outcome(ResidualPattern(), unsure, X, y).findings == ()
 
-    def straight(a: np.ndarray) -> np.ndarray:
+    def linear(a: np.ndarray) -> np.ndarray:
         one = 1 / (1 + np.exp(-1.5 * a[:, 0]))
         return np.stack([1 - one, one], axis=1)
 
-    (finding,) = outcome(ResidualPattern(), straight, X, y).findings
+    (finding,) = outcome(ResidualPattern(), linear, X, y).findings
     assert "input:x3" in finding.layers
