@@ -33,6 +33,7 @@ class KerasForward:
         self.inputs: Mapping[str, Array] = dict(_named(x))
         self.rows = batch_axis_of(self.inputs)
         self.kinds = frozenset(type(layer).__name__ for layer in model._flatten_layers())
+        self.channels = 1 if keras.config.image_data_format() == "channels_first" else -1
 
     def outputs(
         self,

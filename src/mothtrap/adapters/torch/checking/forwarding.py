@@ -67,7 +67,7 @@ class RecordedForward:
         }
         self.rows = batch_axis_of(self.inputs)
         self.kinds = frozenset(type(part).__name__ for part in call.module.modules())
-        self.location = call.location
+        self.channels, self.location = 1, call.location
 
     def outputs(
         self,
