@@ -204,6 +204,9 @@ class Forward(Protocol):
     def layers(self) -> Sequence[LayerRow]:
         """Return the layers without layers inside, and those with parameters of their own."""
 
+    def left_out(self) -> Sequence[str]:
+        """Return the layers that were called to make the model, but whose output no model uses."""
+
     def drops(self) -> bool:
         """Return whether the model drops values at random in evaluation mode."""
 

@@ -19,5 +19,6 @@ if "--resume" in sys.argv:
     else:
         model.load_weights(file)
 save = keras.callbacks.ModelCheckpoint(file, save_weights_only=saves != "whole")
-for _ in range(3 if saves == "unseeded" else 1):
+times = 3 if saves == "unseeded" else 1
+for _ in range(times):
     model.fit(x, y, epochs=40, shuffle=False, verbose=0, callbacks=[save])

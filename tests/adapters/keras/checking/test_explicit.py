@@ -104,6 +104,32 @@ def test_a_layer_whose_output_is_unused_is_named() -> None:
     assert found.layers[0].startswith("lost")
 
 
+def test_a_layer_that_belongs_to_no_model_is_named() -> None:
+    inputs = keras.Input((6,))
+    hidden = keras.layers.Dense(8, activation="relu")(inputs)
+    lost = keras.layers.Dense(8, name="forgotten")(hidden)
+    seen = keras.layers.Dense(4, name="inspected")(hidden)
+    inspected = keras.Model(inputs, seen)
+    outputs = keras.layers.Dense(2, activation="softmax")(hidden)
+    model = keras.Model(inputs, outputs)
+    model.compile("adam", "sparse_categorical_crossentropy")
+    [found] = results(model, table(), "PRE501")["PRE501"].found
+    assert found.layers == ("forgotten",)
+    assert (lost.shape, inspected.name) != ((), "")  # both live until here
+
+
+def test_an_input_that_is_multiplied_by_0_is_named() -> None:
+    model = compiled(keras.layers.Rescaling(0.0), keras.layers.Dense(8), rate=1e-4)
+    batches = [(x, (x[:, 0] > 1).astype("int64")) for x, _ in table()]
+    [found] = results(model, batches, "PRE105")["PRE105"].found
+    assert found.severity == "error"
+
+
+def test_a_slow_rate_is_no_model_without_input() -> None:
+    model = compiled(keras.layers.Dense(8, activation="relu"), rate=1e-5)
+    assert results(model, table(), "PRE105")["PRE105"].found == ()
+
+
 def pictures(model_of: Any) -> Any:
     """Check PRE106 on pictures of three channels, with a model of the function's output."""
     keras.utils.set_random_seed(0)

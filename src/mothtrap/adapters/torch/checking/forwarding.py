@@ -133,6 +133,10 @@ class RecordedForward:
         counts = counter.get_flop_counts()
         return layer_rows(model, shapes, counts)
 
+    def left_out(self) -> Sequence[str]:
+        """Return nothing: a model of PyTorch calls its layers in each step; PRE101 names them."""
+        return ()
+
     def drops(self) -> bool:
         """Return whether the model drops values at random in evaluation mode."""
         seen = _Operations()
