@@ -16,6 +16,8 @@ from mothtrap.repairs.script import (
     owner,
 )
 
+ANYWHERE = True
+
 LEAST_RATIO = 10.0
 """Smallest ratio to the usual rate at which the rate itself is the fault. Chosen by hand."""
 
@@ -28,7 +30,7 @@ def repair(script: Script, finding: Finding) -> str:
     """
     if finding.severity is not Severity.ERROR:
         raise NoCertainRepairError("the loss did not diverge; decide how far to lower the rate")
-    usual = usual_rate(script, finding)
+    usual = usual_rate(finding)
     number, rate = written_rate(script, finding, finding.evidence.get("learning_rate"))
     sums = _training_sums(script)
     if rate >= LEAST_RATIO * usual:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from mothtrap.core.findings import Finding
+from mothtrap.repairs._updates import descending
 from mothtrap.repairs.script import (
     NoCertainRepairError,
     Script,
@@ -25,8 +26,11 @@ def repair(script: Script, finding: Finding) -> str:
 
     Only where one place in the file turns it: a minus before a loss function, or before the tensor
     on which `backward` is called, a factor of -1, `maximize=True`, or the mean of the
-    log-probabilities of the targets without a minus.
+    log-probabilities of the targets without a minus. Weights that the script updates by hand move
+    against their gradient.
     """
+    if "along the gradient" in finding.message:
+        return descending(script)
     if "no lower bound" in finding.message:
         return _without_minus(script)
     if "operation" not in finding.evidence:
