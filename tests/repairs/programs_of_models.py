@@ -20,10 +20,7 @@ EVALUATED = {
 SMALL = {"message": "the mean absolute gradient of 6 of 6 weights is 1e-11 (limit 1e-07)"}
 AHEAD = {"evidence": {"offset": 1, "looks_ahead": "attention"}}
 ATTENTION = "y = F.scaled_dot_product_attention(q, k, v{})\n"
-MULTIPLIED = {
-    "message": "the scores of layer.1 are multiplied by sqrt(64)",
-    "location": "model.py:3",
-}
+MULTIPLIED = {"message": "the scores of layer.1 are multiplied by sqrt(64)"}
 SCORED = """\
 def forward(self, q, k, v):
     scores = torch.matmul(q, k.transpose(-1, -2)) {} np.sqrt(64)
@@ -138,6 +135,12 @@ OF_MODELS = {
     "optimizer of the other player": (
         "optimizer_without_model",
         {"location": "train.py:4"},
+        GAME.format("netG"),
+        GAME.format("netD"),
+    ),
+    "second optimizer of one player": (
+        "parameter_without_optimizer",
+        {"location": "train.py:4", "layers": ("body",)},
         GAME.format("netG"),
         GAME.format("netD"),
     ),
