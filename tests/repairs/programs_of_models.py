@@ -17,6 +17,19 @@ for epoch in range(9):
 EVALUATED = {
     "message": "in 20 evaluations of its closure, LBFGS applied gradients that were not cleared"
 }
+UNCALLED = """\
+for x, y in loader:
+    opt.zero_grad
+    loss = loss_fn(model(x), y)
+    loss.backward
+    opt.step
+"""
+CALLED = (
+    UNCALLED.replace("grad\n", "grad()\n")
+    .replace("ward\n", "ward()\n")
+    .replace("step\n", "step()\n")
+)
+SUMS = "ce = nn.CrossEntropyLoss(reduction='sum')\nopt = SGD(model.parameters(), lr=0.05)\n"
 SMALL = {"message": "the mean absolute gradient of 6 of 6 weights is 1e-11 (limit 1e-07)"}
 AHEAD = {"evidence": {"offset": 1, "looks_ahead": "attention"}}
 ATTENTION = "y = F.scaled_dot_product_attention(q, k, v{})\n"
@@ -71,6 +84,36 @@ OF_MODELS = {
         EVALUATED,
         CLOSURE,
         CLOSURE.replace("    loss = ", "    optimizer.zero_grad()\n    loss = "),
+    ),
+    "step without brackets": (
+        "update_dropped",
+        {"evidence": {"why": "not stepped"}},
+        UNCALLED.replace("zero_grad", "zero_grad()").replace("backward", "backward()"),
+        CALLED,
+    ),
+    "backward without brackets": (
+        "step_without_backward",
+        {"evidence": {"absent": True}},
+        UNCALLED.replace("zero_grad", "zero_grad()").replace("step", "step()"),
+        CALLED,
+    ),
+    "zero_grad without brackets": (
+        "stale_gradient",
+        {"location": "train.py:5"},
+        UNCALLED.replace("step", "step()").replace("backward", "backward()"),
+        CALLED,
+    ),
+    "endless momentum": (
+        "learning_rate_too_high",
+        {"location": "train.py:1", "evidence": {"optimizer": "SGD", "learning_rate": 0.05}},
+        "opt = SGD(model.parameters(), lr=rate, momentum=1.1)\n",
+        "opt = SGD(model.parameters(), lr=rate, momentum=0.9)\n",
+    ),
+    "sum that explodes": (
+        "exploding_gradient",
+        {},
+        SUMS,
+        SUMS.replace("'sum'", '"mean"'),
     ),
     "tiny loss": (
         "vanishing_gradient",
@@ -176,6 +219,18 @@ SIMILAR = {
         CLIMBS,
         "total += w.grad\nv = v + w.grad\nw -= lr * v\n",
         "no line adds the gradient",
+    ),
+    "deep model that explodes": (
+        "exploding_gradient",
+        {},
+        SUMS.replace("reduction='sum'", ""),
+        "no loss summed over the batch",
+    ),
+    "sum at a high rate": (
+        "exploding_gradient",
+        {},
+        SUMS.replace("0.05", "5.0"),
+        "the rate is high",
     ),
     "closure that clears": (
         "stale_gradient",

@@ -118,16 +118,17 @@ def with_rate(script: Script, number: cst.BaseExpression, rate: float) -> str:
     return script.replaced(number, cst.parse_expression(f"{rate:g}"))
 
 
+def named_rates(script: Script) -> list[cst.BaseExpression]:
+    """Return the numbers that the script gives to a learning rate by its name."""
+    numbers = (*script.every(cst.Float), *script.every(cst.Integer))
+    return [one for one in numbers if _is_named_rate(next(script.parents(one)))]
+
+
 def _settings(script: Script, rate: object) -> list[cst.BaseExpression]:
     """Return the numbers of this value that the script gives to a learning rate by its name."""
-    return [
-        one
-        for one in (*script.every(cst.Float), *script.every(cst.Integer))
-        if isinstance(rate, int | float)
-        and is_number(one)
-        and abs(float(code(one)) - rate) <= 1e-6 * abs(rate)
-        and _is_named_rate(next(script.parents(one)))
-    ]
+    if not isinstance(rate, int | float):
+        return []
+    return [one for one in named_rates(script) if abs(float(code(one)) - rate) <= 1e-6 * abs(rate)]
 
 
 def _is_named_rate(parent: cst.CSTNode) -> bool:

@@ -14,10 +14,13 @@ def repair(script: Script, finding: Finding) -> str:
     Only where `backward` and `step` are called in the same block, and nothing clears gradients but
     one call of the same optimizer that is outside of the loop around this block. This call is
     moved. A closure must be a function that is passed to one `step`, and clear no gradients.
+    A statement `optimizer.zero_grad` without brackets gets them.
     """
     if "evaluations of its closure" in finding.message:
         return _in_closure(script)
     clears = script.calls("zero_grad")
+    if not clears and (text := script.with_called("zero_grad")) is not None:
+        return text
     steps = [call for call in script.calls("step") if _in_backward_block(script, call)]
     chosen = only(steps, "optimizer step in the block of its backward")
     optimizer = _optimizer(chosen)

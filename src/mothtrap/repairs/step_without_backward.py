@@ -16,6 +16,8 @@ def repair(script: Script, finding: Finding) -> str:
     If the file never calls `backward`, the result calls it before the only step.
     """
     if not script.calls("backward"):
+        if (text := script.with_called("backward")) is not None:
+            return text
         return _with_backward(script, finding)
     found = []
     for call in script.calls("zero_grad"):
