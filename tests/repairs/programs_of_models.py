@@ -5,6 +5,8 @@ from __future__ import annotations
 from tests.repairs.sources import ADAM, RATE
 
 CLIMBS = {"message": "the script's own update moves w along the gradient of the loss"}
+ENDLESS = {"message": "the loss fell from 1.8e+04 to -4.9e+12 and has no lower bound"}
+VARIATIONAL = "KLD = 0.5 * torch.sum(1 + logvar - mu.pow(2) - logvar.exp())\nloss = BCE + KLD\n"
 CLOSURE = """\
 def closure():
     '''Return the loss.'''
@@ -78,6 +80,24 @@ OF_MODELS = {
         CLIMBS,
         "w.add_(lr * w.grad)\nb.data = b.data + lr * b.grad.data\nc.sub_(c.grad, alpha=-lr)\n",
         "w.sub_(lr * w.grad)\nb.data = b.data - lr * b.grad.data\nc.add_(c.grad, alpha=-lr)\n",
+    ),
+    "divergence subtracted": (
+        "wrong_sign",
+        ENDLESS,
+        "def loss_function(a, b):\n    return BCE - KLD\n",
+        "def loss_function(a, b):\n    return BCE + KLD\n",
+    ),
+    "divergence without its minus": (
+        "wrong_sign",
+        ENDLESS,
+        VARIATIONAL,
+        VARIATIONAL.replace("0.5 *", "-0.5 *"),
+    ),
+    "exploding momentum": (
+        "exploding_gradient",
+        {},
+        "opt = SGD(model.parameters(), lr=rate, momentum=1.1)\n",
+        "opt = SGD(model.parameters(), lr=rate, momentum=0.9)\n",
     ),
     "closure": (
         "stale_gradient",
@@ -231,6 +251,18 @@ SIMILAR = {
         {},
         SUMS.replace("0.05", "5.0"),
         "the rate is high",
+    ),
+    "bound that is maximized": (
+        "wrong_sign",
+        ENDLESS,
+        "elbo = log_likelihood - kl\nloss = elbo.mean()\n",
+        "no minus before a call",
+    ),
+    "two divergences": (
+        "wrong_sign",
+        ENDLESS,
+        "loss = loss_a - kl_one + loss_b - kl_two\n",
+        "2 divergence with the wrong sign",
     ),
     "closure that clears": (
         "stale_gradient",

@@ -118,6 +118,21 @@ def with_rate(script: Script, number: cst.BaseExpression, rate: float) -> str:
     return script.replaced(number, cst.parse_expression(f"{rate:g}"))
 
 
+def with_usual_momentum(script: Script) -> str | None:
+    """Return the source with another momentum if the momentum of one SGD is 1 or more, else None.
+
+    Such a momentum never forgets a gradient, so every training diverges.
+    """
+    found = [
+        given.value
+        for call in script.calls("SGD")
+        if (given := keyword(call, "momentum")) is not None
+        and is_number(given.value)
+        and float(code(given.value)) >= 1
+    ]
+    return script.replaced(found[0], cst.Float("0.9")) if len(found) == 1 else None
+
+
 def named_rates(script: Script) -> list[cst.BaseExpression]:
     """Return the numbers that the script gives to a learning rate by its name."""
     numbers = (*script.every(cst.Float), *script.every(cst.Integer))

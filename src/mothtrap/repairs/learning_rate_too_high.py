@@ -6,12 +6,15 @@ import libcst as cst
 
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.repairs._losses import training_sums
-from mothtrap.repairs._optimizers import is_number, usual_rate, with_rate, written_rate
+from mothtrap.repairs._optimizers import (
+    usual_rate,
+    with_rate,
+    with_usual_momentum,
+    written_rate,
+)
 from mothtrap.repairs.script import (
     NoCertainRepairError,
     Script,
-    code,
-    keyword,
     only,
 )
 
@@ -19,8 +22,6 @@ ANYWHERE = True
 
 LEAST_RATIO = 10.0
 """Smallest ratio to the usual rate at which the rate itself is the fault. Chosen by hand."""
-
-USUAL_MOMENTUM = "0.9"
 
 
 def repair(script: Script, finding: Finding) -> str:
@@ -32,8 +33,8 @@ def repair(script: Script, finding: Finding) -> str:
     """
     if finding.severity is not Severity.ERROR:
         raise NoCertainRepairError("the loss did not diverge; decide how far to lower the rate")
-    if (momentum := _endless_momentum(script)) is not None:
-        return script.replaced(momentum, cst.Float(USUAL_MOMENTUM))
+    if (text := with_usual_momentum(script)) is not None:
+        return text
     usual = usual_rate(finding)
     number, rate = written_rate(script, finding, finding.evidence.get("learning_rate"))
     sums = training_sums(script)
@@ -44,15 +45,3 @@ def repair(script: Script, finding: Finding) -> str:
     if not sums:
         raise NoCertainRepairError("the learning rate is not far above the usual one")
     return script.replaced(only(sums, "loss summed over the batch"), cst.SimpleString('"mean"'))
-
-
-def _endless_momentum(script: Script) -> cst.BaseExpression | None:
-    """Return the only momentum of an SGD that is 1 or more; it keeps all gradients for ever."""
-    found = [
-        given.value
-        for call in script.calls("SGD")
-        if (given := keyword(call, "momentum")) is not None
-        and is_number(given.value)
-        and float(code(given.value)) >= 1
-    ]
-    return found[0] if len(found) == 1 else None
