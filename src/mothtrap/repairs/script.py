@@ -85,19 +85,6 @@ class Script:
         """Return the calls of functions and methods with a last name, e.g. `zero_grad`."""
         return [call for call in self.every(cst.Call) if last_name(call.func) == name]
 
-    def with_called(self, name: str) -> str | None:
-        """Return the source with `x.name` called where a whole statement names it without a call.
-
-        Returns:
-            None unless exactly one statement does so.
-        """
-        found = [
-            one.value
-            for one in self.every(cst.Expr)
-            if isinstance(one.value, cst.Attribute) and one.value.attr.value == name
-        ]
-        return self.replaced(found[0], cst.Call(found[0])) if len(found) == 1 else None
-
     def replaced(self, old: cst.CSTNode, new: cst.CSTNode) -> str:
         """Return the source with another node."""
         return replaced_all(self, [(old, new)])
@@ -153,6 +140,20 @@ class _Replacing(cst.CSTTransformer):
 def replaced_all(script: Script, pairs: Sequence[tuple[cst.CSTNode, cst.CSTNode]]) -> str:
     """Return the source with other nodes: pairs of the old one and the new one."""
     return script.module.visit(_Replacing(dict(pairs))).code
+
+
+def with_called(script: Script, name: str) -> str | None:
+    """Return the source with `x.name` called where a whole statement names it without a call.
+
+    Returns:
+        None unless exactly one statement does so.
+    """
+    found = [
+        one.value
+        for one in script.every(cst.Expr)
+        if isinstance(one.value, cst.Attribute) and one.value.attr.value == name
+    ]
+    return script.replaced(found[0], cst.Call(found[0])) if len(found) == 1 else None
 
 
 def without_with(script: Script, block: cst.With) -> str:

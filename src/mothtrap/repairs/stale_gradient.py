@@ -5,7 +5,15 @@ from __future__ import annotations
 import libcst as cst
 
 from mothtrap.core.findings import Finding
-from mothtrap.repairs.script import NoCertainRepairError, Script, code, loops_around, only, owner
+from mothtrap.repairs.script import (
+    NoCertainRepairError,
+    Script,
+    code,
+    loops_around,
+    only,
+    owner,
+    with_called,
+)
 
 
 def repair(script: Script, finding: Finding) -> str:
@@ -19,7 +27,7 @@ def repair(script: Script, finding: Finding) -> str:
     if "evaluations of its closure" in finding.message:
         return _in_closure(script)
     clears = script.calls("zero_grad")
-    if not clears and (text := script.with_called("zero_grad")) is not None:
+    if not clears and (text := with_called(script, "zero_grad")) is not None:
         return text
     steps = [call for call in script.calls("step") if _in_backward_block(script, call)]
     chosen = only(steps, "optimizer step in the block of its backward")

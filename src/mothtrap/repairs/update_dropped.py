@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from mothtrap.core.findings import Finding
-from mothtrap.repairs.script import NoCertainRepairError, Script, code, only, owner
+from mothtrap.repairs.script import NoCertainRepairError, Script, code, only, owner, with_called
 
 ANYWHERE = True
 
@@ -21,7 +21,7 @@ def repair(script: Script, finding: Finding) -> str:
         raise NoCertainRepairError("decide where the result of the step must go")
     if [one for one in script.calls("step") if "sched" not in code(one.func).lower()]:
         raise NoCertainRepairError("the script calls step() already; decide when it must run")
-    if (text := script.with_called("step")) is not None:
+    if (text := with_called(script, "step")) is not None:
         return text
     called = {code(one.func) for one in script.every(cst.Call)}
     owners = {code(of) for one in script.calls("zero_grad") if (of := owner(one)) is not None}
