@@ -98,7 +98,7 @@ def _divergences(script: Script) -> list[tuple[cst.CSTNode, cst.CSTNode]]:
 
 _KL = re.compile(r"(?:self\.)?(?:\w*_)?kl", re.IGNORECASE)
 _ERROR = re.compile(r"bce|mse|loss|error|nll|recon", re.IGNORECASE)
-_GAIN = re.compile(r"lik|elbo|log_p", re.IGNORECASE)
+_GAIN = re.compile(r"likelihood|elbo|log_p", re.IGNORECASE)
 _GAUSSIAN = re.compile(r"(?:sum|mean)\(\s*1 \+")
 
 
