@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 from mothtrap.capture.containment import say_on_stderr
 from mothtrap.core.config import Config

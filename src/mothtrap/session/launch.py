@@ -124,7 +124,9 @@ def launch(
         beside.job_ended()
     from mothtrap.session.verdict import say_how_to_go_on, say_verdict, write_report
 
-    code = config.stop_exit_code if beside.was_killed else exit_code_of(code, attempt.parent, config)
+    code = (
+        config.stop_exit_code if beside.was_killed else exit_code_of(code, attempt.parent, config)
+    )
     source.close()
     reserve.release(attempt)
     store_end(beside, code)

@@ -63,7 +63,9 @@ if __name__ == "__main__":
     TorchTrainer(
         train,
         train_loop_config={
-            "runs_dir": runs_dir, "variant": variant, "how": how[0] if how else "watch"
+            "runs_dir": runs_dir,
+            "variant": variant,
+            "how": how[0] if how else "watch",
         },
         scaling_config=ScalingConfig(num_workers=2),
         run_config=RunConfig(
