@@ -52,8 +52,8 @@ FAULTS = (
     Fault("uneven_last_batch", "DST959", "averages over 2 rows"),
     Fault("rank_in_eval", "STR703", "evaluation mode", ""),
     Fault("zero_grad_missing", "GRD105", "not cleared"),
-    Fault("loss_times_workers", "", "multiplied by the number of workers"),
-    Fault("gradient_divided_twice", "", "divided by the number of workers"),
+    Fault("loss_times_workers", "", "multiplied by the number of ranks"),
+    Fault("gradient_divided_twice", "", "divided by the number of ranks"),
     Fault("clipped_before_averaging", "", "clips its own gradients before"),
 )
 
