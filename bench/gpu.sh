@@ -7,4 +7,6 @@
 # Exits with 0 if every check passed, with 1 if one failed, and with 124 if time ran out.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-exec timeout 480 "${PYTHON:-python}" bench/gpu_acceptance.py "$@"
+python="${PYTHON:-.venv/bin/python}"
+command -v "$python" >/dev/null || python=python3
+exec timeout 480 "$python" bench/gpu_acceptance.py "$@"

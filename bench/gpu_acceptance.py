@@ -22,11 +22,9 @@ from pathlib import Path
 from typing import Any
 
 PROGRAM = Path(__file__).with_name("gpu_program.py")
-NAN_LINE = next(
-    number
-    for number, line in enumerate(PROGRAM.read_text(encoding="utf-8").splitlines(), start=1)
-    if "zero / zero" in line
-)
+LINES = PROGRAM.read_text(encoding="utf-8").splitlines()
+NAN_PLACE = next(f"{PROGRAM.name}:{n}" for n, line in enumerate(LINES, 1) if "zero / zero" in line)
+"""Line that makes the NaN."""
 PAIRS = 3
 """Pairs of plain and observed processes whose least step times are compared."""
 Check = tuple[str, bool, str]
@@ -88,7 +86,8 @@ def checks(jobs: Jobs) -> Iterator[Check]:
     jobs.observed("nan")
     yield "NaN is located", *_is_located(jobs.verdict("nan"), jobs.steps // 2)
     replayed = jobs.replay("nan")
-    yield "NaN is replayed", "bit-identical" in replayed, _last_line(replayed)
+    yield "NaN is replayed", "bit-identical" in replayed, replayed.partition("\n")[0]
+    yield "the replay names its line", NAN_PLACE in replayed, NAN_PLACE
     for kind, name in (("memory", "memory is explained"), ("index", "an index is explained")):
         jobs.observed(kind)
         yield name, *_is_explained(jobs.verdict(kind))
@@ -101,14 +100,10 @@ def _is_healthy(verdict: dict[str, Any], steps: int) -> tuple[bool, str]:
 
 
 def _is_located(verdict: dict[str, Any], step: int) -> tuple[bool, str]:
-    places = [
-        str(found.get("location"))
-        for found in verdict["findings"]
-        if found["severity"] == "error" and found["step"] == step
-    ]
-    line = f"{PROGRAM.name}:{NAN_LINE}"
-    named = any(place.endswith(line) for place in places) or line in verdict["verdict"]
-    return named, verdict["verdict"]
+    """Return whether an error that begins at a step names the line of the NaN."""
+    errors = [one for one in verdict["findings"] if one["severity"] == "error"]
+    places = [str(one.get("location")) for one in errors if one["step"] == step]
+    return any(place.endswith(NAN_PLACE) for place in places), verdict["verdict"]
 
 
 def _is_explained(verdict: dict[str, Any]) -> tuple[bool, str]:
@@ -126,10 +121,6 @@ def _cost(plain: Callable[[str], float], observed: Callable[[str], float]) -> tu
 def _median_ms(output: str) -> float:
     found = re.search(r"^median ([0-9.]+) ms", output, re.MULTILINE)
     return float(found[1]) if found else float("nan")
-
-
-def _last_line(text: str) -> str:
-    return next((line for line in reversed(text.splitlines()) if line.strip()), "nothing")
 
 
 def _mothtrap(*words: str) -> str:

@@ -42,28 +42,13 @@ LAYER_FIELDS = ("input_rms", "output_rms", "variance", "gain", "fan_in", "last")
 """Fields of each layer of `ForwardScales`."""
 
 EXCEPTIONS: dict[str, dict[str, str]] = {
-    "mxnet": {
-        "ForwardScales": "not reported",
-        "InputDistribution": "not reported",
-        "DataTaken.gain": "the weight is read after the step",
-        "Evaluation.value": "L2Loss is half of the squared error",
-        "Evaluation.guess": "L2Loss is half of the squared error",
-    },
-    "keras": {
-        "ForwardScales.0.output_rms": "a Dense layer gives its output behind its activation",
-        "ForwardScales.0.variance": "a Dense layer gives its output behind its activation",
-        "ForwardScales.0.gain": "the weight is read after the step",
-        "ForwardScales.1.gain": "the weight is read after the step",
-        "DataTaken.gain": "the weight is read after the step",
-    },
+    "mxnet": {"InputDistribution": "not reported"},
     "jax": {
-        "InputDistribution": "not reported",
-        "ForwardScales.1.last": "not known of a traced program",
-        "InitialWeights": "reported with an optimizer of optax only",
-        "OptimizerFacts": "there is no optimizer object without optax",
-        "OutputSpread": "not reported of a regression",
-        "LossCall": "not reported of a loss that is no library call",
-        "TargetSample": "not reported of a loss that is no library call",
+        "InputDistribution": "the batch is one argument among others",
+        "InitialWeights": "an array does not say which of its axes holds the units",
+        "OptimizerFacts": "optax keeps its settings inside of functions",
+        "LossCall": "a traced difference does not say how a loss is reduced",
+        "TargetSample": "a traced difference does not say which argument is the target",
         "Evaluation.rows": "an evaluation is one compiled call",
         "Evaluation.guess": "an evaluation is one compiled call",
         "Evaluation.label_counts": "an evaluation is one compiled call",

@@ -22,7 +22,7 @@ def loss_of(kind: str) -> Any:
         output = hidden @ params["second"]["w"] + params["second"]["b"]
         if kind == "classes":
             return optax.softmax_cross_entropy_with_integer_labels(output, y).mean()
-        return jnp.square(output - y).mean()
+        return optax.squared_error(output, y).mean()
 
     return loss
 
@@ -38,18 +38,21 @@ def train(kind: str) -> Process:
         }
         x, y = batch.data(kind)
         loss = loss_of(kind)
+        optimizer = optax.sgd(batch.RATE)
+        state = optimizer.init(params)
 
         @jax.jit
-        def update(params: Any, x: Any, y: Any) -> Any:
+        def update(params: Any, state: Any, x: Any, y: Any) -> Any:
             value, gradients = jax.value_and_grad(loss)(params, x, y)
-            return jax.tree.map(lambda p, g: p - batch.RATE * g, params, gradients), value
+            updates, state = optimizer.update(gradients, state)
+            return optax.apply_updates(params, updates), state, value
 
         @jax.jit
         def evaluate(params: Any, x: Any, y: Any) -> Any:
             return {"loss": loss(params, x, y)}
 
         for _ in range(batch.STEPS):
-            params, _ = update(params, x, y)
+            params, state, _ = update(params, state, x, y)
             evaluate(params, x, y)
     return process
 

@@ -18,7 +18,8 @@ def network(kind: str) -> keras.Model:
     model = keras.Sequential(
         [
             keras.Input((batch.FEATURES,)),
-            keras.layers.Dense(batch.HIDDEN, activation="relu"),
+            keras.layers.Dense(batch.HIDDEN),
+            keras.layers.Activation("relu"),
             keras.layers.Dense(len(last_bias)),
         ]
     )

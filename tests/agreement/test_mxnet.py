@@ -37,7 +37,7 @@ def train(kind: str) -> Process:
         model = network(kind)
         x, y = (mxnet.nd.array(values) for values in batch.data(kind))
         classes = kind == "classes"
-        loss_of = gluon.loss.SoftmaxCrossEntropyLoss() if classes else gluon.loss.L2Loss()
+        loss_of = gluon.loss.SoftmaxCrossEntropyLoss() if classes else gluon.loss.L2Loss(weight=2)
         settings = {"learning_rate": batch.RATE}
         trainer = gluon.Trainer(model.collect_params(), "sgd", settings)
         for _ in range(batch.STEPS):

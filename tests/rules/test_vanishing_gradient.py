@@ -20,6 +20,10 @@ LEVEL = 2.3 + 0.02 * noise(STEPS)
 FALLING = np.linspace(2.3, 0.4, STEPS)
 
 
+BERT = [1e-5, 3e-5, 8e-5, 3e-4, 6e-5, 4e-4, 3e-5, 8e-5, 2e-4, 5e-4, 7e-5, 7e-4, 3e-3, 0.14]
+"""Gradients of a small transformer: the last layer and the one before stand out."""
+
+
 def layers(
     rms_by_layer: list[float] | np.ndarray,
     *,
@@ -255,3 +259,10 @@ def test_two_networks_side_by_side_are_no_depth() -> None:
 
 def test_a_gradient_that_vanishes_through_two_parts_is_reported() -> None:
     assert check(in_two_parts(layers(falling_by(0.1))), loss(LEVEL))
+
+
+def test_a_fall_at_the_last_two_of_many_layers_is_not_depth() -> None:
+    assert VanishingGradient().check(window(layers(BERT), loss(LEVEL))) == []
+    evenly = list(np.geomspace(BERT[0], BERT[-1], len(BERT)))
+    [finding] = VanishingGradient().check(window(layers(evenly), loss(LEVEL)))
+    assert "through 14 layers" in finding.message

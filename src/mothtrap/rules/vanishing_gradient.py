@@ -34,6 +34,11 @@ MIN_LAYERS = 4
 ORDERED = 0.7
 """Rank correlation of gradient and depth that counts as a fall with depth; chosen by hand."""
 
+MANY_LAYERS = 10
+"""Layers from which on a fall through depth is distinguished from a fall at two layers."""
+SHARE_ELSEWHERE = 0.4
+"""Least share of the fall that is not at the two layers where it is largest. Chosen by hand: it is
+0.29 in a small BERT, and (L - 3) / (L - 1) in L equal layers."""
 SHARE_AT_BORDER = 0.7
 """If this share of the (logarithmic) fall lies at the border of two parts of a model, depth is not
 its cause; chosen by hand."""
@@ -186,7 +191,9 @@ class VanishingGradient(Rule):
         severity = Severity.ERROR if grave and not has_players(window) else Severity.WARNING
         cut = self._cut(window, group, level_L)
         if cut is None and (
-            _falls_between_parts(group.modules, level_L) or self._side_by_side(window, group)
+            _falls_between_parts(group.modules, level_L)
+            or _falls_at_two_layers(level_L)
+            or self._side_by_side(window, group)
         ):
             return None
         through = f"through {len(group.modules)} layers"
@@ -326,6 +333,23 @@ def _falls_between_parts(modules: Sequence[str], level_L: Floats) -> bool:
     borders = [i for i in range(len(fall_L)) if parts[i] != parts[i + 1]]
     total = float(np.log(level_L[-1] / max(level_L[0], 1e-300)))
     return max(float(fall_L[i]) for i in borders) >= SHARE_AT_BORDER * total
+
+
+def _falls_at_two_layers(level_L: Floats) -> bool:
+    """Return whether the gradient of many layers falls at two of them, and hardly at the others.
+
+    The last layer of a transformer and the one that pools its output have a gradient of another
+    size than those below, whose sizes differ little.
+
+    Args:
+        level_L: Gradient of each layer, front to back, shape (L,).
+    """
+    if len(level_L) < MANY_LAYERS:
+        return False
+    quarter = max(1, len(level_L) // 4)
+    highest_L = np.log(np.maximum(np.maximum.accumulate(level_L), 1e-300))[quarter - 1 :]
+    fall_L = np.sort(np.diff(highest_L))
+    return float(fall_L[:-2].sum()) < SHARE_ELSEWHERE * float(fall_L.sum())
 
 
 def _beside_epsilon(window: Window, gradient: float) -> str:

@@ -72,7 +72,9 @@ def watched(tmp_path: Path, **options: bool) -> tuple[str, Run]:
 def test_a_training_of_keras_is_seen_and_keeps_its_bits(tmp_path: Path) -> None:
     printed, run = watched(tmp_path)
     assert printed == train(tmp_path)
-    [loss] = run.scalars("loss")
+    [loss] = run.scalars("loss", mode="train")
+    [evaluated] = run.scalars("loss", mode="eval")
+    assert evaluated.steps_S.tolist() == [4, 8]
     means = [float(word) for word in re.findall(r"losses (\S+) (\S+)", printed)[0]]
     rows = np.array([48, 48, 48, 48] * 2)
     own = np.asarray(loss.values_S).reshape(2, 4)

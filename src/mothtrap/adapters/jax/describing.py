@@ -59,7 +59,7 @@ class Describer:
         self._unreached(shadow, looks, layout)
         if shadow.softmaxes or shadow.errors:
             self._job.stood_ready(OF_LOSSES)
-        self._differences(shadow, layout)
+        self._differences(shadow, looks, layout)
         loss = float(np.asarray(looks.losses[0]))
         labels = [_host(leaf) for leaf in jax.tree_util.tree_leaves((args, kwargs))]
         integers = [one for one in labels if one is not None and one.ndim]
@@ -81,7 +81,7 @@ class Describer:
                 continue
             self._loss(softmax, values, integers, loss, looks, series)
 
-    def _differences(self, shadow: Shadow, layout: Layout) -> None:
+    def _differences(self, shadow: Shadow, looks: Looks, layout: Layout) -> None:
         alone = len(shadow.errors) == 1 and not shadow.softmaxes
         for error in shadow.errors:
             self._job.fact(
@@ -95,6 +95,10 @@ class Describer:
                     location=error.location,
                 )
             )
+        if alone and shadow.activations and shadow.activations[-1].operation in LAYERS.values():
+            output = _f(looks.activations[-1])
+            if output.shape == shadow.errors[0].prediction_shape:
+                self._spread(output, "the output", shadow.errors[0].location, looks)
 
     def direction(
         self, layout: Layout, gradients: Sequence[Any], before: Sequence[Any], after: Sequence[Any]
@@ -136,6 +140,7 @@ class Describer:
                     variance=variance,
                     gain=gain,
                     fan_in=info.fan_in,
+                    last=index == last,
                     location=info.location,
                 )
             )
@@ -246,24 +251,28 @@ class Describer:
                 alone=len(looks.logits) == 1,
             )
         )
-        spread = layer_looks.spread(rows_RK) if logits.ndim == 2 else None
-        if spread is not None:
-            differ = [layer_looks.rows_differ(_f(one)) for one in looks.data]
-            self._job.fact(
-                OutputSpread(
-                    step=step,
-                    root="the logits",
-                    place="",
-                    shape=tuple(logits.shape),
-                    spread=spread[0],
-                    rms=spread[1],
-                    largest=spread[2],
-                    inputs_differ=differ[0] if differ else None,
-                    location=softmax.location,
-                )
-            )
+        self._spread(rows_RK, "the logits", softmax.location, looks)
         if known:
             self._order(series or f"{softmax.location}", softmax.location, step, called)
+
+    def _spread(self, values: Array, root: str, place: str | None, looks: Looks) -> None:
+        spread = layer_looks.spread(values) if values.ndim == 2 else None
+        if spread is None:
+            return
+        differ = [layer_looks.rows_differ(_f(one)) for one in looks.data]
+        self._job.fact(
+            OutputSpread(
+                step=self._job.now.step,
+                root=root,
+                place="",
+                shape=tuple(values.shape),
+                spread=spread[0],
+                rms=spread[1],
+                largest=spread[2],
+                inputs_differ=differ[0] if differ else None,
+                location=place,
+            )
+        )
 
     def _order(self, site: str, place: str | None, step: int, called: Called) -> None:
         order = self._orders.setdefault(site, TargetsInOrder(site, place))

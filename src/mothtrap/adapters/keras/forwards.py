@@ -232,7 +232,7 @@ class Forwards:
                 layer_type=layers.type_of(call.layer),
                 location=layers.LOCATIONS.get(call.layer),
                 shape=given.shape,
-                gain=_gain(kernel),
+                gain=_gain(call, kernel),
                 normalized=normalized,
                 grid=layers.is_grid(call.layer),
                 **fields,
@@ -292,7 +292,7 @@ def _scale(
         input_rms=taken**0.5,
         output_rms=square**0.5,
         variance=variance,
-        gain=_gain(kernel),
+        gain=_gain(call, kernel),
         fan_in=layers.fan_in(kernel),
         normalized=normalized,
         last=call.last,
@@ -306,8 +306,11 @@ def _normalizes(call: LayerCall) -> bool:
     return layers.normalizes(call.layer)
 
 
-def _gain(kernel: Any) -> float:
-    mean_square, _ = layer_looks.sizes(value_of(kernel))
+def _gain(call: LayerCall, kernel: Any) -> float:
+    if call.mean_square is not None:
+        mean_square = float(call.mean_square.read())
+    else:  # the step may have changed it
+        mean_square, _ = layer_looks.sizes(value_of(kernel))
     return float((mean_square * layers.fan_in(kernel)) ** 0.5)
 
 

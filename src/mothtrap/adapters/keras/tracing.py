@@ -189,6 +189,7 @@ class Tracing:
             gave=_slot(gave, look),
             data=data and weighted,
             called_at=self._here.called_at,
+            mean_square=_mean_square(layers.kernel_of(layer), look),
         )
         look.layers.append(call)
         if look is not self._here.look:  # a function within the model: nothing flushes it later
@@ -374,6 +375,19 @@ def _slot(tensor: Any, look: Look, *, integers: bool = False) -> Slot | None:
     if not (tensor.dtype.is_floating or (integers and tensor.dtype.is_integer)):
         return None
     return Slot(tensor, rows=MAX_ROWS, behind=look)
+
+
+def _mean_square(kernel: Any, look: Look) -> Slot | None:
+    """Return the mean square of a kernel before the step changes it."""
+    value = getattr(kernel, "_value", None)  # of Keras 3.0 on: `value` may be cast in a scope
+    if not isinstance(value, tf.Variable) or not value.dtype.is_floating:
+        return None
+    tensor = value.read_value()
+
+    def reduced(tensor: Any) -> Any:
+        return tf.reduce_mean(tf.square(tf.cast(tensor, tf.float32)))
+
+    return Slot(tensor, behind=look, reduced=reduced)
 
 
 def _half_squares(gradients: Sequence[Any]) -> Any:

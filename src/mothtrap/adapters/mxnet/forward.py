@@ -9,12 +9,16 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LayerCall:
-    """A call of a layer; `is_data`: it was given what the root was called with."""
+    """A call of a layer; `is_data`: it was given what the root was called with.
+
+    `weight` is a copy as the call used it, where the layer is described.
+    """
 
     layer: Any
     given: Any
     gave: Any
     is_data: bool
+    weight: Any = None
 
 
 class Forward(threading.local):

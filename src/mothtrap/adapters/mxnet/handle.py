@@ -12,7 +12,7 @@ from mxnet import autograd, gluon
 from mxnet.ndarray import NDArray
 
 from mothtrap.adapters.mxnet.forward import Forward, LayerCall
-from mothtrap.adapters.mxnet.looks import OF_LAYERS, Looks
+from mothtrap.adapters.mxnet.looks import OF_LAYERS, Looks, weight_of
 from mothtrap.adapters.mxnet.losses import called, series_of
 from mothtrap.adapters.mxnet.parameters import Parameters
 from mothtrap.core.adapters import Job, Losses
@@ -130,7 +130,8 @@ class GluonHandle(BaseHandle):
         arrays = isinstance(args[0], NDArray) and isinstance(gave, NDArray)
         if arrays and (described or self._looks.tensors.are_due(mode)):
             is_data = any(args[0] is given for given in self._here.given)
-            calls.append(LayerCall(block, args[0], gave, is_data))
+            weight = weight_of(block) if described else None
+            calls.append(LayerCall(block, args[0], gave, is_data, weight))
 
     def _lost(self, loss: Any, args: tuple[Any, ...], result: Any) -> None:
         """Take the call of a loss: of training, or of an evaluation, where it is not recorded."""

@@ -17,17 +17,26 @@ from mothtrap.adapters.mxnet.forward import Forward, LayerCall
 from mothtrap.adapters.mxnet.tensors import SATURATING, ForwardTensors
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.evaluations import DropoutRate, TrainingMode
-from mothtrap.core.facts.layers import DataTaken, OutputSpread, UnitInputs
+from mothtrap.core.facts.layers import (
+    DataTaken,
+    ForwardScales,
+    LayerScale,
+    OutputSpread,
+    UnitInputs,
+)
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.schedule import Schedule
 from mothtrap.tracing import layer_looks
 
 Array = npt.NDArray[Any]
-OF_LAYERS: Final = (LossCall, DataTaken, OutputSpread, UnitInputs)
+OF_LAYERS: Final = (LossCall, DataTaken, ForwardScales, OutputSpread, UnitInputs)
 WHEN: Final = Schedule(logarithmic=True)
 """Steps whose layers and losses are described: the first ones, then ever more rarely."""
 HIDDEN: Final = "it is hybridized, so its layers are not called one by one"
 MAX_NAMES: Final = 8
+LINEAR: Final = (gluon.nn.Dense, gluon.nn.Conv1D, gluon.nn.Conv2D, gluon.nn.Conv3D)
+"""Layers whose sizes are reported: the first axis of their weight holds the units."""
+NORMS: Final = (gluon.nn.BatchNorm, gluon.nn.LayerNorm, gluon.nn.InstanceNorm)
 
 
 class Looks:
@@ -66,6 +75,7 @@ class Looks:
                 self._job.fact(found)
         for call in forward.calls:
             self._tell_layer(call, step)
+        self._tell_scales(root, forward, step)
         if root is not None and getattr(root, "_active", False):
             self._job.blind(f"layers of {root.name}", HIDDEN)
         if root is not None and isinstance(forward.gave, NDArray):
@@ -96,14 +106,13 @@ class Looks:
 
     def _tell_layer(self, call: LayerCall, step: int) -> None:
         layer, function = call.layer, getattr(call.layer, "_act_type", "")
-        weight = getattr(layer, "weight", None)
-        if call.is_data and isinstance(weight, gluon.Parameter) and len(weight.shape) >= 2:
+        weight = call.weight if call.is_data else None
+        if weight is not None and len(weight.shape) >= 2:
             is_grid, given = len(weight.shape) > 2, call.given.asnumpy()
             values = np.moveaxis(given, 1, -1) if is_grid else given.reshape(len(given), -1)
             fields = layer_looks.data_taken(values, grid=is_grid)
             if fields is not None and values.dtype.kind == "f":
-                weights = weight.list_data()[0].asnumpy().astype(np.float64)
-                gain = float(np.sqrt(np.square(weights).mean() * math.prod(weight.shape[1:])))
+                gain = _gain(weight)
                 fields |= {"layer": layer.name, "layer_type": type(layer).__name__}
                 shape = tuple(given.shape)
                 self._job.fact(DataTaken(step=step, shape=shape, gain=gain, grid=is_grid, **fields))
@@ -121,6 +130,40 @@ class Looks:
                         counts=counted[1],
                     )
                 )
+
+    def _tell_scales(self, root: Any, forward: Forward, step: int) -> None:
+        calls = [call for call in forward.calls if not _is_activation(call.layer)]
+        before = {id(call.layer): call.given for call in forward.calls}
+        normal = [isinstance(call.layer, NORMS) for call in calls]
+        scales: list[LayerScale] = []
+        for place, call in enumerate(calls):
+            if call.weight is None or not isinstance(call.layer, LINEAR):
+                continue
+            gave = before.get(id(call.layer.act), call.gave)  # what its activation was given
+            (taken, _), (square, variance) = (
+                layer_looks.sizes(each.asnumpy()) for each in (call.given, gave)
+            )
+            if not np.isfinite((taken, square, variance)).all():
+                return
+            scales.append(
+                LayerScale(
+                    layer=call.layer.name,
+                    layer_type=type(call.layer).__name__,
+                    input_rms=taken**0.5,
+                    output_rms=square**0.5,
+                    variance=variance,
+                    gain=_gain(call.weight),
+                    fan_in=math.prod(call.weight.shape[1:]),
+                    normalized=any(normal[place + 1 : place + 3]),
+                    last=gave is forward.gave,
+                )
+            )
+        if scales and root is not None:
+            self._job.fact(
+                ForwardScales(
+                    step=step, root=root.name, layers=tuple(scales), normalizes=any(normal)
+                )
+            )
 
     def _tell_output(self, root: Any, gave: Array, inputs: list[Array], step: int) -> None:
         found = layer_looks.spread(gave)
@@ -156,3 +199,20 @@ def _parts(block: Any) -> Iterator[Any]:
 
 def _is_dropout(block: Any) -> bool:
     return isinstance(block, gluon.nn.Dropout) and block._rate > 0
+
+
+def weight_of(layer: Any) -> NDArray | None:
+    """Return a copy of the weight of a layer, made before a step changes it."""
+    weight = getattr(layer, "weight", None)
+    return weight.list_data()[0].copy() if isinstance(weight, gluon.Parameter) else None
+
+
+def _is_activation(layer: Any) -> bool:
+    """Return whether a layer is the activation of another, or one of its own."""
+    return isinstance(layer, gluon.nn.Activation)
+
+
+def _gain(weight: NDArray) -> float:
+    """Return the factor by which a layer scales inputs of mean 0; its units are the first axis."""
+    values = weight.asnumpy().astype(np.float64)
+    return float(np.sqrt(np.square(values).mean() * math.prod(weight.shape[1:])))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -41,19 +41,28 @@ class Slot:
         tensor: of a program or eager.
         rows: how many of its first ones are kept; None = all.
         behind: the look that writes it, where that is to happen behind a gate.
+        reduced: what is kept of the tensor, as a function of it; None = itself.
     """
 
-    __slots__ = ("_cell", "_held", "_rows", "dtype", "shape", "written")
+    __slots__ = ("_cell", "_held", "_reduced", "_rows", "dtype", "shape", "written")
 
-    def __init__(self, tensor: Any, *, rows: int | None = None, behind: Look | None = None) -> None:
+    def __init__(
+        self,
+        tensor: Any,
+        *,
+        rows: int | None = None,
+        behind: Look | None = None,
+        reduced: Callable[[Any], Any] | None = None,
+    ) -> None:
         self.dtype = tensor.dtype.name
         self.shape: tuple[int, ...] = tuple(size or 0 for size in tensor.shape)
         self._rows = rows if tensor.shape.rank else None
+        self._reduced = reduced
         self._held: Any = None
         self._cell: Cell | None = None
         self.written = True
         if tf.executing_eagerly():
-            self._held = self._first_rows(tensor)
+            self._held = self._kept(tensor)
             return
         self._cell = Cell(tensor.dtype)
         if behind is None:
@@ -65,10 +74,12 @@ class Slot:
     def write(self, tensor: Any) -> None:
         """Add an operation that writes the tensor to the traced program."""
         assert self._cell is not None
-        self._cell.write(self._first_rows(tensor))
+        self._cell.write(self._kept(tensor))
         self.written = True
 
-    def _first_rows(self, tensor: Any) -> Any:
+    def _kept(self, tensor: Any) -> Any:
+        if self._reduced is not None:
+            return self._reduced(tensor)
         if self._rows is None:
             return tensor
         return tf.gather(tensor, tf.range(tf.minimum(self._rows, tf.shape(tensor)[0])))
@@ -90,7 +101,8 @@ class LayerCall:
     """A layer that was called: some rows of what it took and gave; None = not looked at.
 
     `training` is the flag that it was called with, `data`: no layer that is trained made what
-    it took. `called_at`: the line that calls `root`.
+    it took. `called_at`: the line that calls `root`. `mean_square`: of its kernel, as the call
+    used it; None where that is not known.
     """
 
     layer: Any
@@ -101,11 +113,13 @@ class LayerCall:
     data: bool
     last: bool = False
     called_at: str | None = None
+    mean_square: Slot | None = None
 
     @property
     def is_written(self) -> bool:
         """Return whether a program writes both."""
-        return all(slot is None or slot.written for slot in (self.given, self.gave))
+        slots = (self.given, self.gave, self.mean_square)
+        return all(slot is None or slot.written for slot in slots)
 
 
 @dataclass(slots=True, eq=False)

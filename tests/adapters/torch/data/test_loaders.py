@@ -8,7 +8,14 @@ import pytest
 import torch
 from tests.adapters.torch.watched import Seen, classifier, sgd, watched
 from torch import nn
-from torch.utils.data import DataLoader, IterableDataset, Subset, TensorDataset, get_worker_info
+from torch.utils.data import (
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    Subset,
+    TensorDataset,
+    get_worker_info,
+)
 
 from mothtrap.adapters.torch.data import loaders
 from mothtrap.core.facts.data import BatchesLoaded, IndicesShared, LoaderBegan, NonfiniteInput
@@ -75,6 +82,45 @@ def test_equal_batches_are_told_by_the_indices_that_were_drawn() -> None:
         assert isinstance(last, BatchesLoaded)
         found.append((last.repeated, last.other_indices, round(last.equal_rows, 3)))
     assert found == [(2, 2, 0.032), (2, 0, 0.032)]
+
+
+class Padded(Dataset):
+    """Rows of the batch of their index; those of different batches have different lengths."""
+
+    def __len__(self) -> int:
+        return 16
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return torch.randn(3 + index)
+
+
+def ahead(loader: DataLoader) -> Iterator[torch.Tensor]:
+    """Load each batch before the one before it is used, as Accelerate does."""
+    batches = iter(loader)
+    current = next(batches)
+    for following in batches:
+        yield current
+        current = following
+    yield current
+
+
+def test_batches_that_are_loaded_ahead_are_matched_by_their_sizes() -> None:
+    data, model = Padded(), nn.Sequential(nn.AdaptiveAvgPool1d(2), nn.Linear(2, 1))
+    own = DataLoader(data, batch_size=1, shuffle=True)
+    held_out = DataLoader(Subset(data, [1, 2, 3]), batch_size=1)
+    with watched() as seen:
+        optimizer = sgd(model)
+        for x in ahead(own):
+            optimizer.zero_grad()
+            model(x).square().mean().backward()
+            optimizer.step()
+        with torch.no_grad():
+            for x in ahead(held_out):
+                model(x)
+        train(DataLoader(table(16), batch_size=8))
+        assert seen.failed() == []
+    [shared] = seen.observed(IndicesShared)
+    assert (shared.train_samples, shared.eval_samples, shared.shared) == (16, 3, 3)
 
 
 def test_one_changed_element_makes_another_batch() -> None:

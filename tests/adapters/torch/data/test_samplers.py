@@ -26,6 +26,13 @@ class Stream(IterableDataset):
         return iter(range(5))
 
 
+class SeedableRandomSampler(RandomSampler):
+    """Looks like the sampler that Accelerate puts in place of a random one."""
+
+
+SeedableRandomSampler.__module__ = "accelerate.data_loader"
+
+
 class Own(Sampler[int]):
     def __iter__(self) -> Any:
         raise AssertionError("asked to draw")
@@ -38,6 +45,7 @@ class Own(Sampler[int]):
         (DataLoader(DATA, batch_size=None), "sequential"),
         (DataLoader(DATA, batch_size=4, shuffle=True), "shuffled"),
         (DataLoader(DATA, sampler=SubsetRandomSampler([1, 2])), "shuffled"),
+        (DataLoader(DATA, sampler=SeedableRandomSampler(DATA)), "shuffled"),
         (DataLoader(DATA, sampler=RandomSampler(DATA, replacement=True)), "with_replacement"),
         (DataLoader(DATA, sampler=WeightedRandomSampler([1.0] * 20, 9)), "with_replacement"),
         (DataLoader(DATA, sampler=Own()), "own"),

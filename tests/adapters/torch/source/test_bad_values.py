@@ -25,12 +25,13 @@ def backward(loss: torch.Tensor) -> FirstBadOperation | None:
     return bad_in_source.fact_of(found, 0) if found is not None and not found.given else None
 
 
-def watched(module: nn.Module, *given: torch.Tensor) -> torch.Tensor:
-    """Call a module, and keep what its parts return."""
+def watched(module: nn.Module, *given: torch.Tensor, leaves: bool = False) -> torch.Tensor:
+    """Call a module, and keep what its parts return, or only those without parts of their own."""
     kept.clear()
     handles = [
         part.register_forward_hook(lambda m, _, out: kept.append((m, out.detach())))
         for part in module.modules()
+        if not (leaves and any(part.children()))
     ]
     result: torch.Tensor = module(*given)
     for handle in handles:
@@ -268,3 +269,45 @@ def given_to(loss: torch.Tensor):  # type: ignore[no-untyped-def]
     """Return the frame that passes a loss on, while it does."""
     del loss
     return sys._getframe(1)
+
+
+class Scaled(nn.Module):
+    """Divides what modules of torch return by 0, in a method."""
+
+    def __init__(self, parts: nn.Module) -> None:
+        super().__init__()
+        self.parts, self.head = parts, nn.Linear(4, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        hidden = self.parts(x)
+        return self.head(hidden * self._scale(hidden))
+
+    def _scale(self, hidden: torch.Tensor) -> torch.Tensor:
+        zero = torch.zeros((), dtype=hidden.dtype)
+        return zero / zero
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        nn.Sequential(nn.Linear(4, 4), nn.Sequential(nn.Linear(4, 4), nn.ReLU())),
+        nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2, 8, batch_first=True), 2),
+    ],
+    ids=["sequential", "transformer"],
+)
+def test_behind_modules_of_which_only_the_parts_are_kept(parts: nn.Module) -> None:
+    model, x = Scaled(parts), torch.randn(2, 3, 4)
+    watched(model, x, leaves=True)
+    loss = model(x).sum()
+    found = backward(loss)
+    assert found is not None
+    assert (found.operation, len(found.inputs)) == ("torch.div", 1)
+
+
+def test_a_layer_that_adds_to_its_last_part_is_not_taken_for_it() -> None:
+    layer = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True, norm_first=True)
+    model, x = Scaled(layer), torch.randn(2, 3, 4)
+    watched(model, x, leaves=True)
+    loss = model(x).sum()
+    found = backward(loss)
+    assert found is None

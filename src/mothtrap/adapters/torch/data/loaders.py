@@ -86,6 +86,8 @@ class LoaderObserver:
         self.made = self.passes_trained = 0
         self.provenance = ProvenanceObserver(job)
         self.latest: Batch | None = None
+        self._before: Batch | None = None
+        self._ahead = False
 
     # What is called around a loader
 
@@ -124,6 +126,8 @@ class LoaderObserver:
             return
         held = [(place, OwnRef(t)) for place, t in tensors]
         self._settle()  # `next(iter(loader))` in an evaluation ends no pass
+        is_next = self.latest is not None and self.latest.source is source
+        self._before = self.latest if is_next else None
         self.latest = Batch(source, held, {_size(t) for _, t in tensors}, drawn)
         light = self._job.is_light_next
         if not light:
@@ -161,7 +165,7 @@ class LoaderObserver:
 
     def passed_unobserved(self) -> None:
         """Steps were not watched: what was loaded before them is no part of the next."""
-        self.latest = None
+        self.latest = self._before = None
         self.provenance.passed_unobserved()
         self._digests.forget_loaded()
 
@@ -175,6 +179,7 @@ class LoaderObserver:
         known.source.done = True
         known.compared.forget()
         self._settle()
+        self._before = self.latest if self._ahead else None
         self.latest = None
 
     # What the training makes of it
@@ -191,13 +196,8 @@ class LoaderObserver:
 
         Known by their sizes: on the way they may be moved, flattened or normalized.
         """
-        batch = self.latest
+        batch = self._given(arguments)
         if batch is None:
-            return None
-        for _, tensor in arguments:
-            if _size(tensor) in batch.sizes:
-                break
-        else:
             return None
         if batch.trains is None:
             for fact in self._found:
@@ -214,7 +214,7 @@ class LoaderObserver:
     def trained_on(self) -> None:
         """A backward begins: the latest batch is trained on."""
         self._job.contain_part("samples", self.provenance.backward_began)
-        batch = self.latest
+        batch = self._in_use
         if batch is None or not batch.trains:
             return
         self.passes_trained = max(self.passes_trained, batch.source.passes)
@@ -224,7 +224,7 @@ class LoaderObserver:
 
     def nonfinite(self) -> bool:
         """Look for what is no number in the latest batch; whether some was found."""
-        batch = self.latest
+        batch = self._in_use
         if batch is None or not batch.trains:
             return False
         if not batch.told:
@@ -235,6 +235,23 @@ class LoaderObserver:
 
     # How
 
+    @property
+    def _in_use(self) -> Batch | None:
+        """The batch that models are called with: the latest one, or the one before it."""
+        return self._before if self._ahead else self.latest
+
+    def _given(self, arguments: Placed) -> Batch | None:
+        """Return the batch of which a model is called with a tensor.
+
+        Some trainers load each batch before they use the one before it.
+        """
+        sizes = [_size(tensor) for _, tensor in arguments]
+        for batch in (self.latest, self._before):
+            if batch is not None and not batch.sizes.isdisjoint(sizes):
+                self._ahead = batch is not self.latest
+                return batch
+        return None
+
     def _settled(self, source: Source, evaluated: bool) -> None:
         """It is known whether a forward with a batch of a loader was an evaluation."""
         if evaluated and not source.evaluated:
@@ -243,7 +260,7 @@ class LoaderObserver:
 
     def _settle(self) -> None:
         """The latest batch is done with: one that no model was trained on was evaluated."""
-        batch = self.latest
+        batch = self._in_use
         if batch is not None and batch.trains is False and not batch.source.evaluated:
             batch.source.evaluated = True
             self._shared.compare(batch.source)

@@ -67,13 +67,19 @@ def _kind(loader: DataLoader[Any]) -> str:
     exact = type(sampler)
     if exact is SequentialSampler:
         return "sequential"
-    if exact in (RandomSampler, WeightedRandomSampler):
+    if exact in (RandomSampler, WeightedRandomSampler) or _is_seeded(exact):
         return "with_replacement" if sampler.replacement else "shuffled"
     if exact is SubsetRandomSampler:
         return "shuffled"
     if exact is DistributedSampler:
         return "shuffled" if sampler.shuffle else "sequential"
     return "own"
+
+
+def _is_seeded(exact: type[Any]) -> bool:
+    """Return whether samplers are those of Accelerate: random ones that are seeded in each pass."""
+    name = (exact.__module__.partition(".")[0], exact.__name__)
+    return name == ("accelerate", "SeedableRandomSampler")
 
 
 def data_of(loader: DataLoader[Any]) -> tuple[object, Indices] | None:

@@ -236,7 +236,8 @@ class BadValueSearch:
                 return None
         if self._is_unknown_call(node, scope) or not any(is_array(given) for _, given in operands):
             return None
-        shown = tuple((ast.unparse(part), given) for part, given in operands if is_array(given))
+        named = {ast.unparse(part): given for part, given in operands if is_array(given)}
+        shown = tuple(named.items())
         callee = self._evaluator.value(node.func, scope) if isinstance(node, ast.Call) else NOTHING
         deliberate = _is_deliberate(node, value)
         return BadValue(node, scope, shown, value, deliberate=deliberate, callee=callee)

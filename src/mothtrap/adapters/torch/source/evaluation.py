@@ -79,6 +79,14 @@ _OPERATORS: Mapping[type[ast.AST], Callable[..., Any]] = {
     ast.Is: operator.is_,
     ast.IsNot: operator.is_not,
 }
+_LAST_PARTS: Mapping[type[nn.Module], Callable[[Any], nn.Module | None]] = {
+    nn.Sequential: lambda module: module[-1] if len(module) else None,
+    nn.TransformerEncoder: lambda module: module.norm or module.layers[-1],
+    nn.TransformerDecoder: lambda module: module.norm or module.layers[-1],
+    nn.TransformerEncoderLayer: lambda layer: None if layer.norm_first else layer.norm2,
+    nn.TransformerDecoderLayer: lambda layer: None if layer.norm_first else layer.norm3,
+}
+"""Modules of torch whose output is that of the part that is called last."""
 _PLAIN = (bool, int, float, str, type(None), torch.dtype, torch.device, torch.Size, slice, range)
 
 
@@ -189,11 +197,19 @@ class Evaluator:
             return self._calculate(operation, *self._given(node, scope), **self._named(node, scope))
         callee = self.value(node.func, scope)
         if isinstance(callee, nn.Module):
-            kept = self._outputs.get(id(callee))
+            kept = self._kept(callee)
             return kept if kept is not None else self._user_call(node, scope, callee)
         if isinstance(callee, FunctionType | MethodType):
             return self._user_call(node, scope, callee)
         return NOTHING
+
+    def _kept(self, module: nn.Module) -> torch.Tensor | None:
+        """Return what a module returned, also one that returns what a part of it returned."""
+        part: nn.Module | None = module
+        while part is not None and id(part) not in self._outputs:
+            last = _LAST_PARTS.get(type(part))
+            part = last(part) if last is not None else None
+        return self._outputs[id(part)] if part is not None else None
 
     def _pure(self, function: ast.expr, scope: Scope) -> Callable[..., Any] | None:
         """Return the operation that is called, where it changes and draws nothing."""
