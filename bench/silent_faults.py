@@ -41,19 +41,19 @@ class Fault(NamedTuple):
 
 
 FAULTS = (
-    Fault("all_reduce_missing", "DST951", "differs from the others", "third"),
-    Fault("weights_changed_on_one", "DST951", "differs from the others", "third"),
+    Fault("all_reduce_missing", "DST951", "differ from those on the other ranks", "third"),
+    Fault("weights_changed_on_one", "DST951", "differ from those on the other ranks", "third"),
     Fault("rate_on_one", "DST955", "learning rate", "first.weight"),
-    Fault("frozen_on_one", "DST955", "frozen on worker 1", "second.bias"),
-    Fault("tied_on_one", "DST955", "separate on worker 1", "third.weight"),
+    Fault("frozen_on_one", "DST955", "frozen on rank 1", "second.bias"),
+    Fault("tied_on_one", "DST955", "separate on rank 1", "third.weight"),
     Fault("codes_of_one", "DST956", "the buffers of extra", "extra"),
     Fault("same_dropout", "DST957", "same dropout masks", "extra", (0, 1)),
     Fault("other_order_in_parts", "DST958", "hold parts of one model", "", (0, 1)),
     Fault("uneven_last_batch", "DST959", "averages over 2 rows"),
     Fault("rank_in_eval", "STR703", "evaluation mode", ""),
     Fault("zero_grad_missing", "GRD105", "not cleared"),
-    Fault("loss_times_workers", "", "multiplied by the number of workers"),
-    Fault("gradient_divided_twice", "", "divided by the number of workers"),
+    Fault("loss_times_workers", "", "multiplied by the number of ranks"),
+    Fault("gradient_divided_twice", "", "divided by the number of ranks"),
     Fault("clipped_before_averaging", "", "clips its own gradients before"),
 )
 

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from mothtrap.reader.tensors.exponent_counts import Exponents as Exponents
     from mothtrap.reader.tensors.exponent_counts import Fit as Fit
     from mothtrap.session.callbacks import LightningCallback as LightningCallback
+    from mothtrap.session.callbacks import RayCallback as RayCallback
     from mothtrap.session.callbacks import TrainerCallback as TrainerCallback
     from mothtrap.session.explicit_check import CheckReport as CheckReport
     from mothtrap.session.explicit_check import check as check
@@ -84,6 +85,7 @@ _HOMES = {
     "NotApplicable": "mothtrap.core.errors",
     "NotEnoughData": "mothtrap.core.errors",
     "Plots": "mothtrap.reader.plots",
+    "RayCallback": "mothtrap.session.callbacks",
     "Record": "mothtrap.reader.run_record",
     "Rule": "mothtrap.core.rule",
     "Run": "mothtrap.reader.run",
@@ -143,6 +145,7 @@ __all__ = [
     "NotApplicable",
     "NotEnoughData",
     "Plots",
+    "RayCallback",
     "Record",
     "Rule",
     "Run",

@@ -13,7 +13,9 @@ from tests.cli.stored_run import store_run
 from tests.report.faulty_run import exploding
 
 from mothtrap.agents.tools import Tools
+from mothtrap.monitor.catalogue import explains
 from mothtrap.report.answers.answer import FROM_RUN, MAX_TOKENS, tokens
+from mothtrap.report.summary import summarize
 
 READING = ("verdict", "record", "coverage")
 OF_FINDING = ("finding", "evidence", "source")
@@ -98,6 +100,60 @@ def test_paths_are_not_names(runs: Path, tmp_path: Path, name: str) -> None:
     found = asked(Tools(runs), "verdict", run=name)
     assert "error" in found
     assert "classified" not in str(found)
+
+
+@pytest.mark.parametrize("run", ["", "link"])
+def test_a_run_that_is_a_link_is_not_opened(runs: Path, tmp_path: Path, run: str) -> None:
+    store_run(tmp_path / "secret", findings=(exploding(message="classified"),), created_s=9.0)
+    (runs / "link").symlink_to(tmp_path / "secret")
+    tools = Tools(runs)
+    for question in READING:
+        found = asked(tools, question, run=run)
+        assert "is a link to another folder" in found["error"]
+        assert found["next_step"] == "ask the user"
+    rows = {row["run"]: row for row in asked(tools, "runs")["runs"]}
+    assert "is a link to another folder" in rows["link"]["problem"]
+    assert "verdict" in rows["first"]
+
+
+@pytest.mark.parametrize("place", ["1", "1/w0", "1/m0", "1/w0/ledger.json", "snapshots"])
+def test_a_link_that_leads_out_of_a_run_is_not_followed(
+    runs: Path, tmp_path: Path, place: str
+) -> None:
+    store_run(tmp_path / "secret", findings=(exploding(message="classified"),))
+    inside = runs / "first" / place
+    kept = tmp_path / "secret" / place
+    if kept.is_dir():
+        shutil.rmtree(inside)
+    else:
+        kept.write_text("{}", encoding="utf-8")
+    inside.symlink_to(kept)
+    tools = Tools(runs)
+    for question in READING:
+        found = asked(tools, question, run="first")
+        assert "classified" not in str(found)
+        if place != "1":  # a run without an attempt is none
+            assert "leads out of the run" in found["error"]
+
+
+def test_a_link_within_a_run_is_followed(runs: Path) -> None:
+    (runs / "first" / "1" / "w0").rename(runs / "first" / "kept")
+    (runs / "first" / "1" / "w0").symlink_to(runs / "first" / "kept")
+    assert "error" not in asked(Tools(runs), "verdict", run="first")
+
+
+def test_one_run_that_cannot_be_read_does_not_hide_the_others(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(run, *_, **__):
+        if run.path.name == "second":
+            raise IndexError("a fault of the reader")
+        return summarize(run, explains())
+
+    monkeypatch.setattr("mothtrap.agents.tools.summarize", failing)
+    rows = {row["run"]: row for row in asked(Tools(runs), "runs")["runs"]}
+    assert rows["second"]["problem"] == "mothtrap itself failed: IndexError"
+    assert "verdict" in rows["first"]
 
 
 def test_a_hostile_run_stays_data(runs: Path) -> None:

@@ -125,7 +125,7 @@ LOOK_ALIKES = {
         FIRST.replace("model = build()\n", "model = build()\n", 1).replace(
             "# steps\n", "\nopt.step()\n"
         ),
-        "no single optimizer",
+        "no untrained model",
     ),
     "sampler": (
         "unshuffled_batches",

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.repairs.look_alikes import LOOK_ALIKES
+from tests.repairs.look_alikes import LOOK_ALIKES as OF_LINES
 from tests.repairs.programs import FAULTY as OF_SCRIPTS
+from tests.repairs.programs_of_models import OF_MODELS, SIMILAR
 from tests.repairs.programs_of_training import OF_TRAINING
 
 from mothtrap import repairs
@@ -15,7 +16,8 @@ from mothtrap.monitor.catalogue import rule_classes
 from mothtrap.repairs import catalogue
 from mothtrap.repairs.script import NoCertainRepairError
 
-FAULTY = OF_SCRIPTS | OF_TRAINING
+FAULTY = OF_SCRIPTS | OF_TRAINING | OF_MODELS
+LOOK_ALIKES = OF_LINES | SIMILAR
 
 
 def finding(name: str, **fields: object) -> Finding:

@@ -29,6 +29,7 @@ from mothtrap.session.replay import ReplayOptions, replay
 from mothtrap.session.replay_start import Start
 from mothtrap.store.control_inbox import new_id
 from mothtrap.store.layout import attempts, list_runs
+from mothtrap.store.plain_files import link_out_of
 
 MAX_RUNS = 10
 """Runs that are listed; chosen by hand: each is opened for its verdict."""
@@ -57,8 +58,8 @@ class Tools:
             except (MothtrapError, OSError, ValueError) as err:
                 return _error(question, str(err), _next_step(err))
             except Exception as err:
-                text = f"mothtrap itself failed: {type(err).__name__}"
-                return _error(question, text, "run `mothtrap -v show RUN` in a terminal")
+                next_step = "run `mothtrap -v show RUN` in a terminal"
+                return _error(question, _own_failure(err), next_step)
 
     def _questions(self) -> Mapping[str, Callable[..., Answer]]:
         return {
@@ -94,6 +95,8 @@ class Tools:
             run, summary = self._opened(path.name)
         except (MothtrapError, OSError, ValueError) as err:
             return {"run": path.name, "problem": str(err)}
+        except Exception as err:  # other runs can still be listed
+            return {"run": path.name, "problem": _own_failure(err)}
         verdict = summary.verdict
         return {"run": path.name, "state": ending_word(run), "steps": run.steps, "verdict": verdict}
 
@@ -155,19 +158,18 @@ class Tools:
 
         Raises:
             RunNotFoundError: there is no such run in the folder; a path does not count as a name.
+            PermissionError: the run is a link, or contains one, that leads to another folder.
         """
         known = list_runs(self._folder)
         names = [path.name for path in known]
         if not known:
             raise RunNotFoundError(f"{self._folder} contains no runs")
-        if not run:
-            return known[0]
-        if run not in names or (self._folder / run).resolve().parent != self._folder:
+        if run and run not in names:
             raise RunNotFoundError(
                 f"no run is called {run[:80]!r}{nearest(run[:80], names)}; "
                 "give a name that the tool `runs` lists, not a path"
             )
-        return self._folder / run
+        return _without_links(self._folder / run if run else known[0])
 
 
 def fixes(run: Run, summary: RunSummary) -> Answer:
@@ -183,6 +185,26 @@ def fixes(run: Run, summary: RunSummary) -> Answer:
             )
     content = {"run": summary.run.id, "patches": patches, "undecided": undecided}
     return Answer(question="fix", content=content, ask={"patches": "mothtrap fix RUN"})
+
+
+def _without_links(run: Path) -> Path:
+    """Return a run if its files are its own.
+
+    Raises:
+        PermissionError: the run is a link, or contains one, that leads to another folder.
+    """
+    if run.is_symlink():
+        raise PermissionError(f"{run.name[:80]!r} is a link to another folder; it is not opened")
+    if link := link_out_of(run):
+        raise PermissionError(
+            f"{run.name[:80]!r} contains the link {link[:80]!r}, which leads out of the run; "
+            "the run is not opened"
+        )
+    return run
+
+
+def _own_failure(err: Exception) -> str:
+    return f"mothtrap itself failed: {type(err).__name__}"
 
 
 def _require(allowed: bool, what: str, option: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import msgspec
 
@@ -51,3 +52,14 @@ class LoopsSeen(msgspec.Struct, frozen=True, kw_only=True):
 
     steps: float = math.nan
     epoch: float = math.nan
+
+    def within(self, turns: Sequence[float]) -> LoopsSeen:
+        """Return the steps of the same loops if further loops are around them.
+
+        Args:
+            turns: of each further loop, the innermost first.
+        """
+        if not turns:
+            return self
+        epoch = self.steps if math.isnan(self.epoch) else self.epoch
+        return LoopsSeen(steps=self.steps * math.prod(turns), epoch=epoch)

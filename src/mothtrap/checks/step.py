@@ -157,6 +157,7 @@ class Forward(Protocol):
         inputs: arrays by their path in the arguments.
         rows: batch size; 0 if no axis is known to be that of the batch.
         kinds: types of all layers of the model.
+        channels: axis of the channels of images, 1 or -1.
         location: `file:line` of the call.
     """
 
@@ -164,6 +165,7 @@ class Forward(Protocol):
     inputs: Mapping[str, Array]
     rows: int
     kinds: frozenset[str]
+    channels: int
     location: str | None
 
     def outputs(
@@ -201,6 +203,9 @@ class Forward(Protocol):
 
     def layers(self) -> Sequence[LayerRow]:
         """Return the layers without layers inside, and those with parameters of their own."""
+
+    def left_out(self) -> Sequence[str]:
+        """Return the layers that were called to make the model, but whose output no model uses."""
 
     def drops(self) -> bool:
         """Return whether the model drops values at random in evaluation mode."""

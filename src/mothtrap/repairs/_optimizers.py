@@ -38,8 +38,7 @@ def optimizer_of(script: Script, finding: Finding) -> cst.Call:
     made = [
         one
         for one in script.at(line, cst.Call)
-        if "parameters" in code(one) or "params" in code(one)
-        if code(one.func).rpartition(".")[2] == name or not name
+        if (last_name(one.func) == name if name else "param" in code(one))
     ]
     return only(made, f"optimizer in line {line}")
 
@@ -70,13 +69,13 @@ def without_keyword(script: Script, finding: Finding, name: str, default: str) -
     return script.replaced(optimizer, without_argument(optimizer, given))
 
 
-def usual_rate(script: Script, finding: Finding) -> float:
+def usual_rate(finding: Finding) -> float:
     """Return the usual learning rate of the optimizer of a finding.
 
     Raises:
-        NoCertainRepairError: its line creates no optimizer with a usual rate.
+        NoCertainRepairError: the finding names no optimizer with a usual rate.
     """
-    name = last_name(optimizer_of(script, finding).func)
+    name = str(finding.evidence.get("optimizer") or "").partition(" ")[0]
     if name not in USUAL_RATES:
         raise NoCertainRepairError(f"{name} has no usual learning rate")
     return USUAL_RATES[name]
@@ -86,17 +85,22 @@ def written_rate(script: Script, finding: Finding, now: object) -> tuple[cst.Bas
     """Return the number that the script gives to an optimizer as its learning rate, and its value.
 
     Args:
-        script: that creates the optimizer.
-        finding: that names its line.
+        script: that creates the optimizer, or sets a learning rate for it.
+        finding: that names the line of the optimizer; without a line, only settings are looked at.
         now: learning rate at the step of the finding. A schedule may have lowered it.
 
     Raises:
         NoCertainRepairError: the rate is not a number that only this optimizer uses.
     """
+    if not line_of(finding):
+        setting = only(_settings(script, now), "setting of this learning rate")
+        return setting, float(code(setting))
     optimizer = optimizer_of(script, finding)
     given = keyword(optimizer, "lr")
     value = given.value if given is not None else _second(optimizer)
-    if isinstance(value, cst.Name):
+    if isinstance(value, cst.Name | cst.Attribute) and len(_settings(script, now)) == 1:
+        value = _settings(script, now)[0]
+    elif isinstance(value, cst.Name):
         value = _assigned_once(script, value.value)
     elif isinstance(value, cst.Attribute):
         value = _default(script, value.attr.value)
@@ -112,6 +116,51 @@ def written_rate(script: Script, finding: Finding, now: object) -> tuple[cst.Bas
 def with_rate(script: Script, number: cst.BaseExpression, rate: float) -> str:
     """Return the source with another number as the learning rate."""
     return script.replaced(number, cst.parse_expression(f"{rate:g}"))
+
+
+def with_usual_momentum(script: Script) -> str | None:
+    """Return the source with another momentum if the momentum of one SGD is 1 or more, else None.
+
+    Such a momentum never forgets a gradient, so every training diverges.
+    """
+    found = [
+        given.value
+        for call in script.calls("SGD")
+        if (given := keyword(call, "momentum")) is not None
+        and is_number(given.value)
+        and float(code(given.value)) >= 1
+    ]
+    return script.replaced(found[0], cst.Float("0.9")) if len(found) == 1 else None
+
+
+def named_rates(script: Script) -> list[cst.BaseExpression]:
+    """Return the numbers that the script gives to a learning rate by its name."""
+    numbers = (*script.every(cst.Float), *script.every(cst.Integer))
+    return [one for one in numbers if _is_named_rate(next(script.parents(one)))]
+
+
+def _settings(script: Script, rate: object) -> list[cst.BaseExpression]:
+    """Return the numbers of this value that the script gives to a learning rate by its name."""
+    if not isinstance(rate, int | float):
+        return []
+    return [one for one in named_rates(script) if abs(float(code(one)) - rate) <= 1e-6 * abs(rate)]
+
+
+def _is_named_rate(parent: cst.CSTNode) -> bool:
+    """Return whether an assignment, an argument, or an entry of a table names a learning rate."""
+    if isinstance(parent, cst.Assign):
+        name = last_name(parent.targets[-1].target)
+    elif isinstance(parent, cst.AnnAssign):
+        name = last_name(parent.target)
+    elif isinstance(parent, cst.Param):
+        name = parent.name.value
+    elif isinstance(parent, cst.Arg) and parent.keyword is not None:
+        name = parent.keyword.value
+    elif isinstance(parent, cst.DictElement):
+        name = code(parent.key).strip("\"'")
+    else:
+        return False
+    return name.lower().endswith(("lr", "learning_rate", "learningrate"))
 
 
 def _assigned_once(script: Script, name: str) -> cst.BaseExpression:

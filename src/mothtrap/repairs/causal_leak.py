@@ -12,8 +12,10 @@ from mothtrap.repairs.script import (
     Script,
     code,
     function_around,
+    keyword,
     last_name,
     only,
+    with_keyword,
 )
 
 ANYWHERE = True
@@ -22,11 +24,15 @@ _TARGETS = ("target", "label", "tgt", "y")
 
 
 def repair(script: Script, finding: Finding) -> str:
-    """Return the source with the slice of the targets one position later.
+    """Return the source with the slice of the targets one position later, or with a causal mask.
 
     Only where one function cuts the inputs and the targets by the same slice, `a:b` or `:-1` on
-    the last axis, and the variable of the targets is named so.
+    the last axis, and the variable of the targets is named so. For attention without a mask, only
+    where one call has an argument that switches the mask off, or one `scaled_dot_product_attention`
+    has no mask.
     """
+    if finding.evidence.get("looks_ahead") == "attention":
+        return _masked(script)
     if "labels are not shifted" not in finding.message or "decoder" in finding.message:
         raise NoCertainRepairError("the targets are shifted; decide what the model may see")
     pairs = [pair for pair in _equal_cuts(script) if _is_target(script, *pair)]
@@ -34,6 +40,31 @@ def repair(script: Script, finding: Finding) -> str:
     part = target.slice[-1]
     assert isinstance(part.slice, cst.Slice)
     return script.replaced(part.slice, _later(part.slice))
+
+
+def _masked(script: Script) -> str:
+    """Return the source with a causal mask in the only attention that has none."""
+    off = [
+        arg.value
+        for call in script.every(cst.Call)
+        for name in _MASKS
+        if (arg := keyword(call, name)) is not None and code(arg.value) == "False"
+    ]
+    if off:
+        return script.replaced(only(off, "argument that switches a mask off"), cst.Name("True"))
+    calls = [
+        call
+        for call in script.calls("scaled_dot_product_attention")
+        if len(call.args) < 4
+        and keyword(call, "attn_mask") is None
+        and keyword(call, "is_causal") is None
+    ]
+    call = only(calls, "attention without a mask")
+    return script.replaced(call, with_keyword(call, "is_causal", "True"))
+
+
+_MASKS = ("is_causal", "use_causal_mask")
+"""Arguments that switch a causal mask on."""
 
 
 def _equal_cuts(script: Script) -> list[tuple[cst.Subscript, cst.Subscript]]:

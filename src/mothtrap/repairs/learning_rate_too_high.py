@@ -5,16 +5,20 @@ from __future__ import annotations
 import libcst as cst
 
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.repairs._optimizers import usual_rate, with_rate, written_rate
+from mothtrap.repairs._losses import training_sums
+from mothtrap.repairs._optimizers import (
+    usual_rate,
+    with_rate,
+    with_usual_momentum,
+    written_rate,
+)
 from mothtrap.repairs.script import (
     NoCertainRepairError,
     Script,
-    code,
-    keyword,
-    last_name,
     only,
-    owner,
 )
+
+ANYWHERE = True
 
 LEAST_RATIO = 10.0
 """Smallest ratio to the usual rate at which the rate itself is the fault. Chosen by hand."""
@@ -24,13 +28,16 @@ def repair(script: Script, finding: Finding) -> str:
     """Return the source with the usual learning rate of the optimizer.
 
     Only where the loss diverged (an error), and where the rate is `LEAST_RATIO` times as high as
-    usual. If it is not, a training loss that is summed over the batch is averaged instead.
+    usual. If it is not, a training loss that is summed over the batch is averaged instead. A
+    momentum of 1 or more is the fault whatever the rate is.
     """
     if finding.severity is not Severity.ERROR:
         raise NoCertainRepairError("the loss did not diverge; decide how far to lower the rate")
-    usual = usual_rate(script, finding)
+    if (text := with_usual_momentum(script)) is not None:
+        return text
+    usual = usual_rate(finding)
     number, rate = written_rate(script, finding, finding.evidence.get("learning_rate"))
-    sums = _training_sums(script)
+    sums = training_sums(script)
     if rate >= LEAST_RATIO * usual:
         if sums:
             raise NoCertainRepairError("the rate is high, and the loss is a sum; decide on one")
@@ -38,18 +45,3 @@ def repair(script: Script, finding: Finding) -> str:
     if not sums:
         raise NoCertainRepairError("the learning rate is not far above the usual one")
     return script.replaced(only(sums, "loss summed over the batch"), cst.SimpleString('"mean"'))
-
-
-def _training_sums(script: Script) -> list[cst.BaseExpression]:
-    """Return the `"sum"` of each loss that runs backward by itself, or that is made as a layer."""
-    trained = {code(of) for one in script.calls("backward") if (of := owner(one)) is not None}
-    sums = []
-    for call in script.every(cst.Call):
-        given = keyword(call, "reduction")
-        if given is None or code(given.value)[1:-1] != "sum":
-            continue
-        above = next(script.parents(call))
-        assigned = isinstance(above, cst.Assign) and code(above.targets[0].target) in trained
-        if assigned or last_name(call.func)[:1].isupper():
-            sums.append(given.value)
-    return sums

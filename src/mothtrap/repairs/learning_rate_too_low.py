@@ -6,6 +6,8 @@ from mothtrap.core.findings import Finding
 from mothtrap.repairs._optimizers import usual_rate, with_rate, written_rate
 from mothtrap.repairs.script import NoCertainRepairError, Script
 
+ANYWHERE = True
+
 LEAST_RATIO = 100.0
 """Smallest ratio of the usual rate to the rate at which the rate itself is the fault. Chosen by
 hand."""
@@ -16,7 +18,7 @@ def repair(script: Script, finding: Finding) -> str:
 
     Only where the usual rate is `LEAST_RATIO` times as high.
     """
-    usual = usual_rate(script, finding)
+    usual = usual_rate(finding)
     number, rate = written_rate(script, finding, finding.evidence.get("learning_rate"))
     if rate * LEAST_RATIO > usual:
         raise NoCertainRepairError("the learning rate is not far below the usual one")

@@ -27,7 +27,7 @@ def repair(script: Script, finding: Finding) -> str:
     """
     if " is 0 for " in finding.message:
         number, _ = written_rate(script, finding, 0.0)
-        return with_rate(script, number, usual_rate(script, finding))
+        return with_rate(script, number, usual_rate(finding))
     schedule = Schedule(script)
     name = last_name(schedule.made.func)
     if name not in _PER_EPOCH:

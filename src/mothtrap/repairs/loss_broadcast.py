@@ -34,15 +34,30 @@ def repair(script: Script, finding: Finding) -> str:
     differences = [
         one
         for one in script.at(line, cst.BinaryOperation)
-        if isinstance(one.operator, cst.Subtract)
-        and isinstance(one.left, cst.Name)
-        and isinstance(one.right, cst.Name)
+        if isinstance(one.operator, cst.Subtract) and (_is_place(one.left) or _is_place(one.right))
     ]
     if differences:
-        found = only(differences, f"difference in line {line}")
-        shape = f"{code(found.right)}.reshape({code(found.left)}.shape)"
-        return script.replaced(found.right, cst.parse_expression(shape))
+        return _reshaped(script, only(differences, f"difference in line {line}"))
     return _in_calls(script, line, larger)
+
+
+def _reshaped(script: Script, difference: cst.BinaryOperation) -> str:
+    """Return the source with one side of a difference in the shape of the other."""
+    sides = (difference.left, difference.right)
+    like, other = sides if _is_place(sides[0]) else sides[::-1]
+    for one in script.every(cst.BinaryOperation):
+        again = isinstance(one.operator, cst.Subtract) and one is not difference
+        if again and {code(one.left), code(one.right)} & {code(side) for side in sides}:
+            raise NoCertainRepairError(
+                f"line {script.line(one)} subtracts the same tensor; give it its shape once"
+            )
+    shape = f"{bracketed(other)}.reshape({code(like)}.shape)"
+    return script.replaced(other, cst.parse_expression(shape))
+
+
+def _is_place(node: cst.BaseExpression) -> bool:
+    """Return whether an expression names a tensor, so that it can be repeated."""
+    return isinstance(node, cst.Name | cst.Attribute | cst.Subscript) and "(" not in code(node)
 
 
 def _in_calls(script: Script, line: int, larger: int) -> str:

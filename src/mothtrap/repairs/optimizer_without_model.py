@@ -1,37 +1,31 @@
-"""Make an optimizer after the model that it trains."""
+"""Make an optimizer after the model that it trains, or with the parameters of this model."""
 
 from __future__ import annotations
 
 import libcst as cst
 
 from mothtrap.core.findings import Finding
-from mothtrap.repairs.script import NoCertainRepairError, Script, code, last_name
+from mothtrap.repairs._models import optimizers, with_other_model
+from mothtrap.repairs.script import (
+    Script,
+    code,
+    line_of,
+    only,
+)
 
 
-def repair(script: Script, finding: Finding) -> str:  # noqa: ARG001  # one form for all
+def repair(script: Script, finding: Finding) -> str:
     """Return the source with the optimizer made after the last assignment of its model.
 
     Only where model, optimizer, and the second model are made in one block, and the optimizer is
-    not used in between.
+    not used in between. If no model is replaced, the optimizer gets the parameters of the only
+    model of the class that the finding names.
     """
-    found = [pair for one in _optimizers(script) if (pair := _stale(script, *one)) is not None]
-    if len(found) != 1:
-        raise NoCertainRepairError("no single optimizer is created before its model is replaced")
-    made, last = found[0]
+    found = [pair for one in optimizers(script) if (pair := _stale(script, *one)) is not None]
+    if not found:
+        return with_other_model(script, line_of(finding))
+    made, last = only(found, "optimizer created before its model is replaced")
     return script.with_statements(after=[(last, code(made))], without=[made])
-
-
-def _optimizers(script: Script) -> list[tuple[cst.SimpleStatementLine, str]]:
-    """Return the statements that make optimizers of the parameters of one variable."""
-    found = []
-    for call in script.calls("parameters"):
-        statement = script.statement(call)
-        of = call.func.value if isinstance(call.func, cst.Attribute) else None
-        if isinstance(statement, cst.SimpleStatementLine) and isinstance(of, cst.Name):
-            outer = [one for one in script.parents(call) if isinstance(one, cst.Call)]
-            if len(outer) == 1 and last_name(outer[0].func)[:1].isupper():
-                found.append((statement, of.value))
-    return found
 
 
 def _stale(

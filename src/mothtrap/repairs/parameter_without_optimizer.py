@@ -5,6 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.repairs._models import optimizers, with_other_model
 from mothtrap.repairs._weights import refuse_loaded_weights
 from mothtrap.repairs.script import (
     NoCertainRepairError,
@@ -12,6 +13,7 @@ from mothtrap.repairs.script import (
     assigned,
     code,
     last_name,
+    line_of,
     names_in,
     only,
 )
@@ -23,13 +25,17 @@ def repair(script: Script, finding: Finding) -> str:
     """Return the source with `model.parameters()` instead of `model.part.parameters()`.
 
     Only where one optimizer of the file gets the parameters of one part of a model, no weights
-    are loaded, and nothing is frozen.
+    are loaded, and nothing is frozen. If two optimizers have one model, and another model has none,
+    the optimizer that is named for the other model gets its parameters.
     """
     if finding.severity is Severity.INFO or finding.evidence.get("created_after_optimizer"):
         raise NoCertainRepairError("decide whether these parameters must be trained")
     refuse_loaded_weights(script)
     if "requires_grad" in script.module.code:
         raise NoCertainRepairError("the script uses `requires_grad`; decide what to train")
+    trained = [model for _, model in optimizers(script)]
+    if len(set(trained)) < len(trained):
+        return with_other_model(script, line_of(finding))
     calls = [
         one
         for one in script.calls("parameters")

@@ -142,6 +142,20 @@ def replaced_all(script: Script, pairs: Sequence[tuple[cst.CSTNode, cst.CSTNode]
     return script.module.visit(_Replacing(dict(pairs))).code
 
 
+def with_called(script: Script, name: str) -> str | None:
+    """Return the source with `x.name` called where a whole statement names it without a call.
+
+    Returns:
+        None unless exactly one statement does so.
+    """
+    found = [
+        one.value
+        for one in script.every(cst.Expr)
+        if isinstance(one.value, cst.Attribute) and one.value.attr.value == name
+    ]
+    return script.replaced(found[0], cst.Call(found[0])) if len(found) == 1 else None
+
+
 def without_with(script: Script, block: cst.With) -> str:
     """Return the source without a `with` line, its block moved to the left.
 

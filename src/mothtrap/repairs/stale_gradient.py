@@ -5,17 +5,30 @@ from __future__ import annotations
 import libcst as cst
 
 from mothtrap.core.findings import Finding
-from mothtrap.repairs.script import NoCertainRepairError, Script, code, loops_around, only, owner
+from mothtrap.repairs.script import (
+    NoCertainRepairError,
+    Script,
+    code,
+    loops_around,
+    only,
+    owner,
+    with_called,
+)
 
 
-def repair(script: Script, finding: Finding) -> str:  # noqa: ARG001  # one form for all
-    """Return the source with `zero_grad()` after `step()`.
+def repair(script: Script, finding: Finding) -> str:
+    """Return the source with `zero_grad()` after `step()`, or at the start of a closure.
 
     Only where `backward` and `step` are called in the same block, and nothing clears gradients but
     one call of the same optimizer that is outside of the loop around this block. This call is
-    moved.
+    moved. A closure must be a function that is passed to one `step`, and clear no gradients.
+    A statement `optimizer.zero_grad` without brackets gets them.
     """
+    if "evaluations of its closure" in finding.message:
+        return _in_closure(script)
     clears = script.calls("zero_grad")
+    if not clears and (text := with_called(script, "zero_grad")) is not None:
+        return text
     steps = [call for call in script.calls("step") if _in_backward_block(script, call)]
     chosen = only(steps, "optimizer step in the block of its backward")
     optimizer = _optimizer(chosen)
@@ -24,6 +37,40 @@ def repair(script: Script, finding: Finding) -> str:  # noqa: ARG001  # one form
     outside = [_outside(script, call, chosen, optimizer) for call in clears]
     statement = script.statement(chosen)
     return script.with_statements(after=[(statement, f"{optimizer}.zero_grad()")], without=outside)
+
+
+def _in_closure(script: Script) -> str:
+    """Return the source with gradients cleared first in the closure of the only optimizer."""
+    functions = {one.name.value: one for one in script.every(cst.FunctionDef)}
+    calls = [
+        (of, functions[name])
+        for call in script.calls("step")
+        if len(call.args) == 1 and (of := owner(call)) is not None
+        if (name := code(call.args[0].value)) in functions
+    ]
+    of, closure = only(calls, "step that gets a function of the script as its closure")
+    if any(closure in script.parents(one) for one in script.calls("zero_grad")):
+        raise NoCertainRepairError("the closure calls zero_grad already; decide when it must run")
+    first = next(
+        (
+            one
+            for one in closure.body.body
+            if isinstance(one, cst.BaseCompoundStatement) or not _is_declaration(one)
+        ),
+        None,
+    )
+    if first is None:
+        raise NoCertainRepairError("the closure is empty")
+    return script.with_statements(before=[(first, f"{code(of)}.zero_grad()")])
+
+
+def _is_declaration(statement: cst.CSTNode) -> bool:
+    """Return whether a statement is a docstring, `nonlocal`, or `global`."""
+    if not isinstance(statement, cst.SimpleStatementLine):
+        return True
+    first = statement.body[0]
+    text = isinstance(first, cst.Expr) and isinstance(first.value, cst.SimpleString)
+    return text or isinstance(first, cst.Nonlocal | cst.Global)
 
 
 def _optimizer(steps: cst.Call) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from mothtrap.core.findings import Finding
-from mothtrap.repairs.script import NoCertainRepairError, Script, code, only, owner
+from mothtrap.repairs.script import NoCertainRepairError, Script, code, only, owner, with_called
 
 ANYWHERE = True
 
@@ -16,6 +16,8 @@ def repair(script: Script, finding: Finding) -> str:
     If the file never calls `backward`, the result calls it before the only step.
     """
     if not script.calls("backward"):
+        if (text := with_called(script, "backward")) is not None:
+            return text
         return _with_backward(script, finding)
     found = []
     for call in script.calls("zero_grad"):

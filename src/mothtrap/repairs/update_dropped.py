@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from mothtrap.core.findings import Finding
-from mothtrap.repairs.script import NoCertainRepairError, Script, code, only, owner
+from mothtrap.repairs.script import NoCertainRepairError, Script, code, only, owner, with_called
 
 ANYWHERE = True
 
@@ -13,13 +13,16 @@ ANYWHERE = True
 def repair(script: Script, finding: Finding) -> str:
     """Return the source with `step()` after `backward()`, or after the clipping that follows it.
 
-    Only where the file calls `backward` once and no `step`, and clears the gradients of one
+    A statement `optimizer.step` without brackets gets them. Else only where the file calls
+    `backward` once and no `step`, and clears the gradients of one
     optimizer.
     """
     if finding.evidence.get("why") != "not stepped":
         raise NoCertainRepairError("decide where the result of the step must go")
     if [one for one in script.calls("step") if "sched" not in code(one.func).lower()]:
         raise NoCertainRepairError("the script calls step() already; decide when it must run")
+    if (text := with_called(script, "step")) is not None:
+        return text
     called = {code(one.func) for one in script.every(cst.Call)}
     owners = {code(of) for one in script.calls("zero_grad") if (of := owner(one)) is not None}
     optimizer = only(sorted(owners - called), "optimizer whose gradients are cleared")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from mothtrap.core.findings import Finding
+from mothtrap.repairs._updates import descending
 from mothtrap.repairs.script import (
     NoCertainRepairError,
     Script,
@@ -25,8 +28,11 @@ def repair(script: Script, finding: Finding) -> str:
 
     Only where one place in the file turns it: a minus before a loss function, or before the tensor
     on which `backward` is called, a factor of -1, `maximize=True`, or the mean of the
-    log-probabilities of the targets without a minus.
+    log-probabilities of the targets without a minus. Weights that the script updates by hand move
+    against their gradient.
     """
+    if "along the gradient" in finding.message:
+        return descending(script)
     if "no lower bound" in finding.message:
         return _without_minus(script)
     if "operation" not in finding.evidence:
@@ -54,7 +60,13 @@ def repair(script: Script, finding: Finding) -> str:
 
 
 def _without_minus(script: Script) -> str:
-    """Return the source without the only minus before a call of a loss."""
+    """Return the source without the only minus before a call of a loss or a divergence.
+
+    A divergence `0.5 * sum(1 + ...)` of a variational autoencoder gets its minus.
+    """
+    if divergences := _divergences(script):
+        old, new = only(divergences, "divergence with the wrong sign")
+        return script.replaced(old, new)
     turns = [
         one
         for one in script.every(cst.UnaryOperation)
@@ -64,6 +76,30 @@ def _without_minus(script: Script) -> str:
     ]
     turn = only(turns, "minus before a call of a loss")
     return script.replaced(turn, turn.expression)
+
+
+def _divergences(script: Script) -> list[tuple[cst.CSTNode, cst.CSTNode]]:
+    """Return the operators and factors that give a divergence the wrong sign, and the right ones.
+
+    A divergence from a normal distribution is `-0.5 * sum(1 + log_variance - mean**2 - variance)`.
+    """
+    found: list[tuple[cst.CSTNode, cst.CSTNode]] = []
+    for one in script.every(cst.BinaryOperation):
+        subtracts = isinstance(one.operator, cst.Subtract) and _KL.match(code(one.right))
+        if subtracts and _ERROR.search(code(one.left)) and not _GAIN.search(code(one.left)):
+            found.append((one.operator, cst.Add()))
+        if isinstance(one.operator, cst.Multiply) and code(one.left) == "0.5":
+            above = next(script.parents(one))
+            named = isinstance(above, cst.Assign) and _KL.match(code(above.targets[0].target))
+            if named and _GAUSSIAN.search(code(one.right)):
+                found.append((one.left, cst.parse_expression("-0.5")))
+    return found
+
+
+_KL = re.compile(r"(?:self\.)?(?:\w*_)?kl", re.IGNORECASE)
+_ERROR = re.compile(r"bce|mse|loss|error|nll|recon", re.IGNORECASE)
+_GAIN = re.compile(r"likelihood|elbo|log_p", re.IGNORECASE)
+_GAUSSIAN = re.compile(r"(?:sum|mean)\(\s*1 \+")
 
 
 def _is_loss(script: Script, turn: cst.BaseExpression, inner: cst.BaseExpression) -> bool:

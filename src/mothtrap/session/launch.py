@@ -124,10 +124,12 @@ def launch(
         beside.job_ended()
     from mothtrap.session.verdict import say_how_to_go_on, say_verdict, write_report
 
-    code = config.stop_exit_code if beside.was_killed else _asked_for(code, attempt.parent, config)
+    code = (
+        config.stop_exit_code if beside.was_killed else exit_code_of(code, attempt.parent, config)
+    )
     source.close()
     reserve.release(attempt)
-    _store_end(beside, code)
+    store_end(beside, code)
     written_s = time.monotonic()
     beside.close_actions()
     say_verdict(attempt.parent, config, since_s=written_s)
@@ -167,7 +169,8 @@ def _check(config: Config) -> None:
         raise located(err, start=working_folder(), environ=os.environ) from err
 
 
-def _store_end(beside: BesideJob, code: int) -> None:
+def store_end(beside: BesideJob, code: int) -> None:
+    """Store how a job ended in its latest attempt, if the disk allows it."""
     with suppress(OSError):
         end = RunEnd(
             exit_code=code,
@@ -201,10 +204,10 @@ def _take_part(
         merging.close()
     if uploader is not None:
         uploader.finish()
-    return _asked_for(code, attempt.parent, config)
+    return exit_code_of(code, attempt.parent, config)
 
 
-def _asked_for(code: int, run: Path, config: Config) -> int:
+def exit_code_of(code: int, run: Path, config: Config) -> int:
     """Return the exit code of a job: that of a stop where it was stopped, as asked.
 
     Threads and a bare `except` keep the code of a `SystemExit` to themselves, and launchers
@@ -229,8 +232,15 @@ def child_environment(attempt: Path, config: Config) -> dict[str, str]:
     return {
         RECORDED_COLLECTIVES: "100",
         **os.environ,
-        **environment(config),
+        **run_variables(attempt, config),
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+    }
+
+
+def run_variables(attempt: Path, config: Config) -> dict[str, str]:
+    """Return the variables that name the run of a process, its settings, and what is observed."""
+    return {
+        **environment(config),
         "MOTHTRAP_RUN_DIR": str(attempt.absolute()),
         "MOTHTRAP_FRAMEWORKS": ",".join(triggers()),
     }

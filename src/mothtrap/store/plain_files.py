@@ -59,6 +59,26 @@ def read_plain(path: Path, most_bytes: int, *, follow: bool = True) -> bytes:
     return data
 
 
+def link_out_of(folder: Path) -> str:
+    """Return a symbolic link below a folder that leads out of it, relative to it; "" if none does.
+
+    Raises:
+        OSError: a folder cannot be listed.
+    """
+    top = os.path.realpath(folder)
+    waiting = [top]
+    while waiting:
+        with os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                if entry.is_symlink():
+                    target = os.path.realpath(entry.path)
+                    if os.path.commonpath([top, target]) != top:
+                        return os.path.relpath(entry.path, top)
+                elif entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+    return ""
+
+
 def _refuse_special(path: Path, status: os.stat_result) -> None:
     if stat.S_ISREG(status.st_mode):
         return

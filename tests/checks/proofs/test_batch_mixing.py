@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from tests.checks.checked import finding, network, passes, result, table
 from torch import nn
@@ -70,3 +71,60 @@ def test_a_model_without_a_row_for_each_row_is_not_judged() -> None:
 
     made = result("STR707", Whole(), [(x, y[:2]) for x, y in table()], LOSS)
     assert made.state == "not_applicable"
+
+
+class Masked(nn.Module):
+    """Attention over (batch, time, feature) with a mask that the script passes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
+        self.head = nn.Linear(8, 3)
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        return self.head(self.attention(x, x, x, attn_mask=mask)[0].mean(1))
+
+
+@pytest.mark.parametrize("kind", [torch.bool, torch.float32])
+def test_a_mask_as_long_as_the_batch_is_no_row_of_it(kind: torch.dtype) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(16, 16, 8)
+    hidden = torch.ones(16, 16).triu(1)
+    mask = hidden.bool() if kind == torch.bool else hidden * -1e9
+    assert passes("STR707", Masked(), [(x, mask, (x[:, :, 0].mean(1) > 0).long())], LOSS)
+
+
+def test_rows_of_truth_values_are_compared() -> None:
+    class Counts(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.body = network()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.body(x.float() - x.float().mean(0))
+
+    batches = [(x > 0, y) for x, y in table()]
+    assert finding("STR707", Counts(), batches, LOSS).severity == "error"
+
+
+class Graph(nn.Module):
+    """Gives each node the mean of its neighbors."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = network()
+
+    def forward(self, x: torch.Tensor, neighbors: torch.Tensor) -> torch.Tensor:
+        return self.body(neighbors @ x)
+
+
+@pytest.mark.parametrize("layout", [torch.strided, torch.sparse_coo])
+def test_nodes_of_a_graph_are_not_judged(layout: torch.layout) -> None:
+    near = (torch.arange(16)[:, None] - torch.arange(16)).abs() < 3
+    neighbors = near / near.sum(1, keepdim=True)
+    if layout != torch.strided:
+        neighbors = neighbors.to_sparse()
+    batches = [(x, neighbors, y) for x, y in table()]
+    assert result("STR707", Graph(), batches, LOSS).state == "not_applicable"
+    assert passes("PRE101", Graph(), batches, LOSS)
+    assert passes("PRE106", Graph(), batches, LOSS)

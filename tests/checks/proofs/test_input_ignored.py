@@ -96,6 +96,29 @@ def test_inputs_of_one_axis_are_made_alike_too() -> None:
     assert passes("PRE105", model, batches, LOSS, optimizer=optimizer)
 
 
+class Dropped(nn.Module):
+    """Multiplies its input by a number."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.body, self.factor = network(), factor
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.body(self.factor * x)
+
+
+def test_an_input_that_is_dropped_is_named_though_the_loss_hardly_falls() -> None:
+    model = Dropped(0.0)
+    slow = torch.optim.Adam(model.parameters(), lr=1e-4)
+    assert finding("PRE105", model, table(), LOSS, optimizer=slow).severity == "error"
+
+
+def test_a_slow_rate_is_no_dropped_input() -> None:
+    model = Dropped(1.0)
+    slow = torch.optim.Adam(model.parameters(), lr=1e-6)
+    assert result("PRE105", model, table(), LOSS, optimizer=slow).found == ()
+
+
 class Language(nn.Module):
     """A model of the next token that knows the places of a sequence."""
 

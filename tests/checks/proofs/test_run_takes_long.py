@@ -56,3 +56,10 @@ def test_steps_that_wait_for_data_get_a_note() -> None:
 
 def test_short_steps_may_wait() -> None:
     assert not measured(0.001, LoopsSeen(), wait_s=0.0006).found
+
+
+def test_loops_around_a_call_of_fit_multiply_its_steps() -> None:
+    assert LoopsSeen(steps=100).within([3.0]) == LoopsSeen(steps=300, epoch=100)
+    assert LoopsSeen(steps=100, epoch=10).within([3.0]) == LoopsSeen(steps=300, epoch=10)
+    assert LoopsSeen(steps=100).within([]).steps == 100
+    assert math.isnan(LoopsSeen(steps=100).within([math.nan]).steps)

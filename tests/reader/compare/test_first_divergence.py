@@ -178,3 +178,10 @@ def test_where_the_perturbed_run_has_no_value_the_given_tolerance_counts() -> No
     first, second = table([[1.0, 1.0]] * 2), table([[1.0, 1.2]] * 2)
     assert where(measured(first, second, table([[1.0, None]] * 2))) == (0, "b")
     assert measured(first, first, table([[None, None]] * 2)) is None
+
+
+def test_a_moment_that_the_perturbed_run_lacks_has_the_tolerance_of_those_before() -> None:
+    first, perturbed = table([[1.0, 1.0]] * 3), table([[1.01, 1.01]] * 2 + [[None, None]])
+    assert measured(first, table([[1.0, 1.0]] * 2 + [[1.03, 1.0]]), perturbed) is None
+    found = measured(first, table([[1.0, 1.0]] * 2 + [[1.05, 1.0]]), perturbed)
+    assert where(found) == (2, "a")

@@ -37,8 +37,8 @@ class BatchMixing(Check):
         no batch normalization: a layer that keeps running statistics does so on purpose.
 
     Stays quiet:
-        Batch normalization in training mode; batches of graphs; models without an output for each
-        row; random models.
+        Batch normalization in training mode; batches of graphs, such as a table of nodes with its
+        adjacency matrix; models without an output for each row; random models.
 
     What to do:
         - Check the named layer: a `view` or `reshape` that moves the batch axis, or attention or an
@@ -66,7 +66,7 @@ class BatchMixing(Check):
         forward = subject.forward
         if forward.rows < 3:
             raise NotApplicable(f"needs three rows in the batch, has {forward.rows}")
-        if not forward.kinds.isdisjoint(GRAPHS):
+        if not forward.kinds.isdisjoint(GRAPHS) or _relates_rows(forward.inputs, forward.rows):
             raise NotApplicable("the batch is one graph, whose nodes belong together")
         changed = _others_alike(forward.inputs, forward.rows)
         for training in (False, True):
@@ -112,11 +112,28 @@ class BatchMixing(Check):
         return largest
 
 
+def _relates_rows(inputs: Mapping[str, Array], rows: int) -> bool:
+    """Return whether a matrix of the inputs says which rows of another one are neighbors."""
+    tables = [one for one in inputs.values() if one.ndim > 1 and len(one) == rows]
+    return len(tables) > 1 and any(
+        one.shape == (rows, rows) and (one >= 0).all() and np.array_equal(one != 0, one.T != 0)
+        for one in tables
+    )
+
+
+def _is_causal_mask(array: Array) -> bool:
+    """Return whether a square matrix has one value above its diagonal, and another one below it."""
+    if array.ndim != 2 or array.shape[0] != array.shape[1]:
+        return False
+    above, below = array[np.triu_indices_from(array, 1)], array[np.tril_indices_from(array, -1)]
+    return bool((above == above[:1]).all() and (below == below[:1]).all() and above[0] != below[0])
+
+
 def _others_alike(inputs: Mapping[str, Array], rows: int) -> dict[str, Array]:
     """Return inputs in which all rows but the first are copies of the second."""
     found = {}
     for path, array in inputs.items():
-        if array.ndim > 1 and len(array) == rows and array.dtype.kind in "fiu":
+        if array.ndim > 1 and len(array) == rows and not _is_causal_mask(array):
             changed = array.copy()
             changed[1:] = array[1]
             if np.array_equal(array[1:], changed[1:]) and array.dtype.kind == "f":

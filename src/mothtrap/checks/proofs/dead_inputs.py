@@ -65,38 +65,43 @@ class DeadInputs(Check):
             raise NotApplicable("the model has no floating-point input with columns or channels")
         influence = forward.influence()
         for path, array in tables.items():
+            axis = forward.channels if array.ndim == 4 else 1
             reached = influence.get(path)
-            used = None if reached is None else _by_column(reached).max(0)
-            varies = np.ptp(_by_column(array), axis=0) > 0
+            used = None if reached is None else _by_column(reached, axis).max(0)
+            varies = np.ptp(_by_column(array, axis), axis=0) > 0
             suspects = np.flatnonzero(varies & (used == 0 if used is not None else True))
-            dead = _confirmed(forward, path, array, suspects.tolist())
+            dead = _confirmed(forward, path, array, suspects.tolist(), axis)
             if dead and len(dead) < int(varies.sum()):
-                yield self._found(forward, path, dead, array.shape[1])
+                yield self._found(forward, path, dead, array)
 
-    def _found(self, forward: Forward, path: str, dead: list[int], count: int) -> Found:
+    def _found(self, forward: Forward, path: str, dead: list[int], array: Array) -> Found:
         named = ", ".join(map(str, dead[: self.max_named]))
         more = f" and {len(dead) - self.max_named} more" if len(dead) > self.max_named else ""
+        count = array.shape[forward.channels if array.ndim == 4 else 1]
         return Found(
             step=0,
             severity="warning",
-            message=f"{len(dead)} of {count} columns of the input {path} of {forward.model} do not "
-            f"change its output: {named}{more}",
+            message=f"{len(dead)} of {count} {'channels' if array.ndim == 4 else 'columns'} of the "
+            f"input {path} of {forward.model} do not change its output: {named}{more}",
             location=forward.location,
             evidence={"columns": [float(one) for one in dead], "input": path},
         )
 
 
-def _by_column(array: Array) -> Array:
-    """Return an array of shape (rows, columns): axis 1, with all others as rows."""
-    return np.moveaxis(array, 1, -1).reshape(-1, array.shape[1])
+def _by_column(array: Array, axis: int) -> Array:
+    """Return an array of shape (rows, columns): the columns of an axis, all others as rows."""
+    return np.moveaxis(array, axis, -1).reshape(-1, array.shape[axis])
 
 
-def _confirmed(forward: Forward, path: str, array: Array, suspects: list[int]) -> list[int]:
+def _confirmed(
+    forward: Forward, path: str, array: Array, suspects: list[int], axis: int
+) -> list[int]:
     """Return the columns whose values do not change the outputs, in either mode."""
     if not suspects:
         return []
     changed = array.copy()
-    changed[:, suspects] = np.roll(array[:, suspects], 1, axis=0)
+    columns = np.moveaxis(changed, axis, 0)  # a view
+    columns[suspects] = np.roll(columns[suspects], 1, axis=1)
     for training in (False, True):
         usual = forward.outputs(training=training)
         other = forward.outputs({path: changed}, training=training)

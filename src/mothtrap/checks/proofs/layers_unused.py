@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -20,7 +20,8 @@ class LayersUnused(Check):
 
     What it detects:
         Layers with parameters in the optimizer that were not called in the watched steps, and got
-        no gradient. The check also counts layers, parameters, and multiplications, and makes the
+        no gradient; layers of Keras that are called on a tensor of the model, but belong to no
+        model. The check also counts layers, parameters, and multiplications, and makes the
         table that `mothtrap check --layers FILE` writes: data sets, inputs, layers, and the loss.
 
     Why it matters:
@@ -69,6 +70,8 @@ class LayersUnused(Check):
             for one in subject.step.parameters
             if not one.called and one.gradient == "none" and one.module
         ]
+        if left := subject.forward.left_out():
+            yield self._left_out(subject, left)
         if not idle:
             return
         names = list(dict.fromkeys(one.module for one in idle))
@@ -83,6 +86,18 @@ class LayersUnused(Check):
             layers=tuple(one.name for one in idle),
             location=subject.forward.location,
             evidence={"layers": len(names), "parameters": len(idle)},
+        )
+
+    def _left_out(self, subject: Subject, names: Sequence[str]) -> Found:
+        named, several = ", ".join(names[: self.max_named]), len(names) > 1
+        return Found(
+            step=0,
+            severity="info",
+            message=f"{'layers' if several else 'layer'} {named} {'are' if several else 'is'} "
+            f"called, but no model uses {'their outputs' if several else 'the output'}",
+            layers=tuple(names),
+            location=subject.forward.location,
+            evidence={"layers": len(names)},
         )
 
 

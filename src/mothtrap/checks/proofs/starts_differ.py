@@ -35,8 +35,9 @@ class StartsDiffer(Check):
         Scripts that cannot be started again, such as ranks of `torchrun`.
 
     What to do:
-        - Seed every generator before the data and the model are made: `random.seed(0)`,
+        - PyTorch: Seed every generator before the data and the model are made: `random.seed(0)`,
           `np.random.seed(0)`, `torch.manual_seed(0)`.
+        - Keras: Call `keras.utils.set_random_seed(0)` before the data and the model are made.
         - Run `mothtrap doctor RUN` to see which generators were used before they were seeded.
 
     Example:

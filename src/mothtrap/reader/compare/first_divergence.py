@@ -117,19 +117,24 @@ def first_of(pair: Pair) -> tuple[Order, FirstDivergence] | None:
 
 
 def _differs(pair: Pair, joined: _Joined) -> Bools:
-    """Say where values differ by more than the tolerance, which is measured where it can be."""
+    """Say where values differ by more than the tolerance, which is measured where it can be.
+
+    A moment that the perturbed run lacks has the tolerance of the moments before it.
+    """
     differs_KT = pair.tolerance.differs(joined.first_KT, joined.second_KT)
     if pair.perturbed is None or pair.first.method in BY_DIGEST:
         return differs_KT
     third_KT, known_KT = _spread(pair.perturbed, joined.key_K, joined.names)
-    known_KT &= np.isfinite(third_KT) & np.isfinite(joined.first_KT)
-    if not known_KT.any():
+    finite_KT = np.isfinite(joined.first_KT)
+    known_KT &= np.isfinite(third_KT) & finite_KT
+    measured_KT = known_KT.any(axis=0) & finite_KT
+    if not measured_KT.any():
         return differs_KT
     with np.errstate(invalid="ignore"):
         size_KT = np.maximum(np.abs(joined.first_KT), np.abs(joined.second_KT))
         allowed_KT = _allowed(joined.first_KT, third_KT, known_KT) + NEARLY * size_KT
         beyond_KT = np.abs(joined.second_KT - joined.first_KT) > allowed_KT
-    return np.where(known_KT, beyond_KT, differs_KT)
+    return np.where(measured_KT, beyond_KT, differs_KT)
 
 
 def _allowed(first_KT: Floats, third_KT: Floats, known_KT: Bools) -> Floats:
@@ -139,7 +144,7 @@ def _allowed(first_KT: Floats, third_KT: Floats, known_KT: Bools) -> Floats:
     relative change, and the first moments share the largest change in them.
     """
     apart_KT = np.where(known_KT, np.abs(third_KT - first_KT), 0.0)
-    size_KT = np.where(known_KT, np.abs(first_KT), 0.0)
+    size_KT = np.where(np.isfinite(first_KT), np.abs(first_KT), 0.0)
     relative_KT = np.divide(apart_KT, size_KT, out=np.zeros_like(apart_KT), where=size_KT > 0)
     relative_KT = np.maximum.accumulate(relative_KT)
     early_T = relative_KT[:FIRST_MOMENTS][-1]

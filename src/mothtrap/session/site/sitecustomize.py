@@ -176,7 +176,8 @@ def _say(text: str) -> None:
 
 
 try:
-    _run_hidden_sitecustomize()
+    if __name__ == "sitecustomize":  # else `session.joined_process` loads it in a later moment
+        _run_hidden_sitecustomize()
 finally:
     _watched = os.environ.get("MOTHTRAP_RUN_DIR") or os.environ.get("MOTHTRAP_REPLAY")
     if _watched and os.environ.get("MOTHTRAP_DISABLE", "") in ("", "0"):

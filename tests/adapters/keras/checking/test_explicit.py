@@ -104,6 +104,55 @@ def test_a_layer_whose_output_is_unused_is_named() -> None:
     assert found.layers[0].startswith("lost")
 
 
+def test_a_layer_that_belongs_to_no_model_is_named() -> None:
+    inputs = keras.Input((6,))
+    hidden = keras.layers.Dense(8, activation="relu")(inputs)
+    lost = keras.layers.Dense(8, name="forgotten")(hidden)
+    seen = keras.layers.Dense(4, name="inspected")(hidden)
+    inspected = keras.Model(inputs, seen)
+    outputs = keras.layers.Dense(2, activation="softmax")(hidden)
+    model = keras.Model(inputs, outputs)
+    model.compile("adam", "sparse_categorical_crossentropy")
+    [found] = results(model, table(), "PRE501")["PRE501"].found
+    assert found.layers == ("forgotten",)
+    assert (lost.shape, inspected.name) != ((), "")  # both live until here
+
+
+def test_an_input_that_is_multiplied_by_0_is_named() -> None:
+    model = compiled(keras.layers.Rescaling(0.0), keras.layers.Dense(8), rate=1e-4)
+    batches = [(x, (x[:, 0] > 1).astype("int64")) for x, _ in table()]
+    [found] = results(model, batches, "PRE105")["PRE105"].found
+    assert found.severity == "error"
+
+
+def test_a_slow_rate_is_no_model_without_input() -> None:
+    model = compiled(keras.layers.Dense(8, activation="relu"), rate=1e-5)
+    assert results(model, table(), "PRE105")["PRE105"].found == ()
+
+
+def pictures(model_of: Any) -> Any:
+    """Check PRE106 on pictures of three channels, with a model of the function's output."""
+    keras.utils.set_random_seed(0)
+    inputs = keras.Input((8, 8, 3))
+    hidden = keras.layers.Conv2D(4, 3, strides=2, activation="relu")(model_of(inputs))
+    outputs = keras.layers.Dense(2, activation="softmax")(keras.layers.Flatten()(hidden))
+    model = keras.Model(inputs, outputs)
+    model.compile("adam", "sparse_categorical_crossentropy")
+    x = np.random.default_rng(0).normal(size=(ROWS, 8, 8, 3)).astype("float32")
+    return results(model, [(x, (x.mean((1, 2, 3)) > 0).astype("int64"))], "PRE106")["PRE106"]
+
+
+def test_a_channel_that_a_slice_drops_is_named() -> None:
+    [found] = pictures(lambda x: x[..., :2]).found
+    assert found.message.startswith("1 of 3 channels of the input")
+    assert found.evidence["columns"] == [2.0]
+
+
+def test_pixels_at_the_edge_that_a_stride_leaves_out_are_no_fault() -> None:
+    made = pictures(lambda x: x)
+    assert (made.state, made.found) == ("done", ())
+
+
 def test_dropout_that_is_always_on_is_a_note() -> None:
     class Always(keras.layers.Dropout):
         def call(self, inputs: Any, training: bool = False) -> Any:

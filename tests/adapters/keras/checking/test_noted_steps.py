@@ -40,3 +40,11 @@ def test_moments_that_a_file_of_weights_lacks_are_named(tmp_path: Path) -> None:
     [found], _ = checked(tmp_path, "weights")
     assert found["code"] == "PRE203"
     assert "of the optimizer" in found["message"]
+
+
+def test_a_script_without_a_seed_gets_a_note_alone(tmp_path: Path) -> None:
+    found, told = checked(tmp_path, "unseeded")
+    notes = [one for one in found if one["code"] == "PRE201"]
+    assert [one["severity"] for one in notes] == ["info"]
+    assert "sets no seed" in notes[0]["message"]
+    assert "steps 960" in told  # `fit` is called in a loop

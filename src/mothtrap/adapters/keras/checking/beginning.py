@@ -7,6 +7,7 @@ import functools
 import inspect
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -24,12 +25,13 @@ from mothtrap.adapters.keras.checking.trained_step import MAX_BATCHES, KerasStep
 from mothtrap.checks.check import Check, result_of
 from mothtrap.checks.part_seen import PartSeen
 from mothtrap.checks.restarts import Command, Restarts
-from mothtrap.checks.starts import Starts, StartSeen
+from mothtrap.checks.starts import LoopsSeen, Starts, StartSeen
 from mothtrap.checks.subject import DataSet, Source, Subject
 from mothtrap.core.check_plan import CheckPlan, Files
 from mothtrap.core.error_texts import in_one_line
 from mothtrap.core.facts.checks import CheckResult
 from mothtrap.tracing import frames
+from mothtrap.tracing.loops import turns_around
 
 WATCHED_SHARE, LAST_SHARE = 0.6, 0.8
 """Shares of the time, from the import of Keras on. After the first, no further step is begun;
@@ -76,7 +78,7 @@ class KerasChecking:
         self._callbacks: CallbacksAlone | None = None
         self._part: PartSeen | None = None
         self._command, self._seen, self._seeded = Command(), StepsSeen(), False
-        self._first = StartSeen(losses=())
+        self._first, self._loops = StartSeen(losses=()), LoopsSeen()
 
     def install(self) -> None:
         """Stand around `fit` and its callbacks, for the life of the process."""
@@ -110,7 +112,7 @@ class KerasChecking:
 
         @functools.wraps(seed)
         def seeded(*args: Any, **kwargs: Any) -> Any:
-            self._seeded = True
+            self._seeded = self._seeded or not self._over  # checks seed, too
             return seed(*args, **kwargs)
 
         keras.utils.set_random_seed = seeded
@@ -214,6 +216,7 @@ class KerasChecking:
         """
         self._over = True
         signal.setitimer(signal.ITIMER_REAL, 0.0)
+        self._loops = self._seen.loops.within(turns_around(sys._getframe()))
         self._pause()
         if self._shortened.why_not:
             self._unmade(self._shortened.why_not)
@@ -285,7 +288,7 @@ class KerasChecking:
                 first=self._first, second=restarts.seen(self._steps), seeded=self._seeded
             ),
             resume=(lambda: restarts.resumed(command)) if command else None,
-            loops=self._seen.loops,
+            loops=self._loops,
             asks=self._plan.asks,
             missing=dict.fromkeys(sources, why) if why else {},
             recorded=step,

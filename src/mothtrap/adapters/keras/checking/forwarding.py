@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -33,6 +34,7 @@ class KerasForward:
         self.inputs: Mapping[str, Array] = dict(_named(x))
         self.rows = batch_axis_of(self.inputs)
         self.kinds = frozenset(type(layer).__name__ for layer in model._flatten_layers())
+        self.channels = 1 if keras.config.image_data_format() == "channels_first" else -1
 
     def outputs(
         self,
@@ -87,6 +89,22 @@ class KerasForward:
             for layer in self._model._flatten_layers(include_self=False)
             if not list(layer._flatten_layers(include_self=False))
         ]
+
+    def left_out(self) -> Sequence[str]:
+        """Return the layers that were called on a tensor of the model, and belong to no model."""
+        waiting, found = _operations(self._model), dict[int, Any]()
+        known = set(map(id, waiting))
+        while waiting:
+            for node in getattr(waiting.pop(), "_outbound_nodes", ()):
+                if id(node.operation) not in known:
+                    known.add(id(node.operation))
+                    waiting.append(node.operation)
+                    found[id(node.operation)] = node.operation
+        if found:
+            models = (one for one in gc.get_objects() if isinstance(one, keras.Model))
+            used = {id(part) for one in models for part in _operations(one)}
+            found = {key: one for key, one in found.items() if key not in used}
+        return [one.name for one in found.values() if getattr(one, "weights", None)]
 
     def drops(self) -> bool:
         """Return False: a layer of Keras drops in evaluation only if the script says so."""
@@ -150,6 +168,11 @@ class KerasForward:
         if all(map(np.array_equal, usual, floats)):
             return Cut(reason="unused")
         return Cut(reason="detached", last=module)
+
+
+def _operations(model: Any) -> list[Any]:
+    """Return the layers of a model, and the functions between them."""
+    return [*model._flatten_layers(), *getattr(model, "operations", ())]
 
 
 def tensorflow() -> Any:

@@ -57,6 +57,8 @@ class KerasStep:
     ) -> None:
         self._model, self._batches, self._location = model, batches, location
         self._dummy, self._free = dummy, free
+        if not model.optimizer.built:  # else each trial goes on with the moments of the last one
+            model.optimizer.build(model.trainable_variables)
         self._state = ModelState(model)
         self.loaded, self.watched = loaded, len(batches)
         self.forward: Forward | None = None

@@ -162,6 +162,7 @@ class Checking:
         """
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         self._loops = loops_seen(self._recording)
+        self._seeds.over = True
         alone = self._plan.part in ("data", "callbacks")
         if alone and self._part is None and "trials" not in self._missing:
             self._begin_part()

@@ -61,17 +61,18 @@ class SeedsSeen:
 
     Attributes:
         seeded: it did so.
+        over: further seeds do not count: checks seed, too.
     """
 
     def __init__(self) -> None:
-        self.seeded = False
+        self.seeded = self.over = False
 
     def install(self) -> None:
         """Notice seeds for the life of the process."""
         seed: Callable[..., Any] = torch.manual_seed
 
         def manual_seed(*args: Any, **kwargs: Any) -> Any:
-            self.seeded = True
+            self.seeded = self.seeded or not self.over
             return seed(*args, **kwargs)
 
         setattr(torch, "manual_seed", manual_seed)  # noqa: B010  # for the type checker

@@ -27,6 +27,11 @@ MAX_VALUES = 1 << 25
 """Values of module outputs that are kept together (128 MB as float32); chosen by hand."""
 
 
+def _is_huge(tensor: torch.Tensor) -> bool:
+    """Return whether a sparse tensor would take too much memory with its zeros."""
+    return tensor.layout != torch.strided and tensor.numel() > MAX_VALUES
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedCall:
     """A call of a model.
@@ -62,12 +67,13 @@ class RecordedForward:
         }
         arguments = call.args, call.kwargs
         self.model = type(call.module).__name__
-        self.inputs: Mapping[str, Array] = {
-            path: trees.array_of(tensor) for path, tensor in trees.tensors(arguments)
-        }
-        self.rows = batch_axis_of(self.inputs)
+        given = dict(trees.tensors(arguments))
+        small = {path: one for path, one in given.items() if not _is_huge(one)}
+        self.inputs: Mapping[str, Array] = {p: trees.array_of(one) for p, one in small.items()}
+        # A large sparse tensor joins the nodes of a graph: its rows are no samples.
+        self.rows = batch_axis_of(self.inputs) if len(small) == len(given) else 0
         self.kinds = frozenset(type(part).__name__ for part in call.module.modules())
-        self.location = call.location
+        self.channels, self.location = 1, call.location
 
     def outputs(
         self,
@@ -126,6 +132,10 @@ class RecordedForward:
             self._again(None)
         counts = counter.get_flop_counts()
         return layer_rows(model, shapes, counts)
+
+    def left_out(self) -> Sequence[str]:
+        """Return nothing: a model of PyTorch calls its layers in each step; PRE101 names them."""
+        return ()
 
     def drops(self) -> bool:
         """Return whether the model drops values at random in evaluation mode."""

@@ -40,14 +40,18 @@ def replaced(value: Any, arrays: Mapping[str, Array]) -> Any:
         if array is None or not isinstance(leaf, torch.Tensor):
             return leaf
         made = torch.from_numpy(np.ascontiguousarray(array)).to(leaf.dtype).to(leaf.device)
+        if leaf.layout != torch.strided:
+            made = made.to_sparse(layout=leaf.layout)
         return made.requires_grad_(leaf.requires_grad)
 
     return pytree.tree_map_with_path(change, value)
 
 
 def array_of(tensor: torch.Tensor) -> Array:
-    """Return the values of a tensor; 16-bit floats as float32."""
+    """Return the values of a tensor; 16-bit floats as float32, sparse tensors with their zeros."""
     plain = tensor.detach()
+    if plain.layout != torch.strided:
+        plain = plain.to_dense()
     if plain.dtype in (torch.bfloat16, torch.float16):
         plain = plain.float()
     return as_array(plain.cpu()).copy()

@@ -1,0 +1,74 @@
+"""Models of a script, and the optimizers of their parameters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from mothtrap.repairs.script import Script, code, last_name, only
+
+_CALLED = re.compile(r"opt(?:im(?:izer)?)?", re.IGNORECASE)
+
+
+def optimizers(script: Script) -> list[tuple[cst.SimpleStatementLine, str]]:
+    """Return the statements that make optimizers of the parameters of one variable."""
+    found = []
+    for call in script.calls("parameters"):
+        statement = script.statement(call)
+        of = call.func.value if isinstance(call.func, cst.Attribute) else None
+        if isinstance(statement, cst.SimpleStatementLine) and isinstance(of, cst.Name):
+            outer = [one for one in script.parents(call) if isinstance(one, cst.Call)]
+            if len(outer) == 1 and last_name(outer[0].func)[:1].isupper():
+                found.append((statement, of.value))
+    return found
+
+
+def with_other_model(script: Script, line: int) -> str:
+    """Return the source with the parameters of the model whose class has a line.
+
+    Of several optimizers, the one that is named for this model, and not for its own, is changed.
+
+    Args:
+        script: that creates the models and their optimizers.
+        line: in the class of the model that no optimizer has.
+
+    Raises:
+        NoCertainRepairError: no single model, or no single optimizer, can be meant.
+    """
+    classes = {one.name.value for one in script.at(line, cst.ClassDef)}
+    models = {
+        one.targets[0].target.value
+        for one in script.every(cst.Assign)
+        if isinstance(one.targets[0].target, cst.Name)
+        and any(last_name(call.func) in classes for call in _calls_along(one.value))
+    }
+    made = optimizers(script)
+    model = only(sorted(models - {of for _, of in made}), "untrained model")
+    if len(made) > 1:
+        made = [one for one in made if _is_named_for(one[0], model, one[1])]
+    statement, of = only(made, f"optimizer that is named for `{model}`")
+    calls = [one for one in script.calls("parameters") if script.statement(one) is statement]
+    call = only(calls, "call of parameters()")
+    return script.replaced(call, cst.parse_expression(code(call).replace(of, model, 1)))
+
+
+def _calls_along(value: cst.BaseExpression) -> Iterator[cst.Call]:
+    """Yield the calls of a chain: `Net()` and `Net().to(device)` of the latter."""
+    while isinstance(value, cst.Call):
+        yield value
+        value = value.func.value if isinstance(value.func, cst.Attribute) else value.func
+
+
+def _is_named_for(statement: cst.SimpleStatementLine, model: str, own: str) -> bool:
+    """Return whether the variable of an optimizer has a part of one name, but not of the other."""
+    small = statement.body[0]
+    name = code(small.targets[0].target) if isinstance(small, cst.Assign) else ""
+    part = _CALLED.sub("", name).strip("_").lower()
+    named = [bool(part) and _is_part(part, one.lower()) for one in (model, own)]
+    return named == [True, False]
+
+
+def _is_part(part: str, name: str) -> bool:
+    return name.startswith(part) or name.endswith(part)

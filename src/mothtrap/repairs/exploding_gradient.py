@@ -1,0 +1,31 @@
+"""Average a loss that is summed, or lower an endless momentum, where the gradient explodes."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.repairs._losses import training_sums
+from mothtrap.repairs._optimizers import named_rates, with_usual_momentum
+from mothtrap.repairs.script import NoCertainRepairError, Script, code, only
+
+ANYWHERE = True
+
+HIGH = 0.1
+"""Learning rate of SGD from which on the rate itself can be the fault: 10 times the usual one."""
+
+
+def repair(script: Script, finding: Finding) -> str:
+    """Return the source with `reduction="mean"` in the training loss, or a momentum below 1.
+
+    Only where the run broke (an error), where the file trains with SGD, whose steps grow with the
+    loss, where no learning rate is high, and where one training loss is summed.
+    """
+    if finding.severity is not Severity.ERROR or not script.calls("SGD"):
+        raise NoCertainRepairError("decide how to keep the gradient small")
+    if (text := with_usual_momentum(script)) is not None:
+        return text
+    if any(float(code(rate)) >= HIGH for rate in named_rates(script)):
+        raise NoCertainRepairError("the rate is high, and the loss may be a sum; decide on one")
+    found = only(training_sums(script), "loss summed over the batch")
+    return script.replaced(found, cst.SimpleString('"mean"'))
