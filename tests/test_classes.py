@@ -11,8 +11,8 @@ MOST_METHODS = 10
 UNBOUND = {"reader/run.py:Run"}
 """The public objects."""
 KNOWN = {
-    "adapters/keras/checking/forwarding.py:KerasForward": 11,
-    "adapters/torch/checking/forwarding.py:RecordedForward": 11,
+    "adapters/keras/checking/forwarding.py:KerasForward": 12,
+    "adapters/torch/checking/forwarding.py:RecordedForward": 12,
     "adapters/torch/data/loaders.py:LoaderObserver": 11,
     "adapters/torch/hooks/tracer.py:Tracer": 16,
     "adapters/torch/job/naming.py:NameBook": 12,
