@@ -157,7 +157,24 @@ def test_reminders_have_keys_and_texts_of_their_own() -> None:
         keys += [(call.event.key, call.is_reminder) for call in calls]
         assert call_texts(calls)[-1].startswith("still active: ") is bool(len(keys) > 1)
     first = keys[0][0]
-    assert keys == [(first, False), (f"{first}/reminder/1", True), (f"{first}/reminder/2", True)]
+    assert [again for _, again in keys] == [False, True, True]
+    assert all(key.startswith(f"{first}/reminder/") for key, _ in keys[1:])
+    assert len(set(keys)) == 3
+
+
+def test_a_monitor_that_takes_over_sends_further_reminders_under_keys_of_their_own() -> None:
+    keys: list[str] = []
+    now_s = 0.0
+    for _ in range(2):  # the second one knows nothing of the reminders of the first
+        run = reminding()
+        run.now_s = now_s
+        for _ in range(3):
+            run.now_s += 60
+            glance = Glance(id="r", path="r", now_s=run.now_s, findings=(found(),))
+            calls = run.router.route(run.alerts.look(glance), run.now_s)
+            keys += [call.event.key for call in calls if call.is_reminder]
+        now_s = run.now_s
+    assert len(set(keys)) == len(keys) == 4
 
 
 def call_texts(calls: list) -> list[str]:  # type: ignore[type-arg]
@@ -191,3 +208,14 @@ def test_in_quiet_hours_a_reaction_waits(monkeypatch: pytest.MonkeyPatch) -> Non
     assert run.look(found(count=2), passed(other)) == []
     quiet = False
     assert run.look(found(count=3), passed(other)) == ["opened NUM001"], "the other has passed"
+
+
+def test_what_waits_in_quiet_hours_is_sent_at_once_if_the_job_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(routing, "is_within", lambda hours, now_s: bool(hours))
+    run = reminding(quiet_hours="22:00-07:00")
+    assert run.look(found()) == []
+    [call] = run.router.route([], run.now_s + 1, is_running=False)
+    assert call.event.finding is not None
+    assert call.event.finding.code == "NUM001"

@@ -134,3 +134,24 @@ def test_signs_of_life_are_written_if_asked_for(tmp_path: Path, gives_signs: boo
     assert sign_s(tmp_path) == 0
     watch.look()
     assert (sign_s(tmp_path) > 0) == gives_signs
+
+
+def test_a_worker_that_an_exception_ends_keeps_where_it_was(job: Job) -> None:
+    job.train(0.1)
+    before = job.wait(30)
+    assert before is not None
+    assert not before.has_resumed
+    try:
+        raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        job.watch.close()
+    assert job.wait(0) is None, "nothing was written"
+
+
+def test_a_worker_that_ends_as_usual_is_not_stalled(job: Job) -> None:
+    job.train(0.1)
+    assert job.wait(30) is not None
+    job.watch.close()
+    after = job.wait(0)
+    assert after is not None
+    assert after.has_resumed

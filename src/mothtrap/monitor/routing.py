@@ -27,11 +27,10 @@ class _Told:
 
 @dataclass(slots=True)
 class _Incident:
-    """A finding that was reported, and how often it was reported again."""
+    """A finding that was reported, and when it was last reported."""
 
     event: Event
     last_s: float
-    reminders: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,18 +65,18 @@ class Router:
         """Return the reactions that are due, in the order of the events, then reminders.
 
         An event that lasts too shortly yet, or comes in quiet hours, waits, and is looked at again
-        in the next call.
+        in the next call. When the job has ended, quiet hours delay nothing: nobody sends it later.
 
         Args:
             events: since the last call.
             now_s: Unix time.
-            is_running: whether the job runs; else nothing is reported again.
+            is_running: whether the job runs; else nothing is reported again, or delayed.
         """
         events = list(events)
         calls = []
         for reaction, told in self._told:
             waiting, told.waiting = told.waiting, []
-            if is_within(reaction.quiet_hours, now_s):
+            if is_running and is_within(reaction.quiet_hours, now_s):
                 told.waiting = [*waiting, *(e for e in events if _is_meant(reaction.when, e))]
                 continue
             for event in (*waiting, *events):
@@ -100,10 +99,10 @@ class Router:
             if not self._matters(reaction.when, incident.event, finding, now_s):
                 continue
             incident.last_s = now_s
-            incident.reminders += 1
+            period = int(now_s // reaction.remind_s)  # another monitor counts the same ones
             event = msgspec.structs.replace(
                 incident.event,
-                key=f"{incident.event.key}/reminder/{incident.reminders}",
+                key=f"{incident.event.key}/reminder/{period}",
                 time_s=now_s,
                 finding=finding,
                 text=f"still active: {finding.message}",

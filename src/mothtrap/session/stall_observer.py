@@ -111,9 +111,12 @@ class StallObserver:
         )
 
     def close(self) -> None:
-        """Look no more; a worker that closes its run is not stalled."""
+        """Look no more; a worker that closes its run is not stalled.
+
+        One that an exception ends while it is stalled, such as Ctrl-C, keeps its last state.
+        """
         self._ends.set()
-        if self._is_written:
+        if self._is_written and not _has_failed():
             self._write(self._clock(), None)
 
     def _run(self) -> None:
@@ -196,6 +199,12 @@ class StallObserver:
             reading_s=now_s - self._read_s if frame and self._read.is_blocked else 0.0,
         )
         write_stall(self._folder, state)
+
+
+def _has_failed() -> bool:
+    """Return whether an exception ends the script, or this process of `multiprocessing`."""
+    errors = sys.exc_info()[1], getattr(sys, "last_value", None)
+    return any(error is not None and not isinstance(error, SystemExit) for error in errors)
 
 
 def _stack(frame: FrameType | None) -> tuple[str, ...]:
