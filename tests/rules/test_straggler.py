@@ -7,14 +7,17 @@ import pytest
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.phases import PhasesTimed
 from mothtrap.core.facts.workers import WorkerPace, WorkerStarted
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.window import Window
 from mothtrap.rules.straggler import Straggler
 
 
-def worker(rank: int, own_ms: Sequence[float], step_ms: float = 100.0) -> Window:
-    """A worker's own times, one for each 50 steps."""
+def worker(
+    rank: int, own_ms: Sequence[float], step_ms: float = 100.0, **phases_ms: float
+) -> Window:
+    """A worker's own times, one for each 50 steps, and those of its phases in a step."""
     paces = [
         WorkerPace(step=50 * (n + 1), steps=50, step_s=step_ms / 1000, own_s=own / 1000)
         for n, own in enumerate(own_ms)
@@ -22,7 +25,10 @@ def worker(rank: int, own_ms: Sequence[float], step_ms: float = 100.0) -> Window
     started = WorkerStarted(
         step=0, rank=rank, world_size=3, pid=1, host="h", framework="torch", versions={}
     )
-    return window(started, *paces, worker=rank)
+    steps = 50 * len(own_ms)
+    seconds = {phase: steps * ms / 1000 for phase, ms in phases_ms.items()}
+    timed = PhasesTimed(step=steps, first_step=1, seconds=seconds)
+    return window(started, *paces, *([timed] if phases_ms else []), worker=rank)
 
 
 def check(*workers: Window, **thresholds: float) -> list[Finding]:
@@ -65,3 +71,23 @@ def test_says_why_it_cannot_judge() -> None:
         check(worker(0, [20, 20]), worker(1, [70, 70]))
     with pytest.raises(NotApplicable, match="one rank"):
         Straggler().check(window(steps=5))
+
+
+@pytest.mark.parametrize(
+    ("phases_ms", "words"),
+    [
+        ({"data": 50.0, "forward": 20.0}, "; most of the difference is waiting for data"),
+        ({"data": 1.0, "forward": 69.0}, "; most of the difference is in the forward pass"),
+        ({"data": 25.0, "forward": 45.0}, ""),
+        ({}, ""),
+    ],
+    ids=["data", "computing", "both", "not timed"],
+)
+def test_says_where_the_time_goes(phases_ms: dict[str, float], words: str) -> None:
+    others = {"data": 1.0, "forward": 19.0, "backward": 80.0}
+    [finding] = check(
+        worker(0, [20] * 4, **others),
+        worker(1, [70] * 4, **phases_ms),
+        worker(2, [20] * 4, **others),
+    )
+    assert finding.message.endswith(f"the others 20 ms{words}")

@@ -65,7 +65,7 @@ class Router:
         """Return the reactions that are due, in the order of the events, then reminders.
 
         An event that lasts too shortly yet, or comes in quiet hours, waits, and is looked at again
-        in the next call. When the job has ended, quiet hours delay nothing: nobody sends it later.
+        in the next call. When the job has ended, quiet hours delay nothing: it would be lost.
 
         Args:
             events: since the last call.

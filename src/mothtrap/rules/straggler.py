@@ -9,9 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.phases import PhasesTimed
 from mothtrap.core.facts.workers import WorkerPace, WorkerStarted
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.phases import DATA, EVALUATION, FORWARD, LOSS, OPTIMIZER, OTHER, SAVE
 from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
@@ -19,6 +21,17 @@ from mothtrap.core.window import Window
 from mothtrap.rules._replicas import named, nearly_all
 
 Paces = Mapping[int, Mapping[int, WorkerPace]]
+
+IN_WORDS = {
+    DATA: "waiting for data",
+    FORWARD: "in the forward pass",
+    LOSS: "in the loss",
+    OPTIMIZER: "in the optimizer step",
+    EVALUATION: "in evaluations",
+    SAVE: "in saving",
+    OTHER: "in other code of the script",
+}
+"""Phases of a rank's own part of a step."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +49,8 @@ class Straggler(Rule):
     Fires:
         Warning when the own part of one rank takes `ratio` times the median of the others, and is
         longer by more than `step_share` of the step, in `times` consecutive observations of 50
-        steps.
+        steps. The phase is named in which at least `cause_share` of the difference lies, where
+        phases are timed (PyTorch).
 
     Stays quiet:
         Ranks that take turns being slow (batches of different length). Occasional evaluations and
@@ -59,7 +73,10 @@ class Straggler(Rule):
     """
 
     code = "DST952"
-    needs = (Need(facts=(WorkerPace, WorkerStarted)),)
+    needs = (
+        Need(facts=(WorkerPace, WorkerStarted)),
+        Need(facts=(PhasesTimed,), optional=True),
+    )
     proof = Proof(
         title="Time of a step outside backward (s)",
         fact=WorkerPace,
@@ -73,6 +90,9 @@ class Straggler(Rule):
         0.2, unit="of the step", source="chosen by hand: less is not worth the effort"
     )
     times: int = threshold(3, unit="consecutive observations", source="chosen by hand: 150 steps")
+    cause_share: float = threshold(
+        0.6, unit="of the difference to the others", source="chosen by hand"
+    )
 
     def check(self, window: Window) -> list[Finding]:
         """Find a rank that was the slowest in the latest observations."""
@@ -124,7 +144,7 @@ class Straggler(Rule):
                     message=(
                         f"{named(window, worker)} takes {1000 * pace.own_s:.3g} ms for its own "
                         f"part of a step of {1000 * pace.step_s:.3g} ms, the others "
-                        f"{1000 * others_s:.3g} ms"
+                        f"{1000 * others_s:.3g} ms{self._cause(window, worker)}"
                     ),
                     evidence={
                         "value": pace.own_s,
@@ -134,6 +154,33 @@ class Straggler(Rule):
                 )
             ]
         return []
+
+    def _cause(self, window: Window, worker: int) -> str:
+        """Return the phase in which most of the difference to the other ranks lies, in words."""
+        phases = {part.worker: _phases(part) for part in (window, *window.peers)}
+        own = phases.pop(worker, {})
+        others = [each for each in phases.values() if each]
+        if not own or not others:
+            return ""
+        more_s = {
+            phase: max(0.0, own[phase] - float(np.median([each[phase] for each in others])))
+            for phase in IN_WORDS
+        }
+        phase = max(more_s, key=more_s.__getitem__)
+        if more_s[phase] < self.cause_share * sum(more_s.values()) or not more_s[phase]:
+            return ""
+        return f"; most of the difference is {IN_WORDS[phase]}"
+
+
+def _phases(part: Window) -> dict[str, float]:
+    """Return the seconds of a rank in each phase of a step; empty if it timed none."""
+    timed = list(part.seen(PhasesTimed))
+    steps = sum(each.step - each.first_step + 1 for each in timed)
+    return {
+        phase: sum(each.seconds.get(phase, 0.0) for each in timed) / steps
+        for phase in IN_WORDS
+        if steps
+    }
 
 
 def _compared(paces: Paces) -> list[int]:

@@ -93,6 +93,7 @@ def test_the_worker_that_the_others_wait_for_is_named(tmp_path: Path) -> None:
     _, run = job(tmp_path, "slow_rank", "slow")
     [found] = [finding for finding in run.findings if finding.code == "DST952"]
     assert (found.severity, found.workers) == (Severity.WARNING, (1,))
+    assert found.message.endswith("; most of the difference is in other code of the script")
     assert run.observations(WorkerPace)
 
 
