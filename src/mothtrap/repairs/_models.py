@@ -62,7 +62,7 @@ def _calls_along(value: cst.BaseExpression) -> Iterator[cst.Call]:
 
 
 def _is_named_for(statement: cst.SimpleStatementLine, model: str, own: str) -> bool:
-    """Return whether the variable of an optimizer has a part of one name, but not of the other."""
+    """Return whether an optimizer is named for a model, as `opt_d` for `disc`; not for its own."""
     small = statement.body[0]
     name = code(small.targets[0].target) if isinstance(small, cst.Assign) else ""
     part = _CALLED.sub("", name).strip("_").lower()

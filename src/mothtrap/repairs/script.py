@@ -143,7 +143,7 @@ def replaced_all(script: Script, pairs: Sequence[tuple[cst.CSTNode, cst.CSTNode]
 
 
 def with_called(script: Script, name: str) -> str | None:
-    """Return the source with `x.name` called where a whole statement names it without a call.
+    """Return the source with brackets after `x.name`, where a statement consists of it alone.
 
     Returns:
         None unless exactly one statement does so.

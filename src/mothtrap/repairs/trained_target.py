@@ -15,6 +15,7 @@ from mothtrap.repairs.script import (
 )
 
 _WORDS = ("loss", "criterion", "mse", "huber", "objective")
+_TARGETS = ("target", "expected", "label", "tgt")
 
 
 def repair(script: Script, finding: Finding) -> str:
@@ -40,6 +41,3 @@ def repair(script: Script, finding: Finding) -> str:
 
 def _is_target(node: cst.BaseExpression) -> bool:
     return any(word in name.lower() for name in names_in(node) for word in _TARGETS)
-
-
-_TARGETS = ("target", "expected", "label", "tgt")

@@ -14,8 +14,7 @@ def repair(script: Script, finding: Finding) -> str:
     """Return the source with `step()` after `backward()`, or after the clipping that follows it.
 
     A statement `optimizer.step` without brackets gets them. Else only where the file calls
-    `backward` once and no `step`, and clears the gradients of one
-    optimizer.
+    `backward` once and no `step`, and clears the gradients of one optimizer.
     """
     if finding.evidence.get("why") != "not stepped":
         raise NoCertainRepairError("decide where the result of the step must go")

@@ -11,7 +11,7 @@ from mothtrap.repairs.script import NoCertainRepairError, Script, code, last_nam
 ANYWHERE = True
 
 TINY = 1e-4
-"""Largest factor that is the fault. Chosen by hand, below usual weights of a term of a loss."""
+"""Factors up to this one are the fault. Chosen by hand, below usual weights of loss terms."""
 _WORDS = ("loss", "criterion", "cross_entropy", "nll", "mse", "bce")
 
 

@@ -23,6 +23,12 @@ ANYWHERE = True
 _LOSSES = ("loss", "criterion", "cross_entropy", "mse", "l1", "nll", "bce", "huber")
 
 
+_KL = re.compile(r"(?:self\.)?(?:\w*_)?kl", re.IGNORECASE)
+_ERROR = re.compile(r"bce|mse|loss|error|nll|recon", re.IGNORECASE)
+_GAIN = re.compile(r"likelihood|elbo|log_p", re.IGNORECASE)
+_GAUSSIAN = re.compile(r"(?:sum|mean)\(\s*1 \+")
+
+
 def repair(script: Script, finding: Finding) -> str:
     """Return the source with the sign of the loss turned.
 
@@ -94,12 +100,6 @@ def _divergences(script: Script) -> list[tuple[cst.CSTNode, cst.CSTNode]]:
             if named and _GAUSSIAN.search(code(one.right)):
                 found.append((one.left, cst.parse_expression("-0.5")))
     return found
-
-
-_KL = re.compile(r"(?:self\.)?(?:\w*_)?kl", re.IGNORECASE)
-_ERROR = re.compile(r"bce|mse|loss|error|nll|recon", re.IGNORECASE)
-_GAIN = re.compile(r"likelihood|elbo|log_p", re.IGNORECASE)
-_GAUSSIAN = re.compile(r"(?:sum|mean)\(\s*1 \+")
 
 
 def _is_loss(script: Script, turn: cst.BaseExpression, inner: cst.BaseExpression) -> bool:

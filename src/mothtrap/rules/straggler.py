@@ -144,7 +144,7 @@ class Straggler(Rule):
                     message=(
                         f"{named(window, worker)} takes {1000 * pace.own_s:.3g} ms for its own "
                         f"part of a step of {1000 * pace.step_s:.3g} ms, the others "
-                        f"{1000 * others_s:.3g} ms{self._cause(window, worker)}"
+                        f"{1000 * others_s:.3g} ms{self._cause(window, worker, first)}"
                     ),
                     evidence={
                         "value": pace.own_s,
@@ -155,9 +155,9 @@ class Straggler(Rule):
             ]
         return []
 
-    def _cause(self, window: Window, worker: int) -> str:
+    def _cause(self, window: Window, worker: int, since: int) -> str:
         """Return the phase in which most of the difference to the other ranks lies, in words."""
-        phases = {part.worker: _phases(part) for part in (window, *window.peers)}
+        phases = {part.worker: _phases(part, since) for part in (window, *window.peers)}
         own = phases.pop(worker, {})
         others = [each for each in phases.values() if each]
         if not own or not others:
@@ -172,9 +172,9 @@ class Straggler(Rule):
         return f"; most of the difference is {IN_WORDS[phase]}"
 
 
-def _phases(part: Window) -> dict[str, float]:
-    """Return the seconds of a rank in each phase of a step; empty if it timed none."""
-    timed = list(part.seen(PhasesTimed))
+def _phases(part: Window, since: int) -> dict[str, float]:
+    """Return the seconds of a rank in each phase of a step from a step on; empty if unknown."""
+    timed = [each for each in part.seen(PhasesTimed) if each.step >= since]
     steps = sum(each.step - each.first_step + 1 for each in timed)
     return {
         phase: sum(each.seconds.get(phase, 0.0) for each in timed) / steps

@@ -35,7 +35,7 @@ ORDERED = 0.7
 """Rank correlation of gradient and depth that counts as a fall with depth; chosen by hand."""
 
 MANY_LAYERS = 10
-"""Layers from which on a fall through depth is distinguished from a fall at two layers."""
+"""From this many layers on, a fall with depth is told apart from a fall at two layers."""
 SHARE_ELSEWHERE = 0.4
 """Least share of the fall that is not at the two layers where it is largest. Chosen by hand: it is
 0.29 in a small BERT, and (L - 3) / (L - 1) in L equal layers."""

@@ -28,7 +28,7 @@ _Of: Any = importlib.import_module("ray.train.v2._internal.execution.callback")
 
 
 def _contained(hook: Callable[..., None]) -> Callable[..., None]:
-    """Report what a hook raises; Ray would end the training."""
+    """Catch and report an exception of a hook, at which Ray would end the training."""
 
     @functools.wraps(hook)
     def run(*arguments: Any) -> None:
@@ -98,7 +98,7 @@ class WatchingCallback(_Of.ControllerCallback, _Of.WorkerGroupCallback, _Of.Work
 
     @_contained
     def before_worker_shutdown(self) -> None:
-        """Close the record of a worker, which Ray kills next."""
+        """Close the record of a worker before Ray kills it."""
         train = importlib.import_module("ray.train.v2._internal.execution.context")
         runner = train.get_train_context().execution_context.training_thread_runner
         error = runner.get_error()

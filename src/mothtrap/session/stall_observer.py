@@ -113,7 +113,7 @@ class StallObserver:
     def close(self) -> None:
         """Look no more; a worker that closes its run is not stalled.
 
-        One that an exception ends while it is stalled, such as Ctrl-C, keeps its last state.
+        If an exception such as Ctrl-C ends it while it is stalled, its last state is kept.
         """
         self._ends.set()
         if self._is_written and not _has_failed():
@@ -202,7 +202,7 @@ class StallObserver:
 
 
 def _has_failed() -> bool:
-    """Return whether an exception ends the script, or this process of `multiprocessing`."""
+    """Return whether an exception is ending the script, or this child of `multiprocessing`."""
     errors = sys.exc_info()[1], getattr(sys, "last_value", None)
     return any(error is not None and not isinstance(error, SystemExit) for error in errors)
 

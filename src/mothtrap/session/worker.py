@@ -335,9 +335,9 @@ class Worker:
         self._supervised = all_workers and self._is_compared()
         if attempt is not None and (environment.size > 1 or self.adapters.reading is not None):
             given = attempt, self._rank, self.recorder, self.adapters
-            observe = functools.partial(StallObserver.of, *given)
             signs = self.config.workers == "merged"
-            self._stalls = self._contained("stalls", lambda: observe(gives_signs=signs))
+            observe = functools.partial(StallObserver.of, *given, gives_signs=signs)
+            self._stalls = self._contained("stalls", observe)
         if self.config.evaluate == "job" and (self._rules or switched_off(self.config)):
             self._contained("rules", lambda: self._open_monitor(attempt))
         self.recorder.notes.observe(

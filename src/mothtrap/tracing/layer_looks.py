@@ -90,6 +90,11 @@ def _partners(rows_RF: Array) -> dict[str, Any]:
     }
 
 
+def gain(mean_square: float, fan_in: int) -> float:
+    """Return the factor by which weights of this mean square scale inputs of mean 0."""
+    return math.sqrt(max(mean_square, 0.0) * max(fan_in, 1))
+
+
 @quiet
 def sizes(values: Array) -> tuple[float, float]:
     """Return mean square and variance of a sample; NaN for an empty one."""

@@ -129,7 +129,7 @@ class Describer:
             if info.operation not in LAYERS.values():
                 continue
             given, weights = (float(np.asarray(one)) for one in next(scales))
-            gain = math.sqrt(max(weights, 0.0) * max(info.fan_in, 1))
+            gain = layer_looks.gain(weights, info.fan_in)
             out, variance = layer_looks.sizes(np.asarray(array, dtype=np.float32))
             layers.append(
                 LayerScale(

@@ -311,7 +311,7 @@ def _gain(call: LayerCall, kernel: Any) -> float:
         mean_square = float(call.mean_square.read())
     else:  # the step may have changed it
         mean_square, _ = layer_looks.sizes(value_of(kernel))
-    return float((mean_square * layers.fan_in(kernel)) ** 0.5)
+    return layer_looks.gain(mean_square, layers.fan_in(kernel))
 
 
 def _names(calls: Sequence[LayerCall]) -> tuple[str, ...]:

@@ -47,7 +47,7 @@ class LayerCalls:
         self._here = _Thread()
 
     def around(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a method that calls a layer, and takes what it took and gave."""
+        """Return a method that calls a layer, and records its inputs and outputs."""
         here, contain = self._here, self._job.contain
 
         def call(self: Any, *args: Any, **kwargs: Any) -> Any:

@@ -132,7 +132,7 @@ class Looks:
                 )
 
     def _tell_scales(self, root: Any, forward: Forward, step: int) -> None:
-        calls = [call for call in forward.calls if not _is_activation(call.layer)]
+        calls = [call for call in forward.calls if not isinstance(call.layer, gluon.nn.Activation)]
         before = {id(call.layer): call.given for call in forward.calls}
         normal = [isinstance(call.layer, NORMS) for call in calls]
         scales: list[LayerScale] = []
@@ -207,12 +207,7 @@ def weight_of(layer: Any) -> NDArray | None:
     return weight.list_data()[0].copy() if isinstance(weight, gluon.Parameter) else None
 
 
-def _is_activation(layer: Any) -> bool:
-    """Return whether a layer is the activation of another, or one of its own."""
-    return isinstance(layer, gluon.nn.Activation)
-
-
 def _gain(weight: NDArray) -> float:
     """Return the factor by which a layer scales inputs of mean 0; its units are the first axis."""
-    values = weight.asnumpy().astype(np.float64)
-    return float(np.sqrt(np.square(values).mean() * math.prod(weight.shape[1:])))
+    mean_square, _ = layer_looks.sizes(weight.asnumpy())
+    return layer_looks.gain(mean_square, math.prod(weight.shape[1:]))

@@ -176,7 +176,7 @@ def _say(text: str) -> None:
 
 
 try:
-    if __name__ == "sitecustomize":  # else `session.joined_process` loads it in a later moment
+    if __name__ == "sitecustomize":  # else `session.joined_process` loads it later
         _run_hidden_sitecustomize()
 finally:
     _watched = os.environ.get("MOTHTRAP_RUN_DIR") or os.environ.get("MOTHTRAP_REPLAY")

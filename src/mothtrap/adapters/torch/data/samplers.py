@@ -77,7 +77,7 @@ def _kind(loader: DataLoader[Any]) -> str:
 
 
 def _is_seeded(exact: type[Any]) -> bool:
-    """Return whether samplers are those of Accelerate: random ones that are seeded in each pass."""
+    """Return whether a class is the random sampler of Accelerate, seeded in each pass."""
     name = (exact.__module__.partition(".")[0], exact.__name__)
     return name == ("accelerate", "SeedableRandomSampler")
 
