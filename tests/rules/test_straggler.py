@@ -91,3 +91,14 @@ def test_says_where_the_time_goes(phases_ms: dict[str, float], words: str) -> No
         worker(2, [20] * 4, **others),
     )
     assert finding.message.endswith(f"the others 20 ms{words}")
+
+
+def test_the_phases_of_steps_before_it_was_slow_do_not_count() -> None:
+    before = PhasesTimed(step=50, first_step=1, seconds={"evaluation": 100.0})
+    usual = {"data": 1.0, "forward": 19.0}
+    slow = worker(1, [20, 70, 70, 70])
+    during = PhasesTimed(step=200, first_step=51, seconds={"data": 7.5, "forward": 3.0})
+    known = *slow.seen(WorkerStarted), *slow.seen(WorkerPace)
+    slow = window(*known, before, during, worker=1)
+    [finding] = check(worker(0, [20] * 4, **usual), slow, worker(2, [20] * 4, **usual))
+    assert finding.message.endswith("waiting for data")
