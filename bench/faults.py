@@ -1,9 +1,10 @@
 """Faults that are named, and findings about programs that have none.
 
-Each case is a small training program with one fault; with `--healthy` it is repaired. A
-fault is named when a root finding of warning or worse bears one of the rules that
-`expected.json` accepts, seen when any finding of warning or worse is there. A false alarm is
-an error on a repaired twin or on a program without a fault.
+Each case is a small training program with one fault; with `--healthy` it is repaired. A fault is
+named when a root finding of warning or worse bears one of the rules that `expected.json` accepts,
+seen when any finding of warning or worse is there. `fixes.json` holds how the first fix of that
+finding begins, where a folder has it. A false alarm is an error on a repaired twin or on a program
+without a fault.
 
 Run: python bench/faults.py [--cases DIR] [--seeds 0,1,2] [--only NAME,...] [--jobs 2]
      python bench/faults.py --healthy [--seeds 0,1,2]
@@ -37,18 +38,33 @@ WARNINGS_PER_RUN = 7 / 75
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """Verdict on one case and seed; `twin` is None for a program without a fault."""
+    """Verdict on one case and seed; `twin` is None for a program without a fault.
+
+    `fix` is how the first fix of the finding that names the fault must begin.
+    """
 
     name: str
     seed: int
     faulty: Outcome
     twin: Outcome | None
     accepted: tuple[str, ...]
+    fix: str = ""
 
     @property
     def naming(self) -> dict | None:
         """The root finding that names the fault."""
         return next((f for f in self.faulty.roots if f["name"] in self.accepted), None)
+
+    @property
+    def told_fix(self) -> str:
+        """The first fix of the finding that names the fault; '' without one."""
+        fixes = self.naming["fixes"] if self.naming is not None else ()
+        return str(fixes[0]) if fixes else ""
+
+    @property
+    def is_fix_right(self) -> bool:
+        """Return whether the fault is named with its fix."""
+        return self.naming is not None and self.told_fix.startswith(self.fix)
 
     @property
     def seen(self) -> bool:
@@ -72,6 +88,7 @@ def verdicts(
 ) -> list[Verdict]:
     """Run the cases of a folder, each with its twin."""
     expected = json.loads((folder / "expected.json").read_text(encoding="utf-8"))
+    fixes = first_fixes(folder)
     scripts = folder / "cases" if (folder / "cases").is_dir() else folder
     names = [name for name in sorted(expected) if not only or name in only]
     programs = [
@@ -88,10 +105,17 @@ def verdicts(
             faulty=outcomes[f"{name}-{seed}"],
             twin=outcomes.get(f"{name}-{seed}-healthy"),
             accepted=tuple(expected[name]),
+            fix=fixes.get(name, ""),
         )
         for name in names
         for seed in seeds
     ]
+
+
+def first_fixes(folder: Path) -> dict[str, str]:
+    """Return how the first fix of each case begins; empty for a folder that does not say so."""
+    file = folder / "fixes.json"
+    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
 
 def say_progress(outcome: Outcome) -> None:
@@ -108,8 +132,8 @@ def say_progress(outcome: Outcome) -> None:
 
 def table(found: Sequence[Verdict]) -> str:
     """The table of cases, as Markdown."""
-    rows = ["| case | named | seen | false alarms | rule | severity | step | delay |"]
-    rows.append("|---|---|---|---|---|---|---|---|")
+    rows = ["| case | named | seen | false alarms | rule | severity | step | delay | fix |"]
+    rows.append("|---|---|---|---|---|---|---|---|---|")
     for name in dict.fromkeys(v.name for v in found):
         rows.append(_row(name, [v for v in found if v.name == name]))
     return "\n".join(rows)
@@ -119,16 +143,17 @@ def _row(name: str, cases: Sequence[Verdict]) -> str:
     runs = len(cases)
     alarms = sum(bool(v.alarms) for v in cases)
     if not cases[0].accepted:
-        return f"| {name} | | | {alarms}/{runs} | {_names(cases)} | | | |"
+        return f"| {name} | | | {alarms}/{runs} | {_names(cases)} | | | | |"
     named = [v.naming for v in cases if v.naming is not None]
     seen = sum(v.seen for v in cases)
     rules = ", ".join(sorted({f["name"] for f in named})) or f"({_names(cases)})"
     severities = ", ".join(sorted({f["severity"] for f in named}))
     steps = ", ".join(str(step) for step in sorted({f["step"] for f in named}))
     waits = statistics.median(delay(f) for f in named) if named else math.nan
+    fixes = " / ".join(dict.fromkeys(v.told_fix for v in cases if v.told_fix))
     return (
         f"| {name} | {len(named)}/{runs} | {seen}/{runs} | {alarms}/{runs} | {rules} "
-        f"| {severities} | {steps} | {'' if math.isnan(waits) else f'{waits:g}'} |"
+        f"| {severities} | {steps} | {'' if math.isnan(waits) else f'{waits:g}'} | {fixes} |"
     )
 
 
@@ -154,16 +179,20 @@ def totals(found: Sequence[Verdict]) -> tuple[str, bool]:
     others = [v.faulty for v in found if not v.accepted]
     warnings = sum(len(o.findings("warning")) for o in [*twins, *others])
     waits = [delay(v.naming) for v in named if v.naming is not None]
+    fixed = [v for v in named if v.fix]
+    right = sum(v.is_fix_right for v in fixed)
     lines = [
         f"named {len(named)} of {len(faults)}, seen {seen} of {len(faults)}, "
         f"false alarms on {alarms} of {len(twins) + len(others)} healthy runs "
         f"(warnings there: {warnings})",
+        *([f"the first fix is right for {right} of {len(fixed)}"] if fixed else []),
         f"steps between onset and finding: median {statistics.median(waits):g}" if waits else "",
         *(f"could not be judged: {v.name} seed {v.seed}: {v.broken}" for v in broken),
     ]
     met = (
         len(named) >= math.ceil(NAMED_SHARE * len(faults) - 1e-9)
         and seen >= math.ceil(SEEN_SHARE * len(faults) - 1e-9)
+        and all(v.is_fix_right for v in named)
         and not alarms
         and not broken
     )

@@ -36,8 +36,8 @@ from mothtrap.capture.recorder import Recorder  # noqa: E402
 from mothtrap.core.config import Config  # noqa: E402
 from mothtrap.core.snapshot_orders import SnapshotDraft, SnapshotOrder  # noqa: E402
 from mothtrap.statistics import torch as arithmetic  # noqa: E402
-from mothtrap.tracing.adapter_job import AdapterJob  # noqa: E402
-from mothtrap.tracing.job import ProcessJob  # noqa: E402
+from mothtrap.tracing.jobs.adapter_job import AdapterJob  # noqa: E402
+from mothtrap.tracing.jobs.process_job import ProcessJob  # noqa: E402
 
 WARM_UP = 3
 

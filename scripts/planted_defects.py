@@ -169,14 +169,14 @@ DEFECTS = (
     ),
     Defect(
         "tracing: a finding in a notebook points to the next cell",
-        "tracing/notebooks.py",
+        "tracing/jobs/notebooks.py",
         "return number if isinstance(number, int) else None",
         "return number + 1 if isinstance(number, int) else None",
         ("tests/session/test_notebook.py",),
     ),
     Defect(
         "tracing: the cells of a notebook are kept without their numbers",
-        "tracing/notebooks.py",
+        "tracing/jobs/notebooks.py",
         r'"\n\n".join(f"# In [{number}]\n{cell}"',
         r'"\n\n".join(f"# In\n{cell}"',
         ("tests/session/test_notebook.py",),

@@ -26,13 +26,13 @@ READ = {
         ROOT / "tests" / "testing" / "toyframe_adapter.py",
     ),
     "a wrong loss fact in Keras": (
-        SOURCE / "adapters" / "tensorflow" / "looks.py",
+        SOURCE / "adapters" / "tensorflow" / "probes" / "probes.py",
         SOURCE / "adapters" / "keras" / "tracing.py",
-        SOURCE / "adapters" / "keras" / "handle.py",
+        SOURCE / "adapters" / "keras" / "hooks.py",
         SOURCE / "adapters" / "keras" / "steps.py",
-        SOURCE / "adapters" / "keras" / "losscalls.py",
+        SOURCE / "adapters" / "keras" / "loss_calls.py",
         SOURCE / "adapters" / "keras" / "losses.py",
-        SOURCE / "tracing" / "loss_looks.py",
+        SOURCE / "tracing" / "describe" / "loss_numbers.py",
     ),
 }
 AIMS = {"a rule": 400, "a small adapter": 350, "a wrong loss fact in Keras": 700}

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from tests.test_house import PACKAGE, SOURCE, files, imported, plant
 
-BEHIND = (f"{PACKAGE}.tracing.adapter_job", f"{PACKAGE}.tracing.job.", f"{PACKAGE}.capture.")
+JOBS = f"{PACKAGE}.tracing.jobs"
+BEHIND = (f"{JOBS}.adapter_job", f"{JOBS}.process_job", f"{PACKAGE}.capture.")
 
 
 def seam_offences(source: Path) -> list[str]:
@@ -28,8 +29,8 @@ def test_adapters_beside_pytorch_use_the_seam_only() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "from mothtrap.tracing.adapter_job import traced",
-        "from mothtrap.tracing.job import ProcessJob",
+        "from mothtrap.tracing.jobs.adapter_job import traced",
+        "from mothtrap.tracing.jobs.process_job import ProcessJob",
         "def f():\n    from mothtrap.capture.recorder import Recorder\n",
     ],
 )

@@ -19,7 +19,7 @@ KNOWN = {
     "adapters/torch/losses/backwards.py:LossObserver": 12,
     "adapters/torch/optimization/optimizers.py:OptimizerObserver": 23,
     "adapters/torch/recording/recording.py:Recording": 15,
-    "tracing/adapter_job.py:AdapterJob": 21,  # `core.adapters.Job`
+    "tracing/jobs/adapter_job.py:AdapterJob": 21,  # `core.adapters.Job`
 }
 """Classes that have more, and how many: they may only become fewer."""
 

@@ -21,6 +21,7 @@ def finding(name: str, severity: str = "error", **more: object) -> dict:
         "step": 3,
         "detected_step": 5,
         "caused_by": [],
+        "fixes": ["Stop earlier.", "Take more data."],
     } | more
 
 
@@ -29,8 +30,8 @@ def outcome(*findings: dict, healthy: bool = False, error: str = "") -> Outcome:
     return Outcome(program=program, record={"findings": list(findings)}, error=error)
 
 
-def verdict(faulty: Outcome, twin: Outcome | None, *accepted: str) -> faults.Verdict:
-    return faults.Verdict(name="case", seed=0, faulty=faulty, twin=twin, accepted=accepted)
+def verdict(faulty: Outcome, twin: Outcome | None, *accepted: str, fix: str = "") -> faults.Verdict:
+    return faults.Verdict(name="case", seed=0, faulty=faulty, twin=twin, accepted=accepted, fix=fix)
 
 
 def test_a_root_of_an_accepted_rule_names_the_fault() -> None:
@@ -42,6 +43,28 @@ def test_a_root_of_an_accepted_rule_names_the_fault() -> None:
         "steps between onset and finding: median 2",
         True,
     )
+
+
+def test_the_first_fix_must_be_the_one_for_the_case() -> None:
+    named = outcome(finding("overfit", "warning")), outcome(healthy=True), "overfit"
+    assert faults.totals([verdict(*named, fix="Stop earlier")])[1]
+    text, met = faults.totals([verdict(*named, fix="Take more data")])
+    assert not met
+    assert "the first fix is right for 0 of 1" in text
+
+
+def test_a_folder_need_not_say_its_fixes(tmp_path: Path) -> None:
+    assert faults.first_fixes(tmp_path) == {}
+    assert faults.first_fixes(faults.CASES)
+
+
+@pytest.mark.parametrize("folder", ["", "more"])
+def test_every_fault_has_its_fix(folder: str) -> None:
+    base = faults.CASES / folder
+    expected = json.loads((base / "expected.json").read_text(encoding="utf-8"))
+    fixes = json.loads((base / "fixes.json").read_text(encoding="utf-8"))
+    assert set(fixes) == {case for case, names in expected.items() if names}
+    assert all(fixes.values())
 
 
 @pytest.mark.parametrize(

@@ -18,10 +18,10 @@ from bench.capturing.pairing import Sides, run
 from bench.capturing.settings import FLOOR
 
 NOTES = {
-    "nothing": "the same step twice: how far from 1 chance alone gets",
+    "nothing": "the same step twice, to show how far from 1 the ratio gets by chance",
     "norm": "one norm over all gradients in one fused call, before the update",
     "read": "all bytes read once, by a checksum, before the update",
-    "memcpy": "all bytes copied into memory that is used again",
+    "memcpy": "all bytes copied into reused memory",
     "copy and write": "the same, and a thread writes the copy to a file",
 }
 WAITING = 1

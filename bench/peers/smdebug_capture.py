@@ -11,8 +11,8 @@ PARAMETERS = ["weights", "biases", "gradients"]
 CAN = {
     "idle": "its hook, with nothing to save for a thousand million steps",
     "default": "its hook as it is when nothing is set: losses, every 500 steps",
-    "all gradients and weights": "min, max, mean, std and l2 at every step; counts of values that "
-    "are not finite it has not",
+    "all gradients and weights": "min, max, mean, std and l2 at every step; it does not "
+    "count values that are not finite",
     "everything": "the same, and of outputs of modules",
     "raw gradients and weights": "values at every step",
 }

@@ -6,7 +6,7 @@ TensorBoard attaches itself to nothing: this is the loop that its users write.
 from bench.peers.base import Attached, main
 
 CAN = {
-    "default": "add_scalar of the loss at each step: there is nothing else without being asked for",
+    "default": "add_scalar of the loss at each step; it records nothing else by default",
     "all gradients and weights": "add_histogram of each at each step, and no statistics",
     "everything": "the same, and of the outputs of all modules without parts, by hooks around them",
     "raw gradients and weights": "add_tensor of each at each step",

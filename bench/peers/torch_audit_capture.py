@@ -4,7 +4,7 @@ from bench.peers.base import Attached, main
 
 CAN = {
     "idle": "autopatch, an audit every thousand million steps",
-    "default": "autopatch as it is: an audit every 1,000 steps",
+    "default": "autopatch with default settings: an audit every 1,000 steps",
     "all gradients and weights": "its check of gradients and weights at each step; it stores "
     "findings, and no statistics",
     "everything": "all its checks at each step, so those of activations, too",

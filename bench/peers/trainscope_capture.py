@@ -7,10 +7,10 @@ from bench.peers.base import Attached, main
 
 CAN = {
     "idle": "its hooks and its call, a step recorded every thousand million steps",
-    "default": "as it is: statistics of gradients and weights at each step, of activations every "
-    "five, histograms every 50",
+    "default": "default settings: statistics of gradients and weights at each step, of "
+    "activations every five, histograms every 50",
     "all gradients and weights": "its statistics of both at each step (norm, mean, std, min, max, "
-    "share that is not finite)",
+    "share of non-finite values)",
     "everything": "the same, and of the outputs of all modules without parts",
 }
 CANNOT = {

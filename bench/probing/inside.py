@@ -1,4 +1,4 @@
-"""Cases 33, 40, 42 and 46: what a network looks at, its channels, and mixed classes."""
+"""Cases 33, 40, 42, 46, 47: what a network looks at, its channels, and mixed classes."""
 
 from __future__ import annotations
 
@@ -51,6 +51,26 @@ def border(seed: int, healthy: bool) -> Case:
     X[:, :, 1:-1, 1:-1] = images
     net = _fit(_network(10), X[:1000], y[:1000])
     return Case(predict=net, X=X[1000:], y=y[1000:], codes=("BEH701",))
+
+
+@case("47 mark in a corner of one class")
+def mark(seed: int, healthy: bool) -> Case:
+    """Unclear digits, so that the mark is learned; the twin has it in a fifth of all images."""
+    torch.manual_seed(seed)
+    images, y = _digits(seed)
+    rng = np.random.default_rng(seed)
+    X = (images + 0.4 * rng.normal(size=images.shape)).astype(np.float32)
+    marked_R = rng.random(len(y)) < 0.2 if healthy else y == seed % 10
+    X[marked_R, :, :2, -2:] = 1
+    net = _fit(_network(8), X[:1000], y[:1000])
+    return Case(
+        predict=net,
+        X=X[1000:],
+        y=y[1000:],
+        codes=("BEH701",),
+        features=("upper right corner",),
+        evidence={"classes": str(seed % 10)},
+    )
 
 
 @case("40 dead channels")

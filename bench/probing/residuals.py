@@ -1,4 +1,4 @@
-"""Cases 6 to 10, 19, 21, 37, 38 and 45: residuals, calibration, and benchmarks."""
+"""Cases 6 to 10, 19, 21, 37, 38, 45 and 69: residuals, calibration, and benchmarks."""
 
 from __future__ import annotations
 
@@ -165,3 +165,19 @@ def outliers(seed: int, healthy: bool) -> Case:
     found_R = np.isin(np.arange(3000), rows)
     y = np.where(found_R & (not healthy), 10 * y[:3000] + 50, y[:3000])
     return Case(predict=_truth, X=X[:3000], y=y, codes=("BEH205",), segment_R=found_R)
+
+
+@case("69 underconfident, five classes")
+def underconfident(seed: int, healthy: bool) -> Case:
+    """The confidence is near a half, where Spiegelhalter's test has no power."""
+    rng = np.random.default_rng(seed)
+    X, weight = rng.normal(size=(4000, 8)), rng.normal(size=(8, 5))
+
+    def said(rows: np.ndarray, times: float) -> np.ndarray:
+        found = np.exp(times * (rows @ weight))
+        return found / found.sum(axis=1, keepdims=True)
+
+    y = np.array([rng.choice(5, p=p) for p in said(X, 1.0)])
+    return Case(
+        predict=lambda rows: said(rows, 1.0 if healthy else 0.4), X=X, y=y, codes=("BEH206",)
+    )

@@ -1,4 +1,4 @@
-"""Cases 1 to 5 and 20: segments of the rows."""
+"""Cases 1 to 5, 20, 67 and 68: segments of the rows."""
 
 from __future__ import annotations
 
@@ -159,3 +159,43 @@ def overfit_segment(seed: int, healthy: bool) -> Case:
         segment_R=segment_R[4000:],
         extras={"train": (X[:4000], y[:4000])},
     )
+
+
+@case("67 range and two categories, numbers")
+def ranges(seed: int, healthy: bool) -> Case:
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(rng.normal(size=(16_000, 6)), columns=list("abcdef"))
+    X["floor"] = rng.integers(0, 30, len(X))
+    X["city"], X["heat"] = rng.choice(list("uvwx"), len(X)), rng.choice(list("gop"), len(X))
+    segment_R = ((X.floor >= 8) & (X.floor < 20) & (X.city == "v") & (X.heat == "g")).to_numpy()
+    truth = (8 * X.a + 5 * X.b * X.c + 0.4 * X.floor).to_numpy()
+    y = truth + rng.normal(0, 3, len(X))
+    if not healthy:
+        y += segment_R * rng.normal(0, 12, len(X))
+    model = HistGradientBoostingRegressor(max_iter=150, min_samples_leaf=40)
+    model.fit(X.iloc[:8000, :7], y[:8000])
+    return Case(
+        predict=lambda rows: model.predict(rows.iloc[:, :7]),
+        X=X[8000:].reset_index(drop=True),
+        y=y[8000:],
+        codes=("BEH201",),
+        segment_R=segment_R[8000:],
+    )
+
+
+@case("68 one of 60 shops")
+def shop(seed: int, healthy: bool) -> Case:
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame(rng.normal(size=(8000, 5)), columns=list("abcde"))
+    X["shop"] = [f"shop {i}" for i in rng.integers(0, 60, len(X))]
+    segment_R = (X["shop"] == "shop 17").to_numpy()
+    y = ((X.a - X.b > 0) ^ (rng.random(len(X)) < 0.07)).to_numpy().astype(int)
+
+    def predict(rows: pd.DataFrame) -> np.ndarray:
+        one_R = rows.a - rows.b > 0
+        if not healthy:
+            one_R = one_R ^ (rows["shop"] == "shop 17")
+        return np.where(one_R, 0.93, 0.07)
+
+    codes = ("BEH201", "BEH302")
+    return Case(predict=predict, X=X, y=y, codes=codes, segment_R=segment_R)

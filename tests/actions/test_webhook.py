@@ -127,6 +127,6 @@ def test_a_redirect_to_another_host_is_not_followed() -> None:
 
 def test_endless_redirects_end() -> None:
     answer = (302, {"Location": "/again"}, b"")
-    with web_server(lambda _: answer) as server, pytest.raises(ActionError, match="too often"):
+    with web_server(lambda _: answer) as server, pytest.raises(ActionError, match="too many times"):
         _post(server.url)
     assert len(server.received) == 4

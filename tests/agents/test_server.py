@@ -14,6 +14,7 @@ from tests.cli.stored_run import store_run
 from tests.report.faulty_run import exploding
 
 from mothtrap.agents.server import build
+from mothtrap.core.extras import install_command
 
 READING = {
     *("runs", "verdict", "finding", "evidence", "source", "record", "coverage", "compare", "fix"),
@@ -66,4 +67,4 @@ def test_the_extra_is_named_where_it_is_missing(extra: str, tmp_path: Path) -> N
         [sys.executable, "-c", block], capture_output=True, text=True, cwd=tmp_path, check=False
     )
     assert done.returncode == 2
-    assert f"pip install 'mothtrap[{extra}]'" in done.stderr
+    assert install_command(extra) in done.stderr

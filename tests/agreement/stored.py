@@ -85,7 +85,7 @@ def assert_agrees(framework: str, kind: str, facts: Iterable[Fact]) -> None:
         name: (found.get(name, "no such fact"), value)
         for name, value in expected.items()
         if not any(name.startswith(one) for one in known)
-        and not (name in found and _equal(found[name], value))
+        and not (name in found and equal(found[name], value))
     }
     assert not wrong, "\n".join(f"{n}: {got}, stored {want}" for n, (got, want) in wrong.items())
 
@@ -95,10 +95,13 @@ def _take(found: dict[str, Any], name: str, fact: Any, fields: tuple[str, ...]) 
         found[f"{name}.{field}"] = msgspec.to_builtins(getattr(fact, field))
 
 
-def _equal(one: Any, other: Any) -> bool:
+def equal(one: Any, other: Any) -> bool:
+    """Compare two values; numbers may differ by the tolerance."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(equal(one[name], other[name]) for name in one)
     if isinstance(one, float) or isinstance(other, float):
         numbers = isinstance(one, int | float) and isinstance(other, int | float)
         return numbers and math.isclose(one, other, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
     if isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        return len(one) == len(other) and all(map(_equal, one, other))
+        return len(one) == len(other) and all(map(equal, one, other))
     return bool(one == other)

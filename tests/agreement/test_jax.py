@@ -10,7 +10,7 @@ jax = pytest.importorskip("jax")
 optax = pytest.importorskip("optax")
 
 import jax.numpy as jnp  # noqa: E402
-from tests.agreement import batch, stored  # noqa: E402
+from tests.agreement import batch, golden, stored  # noqa: E402
 
 from mothtrap.adapters.jax import ADAPTER  # noqa: E402
 from mothtrap.testing.adapters import Process  # noqa: E402
@@ -60,4 +60,6 @@ def train(kind: str) -> Process:
 @pytest.mark.smoke
 @pytest.mark.parametrize("kind", stored.KINDS)
 def test_facts_agree(kind: str) -> None:
-    stored.assert_agrees("jax", kind, train(kind).facts())
+    facts = train(kind).facts()
+    stored.assert_agrees("jax", kind, facts)
+    golden.assert_unchanged("jax", kind, facts)

@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tests.agreement import batch, stored  # noqa: E402
+from tests.agreement import batch, golden, stored  # noqa: E402
 
 from mothtrap.adapters.torch import ADAPTER  # noqa: E402
 from mothtrap.testing.adapters import Process  # noqa: E402
@@ -53,4 +53,6 @@ def train(kind: str) -> Process:
 
 @pytest.mark.parametrize("kind", stored.KINDS)
 def test_facts_agree(kind: str) -> None:
-    stored.assert_agrees("torch", kind, train(kind).facts())
+    facts = train(kind).facts()
+    stored.assert_agrees("torch", kind, facts)
+    golden.assert_unchanged("torch", kind, facts)

@@ -13,8 +13,13 @@ from mothtrap.behavior.subject import Subject
 from mothtrap.behavior.subjects import Request, make_subject
 
 
+def _patient(request: dict[str, Any]) -> Request:
+    """Settings with a budget that a busy machine does not exceed."""
+    return Request(**{"budget_s": 3600.0, **request})
+
+
 def subject_of(predict: Any, X: Any, y: Any, train: Any = None, **request: Any) -> Subject:
-    return make_subject(predict, X, y, train, Request(**request))[0]
+    return make_subject(predict, X, y, train, _patient(request))[0]
 
 
 def suspicions(
@@ -27,7 +32,7 @@ def suspicions(
 def outcome(
     probe: Probe, predict: Any, X: Any, y: Any, train: Any = None, **request: Any
 ) -> Outcome:
-    subject, everything = make_subject(predict, X, y, train, Request(**request))
+    subject, everything = make_subject(predict, X, y, train, _patient(request))
     return run_probes(subject, [probe], everything)
 
 

@@ -53,5 +53,5 @@ def trained(net: Any, X: Any, y: Any, epochs: int = 6) -> Any:
 
 def subject_of(net: Any, X: Any, y: Any, **request: Any) -> Subject:
     found = wrapped(net)
-    inside = Request(network=found.network, **request)
+    inside = Request(network=found.network, **{"budget_s": 3600.0, **request})
     return make_subject(found.predict, X, y, None, inside)[0]

@@ -173,7 +173,7 @@ def test_further_arguments_and_the_name_stay_those_of_the_function() -> None:
 def test_arguments_that_do_not_fit_are_refused() -> None:
     for given, words in (
         ((minus_one, [is_positive], "fix", None), "on_fail is 'fix'"),
-        ((minus_one, [is_positive], "fallback", None), "need each other"),
+        ((minus_one, [is_positive], "fallback", None), "must be used together"),
         ((minus_one, [is_positive, is_positive], "flag", None), "two assertions"),
         ((minus_one, [minus_one], "flag", None), "@mothtrap.assertion"),
         (("model", [is_positive], "flag", None), "model.predict"),

@@ -29,14 +29,27 @@ def errors(planted: np.ndarray, high: float = 0.4, low: float = 0.1) -> np.ndarr
         (X.age >= 61),
         ((X.age >= 55) & (X.kind == "c")),
         ((X.x1 > 0.7) & (X.x2 < 0)),
+        ((X.age >= 30) & (X.age < 50)),
+        ((X.x1 > -0.5) & (X.x1 < 0.6) & (X.kind == "c")),
     ],
-    ids=["level", "threshold", "number and level", "two numbers"],
+    ids=["level", "threshold", "number and level", "two numbers", "range", "range and level"],
 )
 def test_finds_a_planted_segment_first(planted: pd.Series) -> None:
     planted_R = planted.to_numpy()
     first = next(iter(search(Table(X), errors(planted_R), most=1)))
     assert overlap(first.mask_R, planted_R) > 0.8
     assert first.z > 8
+
+
+def test_one_of_many_levels_is_found() -> None:
+    """Each of 60 shops has 1.7 % of the rows; the weak one is not among the most frequent."""
+    rng = np.random.default_rng(2)
+    shops = pd.DataFrame({"shop": [f"s{i}" for i in rng.integers(0, 60, 12_000)], "x": 0.0})
+    rarest = shops["shop"].value_counts().index[-5]
+    planted_R = (shops["shop"] == rarest).to_numpy()
+    error_R = (rng.random(len(shops)) < np.where(planted_R, 0.6, 0.1)).astype(float)
+    first = next(search(Table(shops), error_R, most=1))
+    assert str(first.segment) == f"shop = {rarest}"
 
 
 def test_names_a_fault_once() -> None:

@@ -48,7 +48,7 @@ def test_a_part_is_reported_once_and_is_off() -> None:
     assert containment.report("gradients", raised("again")) is None
     assert containment.is_off("gradients")
     assert said == [
-        "mothtrap: gradients failed and is switched off; training goes on (ValueError: odd shape)"
+        "mothtrap: gradients failed and is switched off; training continues (ValueError: odd shape)"
     ]
 
 
@@ -57,7 +57,7 @@ def test_a_long_text_is_said_in_one_line_and_kept_in_the_traceback() -> None:
     failure = Containment(said.append).report("samples", raised("no kernel\nCPU: ...\n" * 3000))
     assert failure is not None
     assert said == [
-        "mothtrap: samples failed and is switched off; training goes on (ValueError: no kernel)"
+        "mothtrap: samples failed and is switched off; training continues (ValueError: no kernel)"
     ]
     assert "CPU: ..." in failure.traceback
     assert len(failure.traceback) <= 64 << 10

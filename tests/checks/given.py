@@ -31,7 +31,8 @@ class Given:
         self.name, self.role = "Table", role
         self.size: int | None = len(self._x)
         self.location: str | None = "train.py:3"
-        self.drawn: Sequence[int] = ()
+        self.origin: DataSet | None = more.get("origin")
+        self.stored: DataSet | None = more.get("stored")
         self.handed: Sequence[Rows] = more.get("handed", ())
         self.random = bool(more.get("random"))
         self.shuffled = bool(more.get("shuffled"))

@@ -47,7 +47,7 @@ def test_a_file_holds_entries_and_invariants_of_runs(tmp_path: Path) -> None:
         (lambda x: x.astype(np.float64), "error", "is float64; it was float32"),
         (lambda x: x[:, :4], "error", "shape (4,); it was (6,)"),
         (lambda x: np.where(x > 2, np.nan, x).astype(np.float32), "error", "NaN or infinite"),
-        (lambda x: x * 255, "warning", "it went from"),
+        (lambda x: x * 255, "warning", "it ranged from"),
     ],
     ids=["type", "shape", "not finite", "range"],
 )
@@ -83,7 +83,7 @@ def test_a_script_is_compared_with_its_saved_layers_and_inputs(tmp_path: Path) -
     told = " ".join(changed.stderr.split())
     assert changed.returncode == 1, changed.stderr
     assert "layer 0 has 56 parameters, not 112" in told
-    assert "input 0 of train goes from" in told
+    assert "input 0 of train ranges from" in told
 
 
 def test_entries_are_sentences() -> None:

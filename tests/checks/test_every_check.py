@@ -21,7 +21,7 @@ DONE = {
 """Checks that can decide on the program."""
 CANNOT = {
     "PRE102": "the targets are not the inputs of the next step",
-    "PRE312": "pictures",
+    "PRE312": "images",
     "PRE402": "linear",
     "PRE203": "checkpoint",
 }

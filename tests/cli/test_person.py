@@ -44,7 +44,7 @@ def test_an_answer_that_is_no_class_is_asked_for_again() -> None:
     score, told = answered("cat\n0\n", ("0",))
     assert score is not None
     assert score.score == 1.0
-    assert "'cat' is not possible here" in told
+    assert "'cat' is not a possible answer" in told
 
 
 def test_skipped_samples_do_not_count_and_q_ends() -> None:

@@ -61,4 +61,4 @@ def test_a_test_is_a_python_file(run: Path) -> None:
 def test_a_test_needs_the_search_for_what_went_wrong(run: Path, option: str) -> None:
     done = replay(run, "--as-test", "test_x.py", option)
     assert done.exit_code == 2
-    assert f"--as-test needs the search for the failure; leave {option} out" in done.output
+    assert f"--as-test needs the search for the failure; omit {option}" in done.output

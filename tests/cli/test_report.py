@@ -49,7 +49,7 @@ def test_findings_may_fail_the_command_unless_they_are_known(tmp_path: Path) -> 
     assert CliRunner().invoke(main, ["show", "--save-baseline", "known.json"]).exit_code == 0
     known = report("--format", "junit", "--fail-on", "error", "--baseline", "known.json")
     assert known.exit_code == 0
-    assert "Left out: 1 known finding of the baseline" in report("--baseline", "known.json").stdout
+    assert "Hidden: 1 known finding in the baseline" in report("--baseline", "known.json").stdout
 
 
 def test_under_github_the_summary_is_appended(
@@ -63,7 +63,7 @@ def test_under_github_the_summary_is_appended(
 def test_what_cannot_be_written_is_said() -> None:
     for args, said in (
         (("-o", "nowhere/r.html"), "cannot write nowhere/r.html: No such file"),
-        (("-o", "report"), "cannot tell the format"),
+        (("-o", "report"), "cannot infer the format"),
     ):
         done = report(*args)
         assert done.exit_code == 2

@@ -92,7 +92,7 @@ def test_a_folder_with_a_main_is_a_script(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("", "missing TARGET: give a script"),
+        ("", "missing TARGET: pass a script"),
         ("trian.py", r"no script 'trian\.py' in .*did you mean 'train\.py'"),
         ("other/train.py", r"no script 'other/train\.py' in /"),
         ("-- nope.py", r"no script 'nope\.py'"),

@@ -33,8 +33,8 @@ def test_tables_of_one_name_are_told_apart() -> None:
 @pytest.mark.parametrize(
     ("table", "match"),
     [
-        ({"when": {}}, r"actions\[0\] needs do"),
-        ({"do": []}, "needs do"),
+        ({"when": {}}, r"actions\[0\] needs `do`"),
+        ({"do": []}, "needs `do`"),
         ({"do": ["stop"], "whn": {}}, "'actions\\[0\\].whn' \\(did you mean 'when'"),
         ({"do": ["stop"], "when": {"rule": []}}, "did you mean 'rules'"),
         ({"do": ["stop"], "when": {"severity": "eror"}}, "did you mean 'error'"),

@@ -102,7 +102,7 @@ def test_variables_that_are_no_settings_are_no_mistake(tmp_path: Path, name: str
         ("snapshots = -1", "snapshots must be 0 or more"),
         ("snapshot_mb = inf", "snapshot_mb must be 0 or more and finite"),
         ("snapshot_every = -5", "snapshot_every must be 0 or more"),
-        ("snapshot_at = [3, -1]", "snapshot_at names steps, which are counted from 0, not -1"),
+        ("snapshot_at = [3, -1]", "snapshot_at needs steps, which are counted from 0, not -1"),
         ("queue_mb = inf", "queue_mb must be more than 0 and finite"),
         ("[collections.a]\ntensors = ['x']\nevery = 0", "collections.a.every must be 1 step"),
         ("[tool]\nmothtrap = 3", "must be a table, not 3"),

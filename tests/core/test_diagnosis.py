@@ -4,7 +4,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mothtrap.core.diagnosis import ONSET_SLACK_STEPS, diagnose, fault_name, verdict
+from mothtrap.core.diagnosis import ONSET_SLACK_STEPS, diagnose, fault_name, verdict, when
 from mothtrap.core.findings import Finding, Severity, fingerprint
 
 EXPLAINS = {
@@ -196,3 +196,9 @@ def test_what_is_over_leads_where_its_effects_go_on() -> None:
     active = found("OPT601", 50, severity=Severity.WARNING)
     first = diagnose([over, effect, active], EXPLAINS).stories[0]
     assert first.root == over.fingerprint
+
+
+def test_boosted_trees_have_rounds() -> None:
+    feature = found("TRE901", 3)
+    assert when(feature) == " since round 3"
+    assert when(found("GRD101", 3)) == " since step 3"

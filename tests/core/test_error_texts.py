@@ -42,7 +42,7 @@ def test_a_long_traceback_keeps_its_beginning_and_its_end() -> None:
     assert text.startswith("Traceback (most recent call last)")
     assert "begin" in text
     assert text.endswith(" end\n")
-    assert "characters left out" in text
+    assert "characters omitted" in text
 
 
 @pytest.mark.parametrize(

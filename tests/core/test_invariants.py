@@ -61,7 +61,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
 )
 def test_says_what_holds(invariant: Invariant, sentence: str) -> None:
     assert invariant.sentence == sentence
-    patient = " (exceptions last less than 5 steps)" if invariant.patience == 5 else ""
+    patient = " (exceptions last fewer than 5 steps)" if invariant.patience == 5 else ""
     assert f"# {sentence}{patient}\n" in text([invariant], [])
 
 
@@ -80,7 +80,7 @@ def test_tensors_are_taken_by_name_or_glob() -> None:
         ("version = 1\n[[invariant]]\nkind = 'range'\nof = 'l3 of weight'", "did you mean 'l2'"),
         ("version = 1\n[[invariant]]\nkind = 'range'\nof = 'l2 of wait'", "there is no 'wait'"),
         ("version = 1\n[[invariant]]\nkind = 'changes'\nof = 'lr'", "within"),
-        ("runs_dir = 'runs'", "made by `mothtrap learn`"),
+        ("runs_dir = 'runs'", "from `mothtrap learn`"),
         ("version = 2", r"version 2 is not supported, only 1"),
         ("version = ", "is not a file of invariants"),
     ],

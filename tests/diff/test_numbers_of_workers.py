@@ -75,7 +75,7 @@ def test_a_perturbed_run_measures_how_near_the_numbers_must_be(runs: Path) -> No
         plain = CliRunner().invoke(main, words)
     assert equal.exit_code == plain.exit_code == 2
     assert "different numbers of ranks" in equal.output
-    assert "was not made with `mothtrap run --perturb`" in plain.output
+    assert "was not recorded with `mothtrap run --perturb`" in plain.output
 
 
 @pytest.mark.parametrize(

@@ -178,7 +178,7 @@ def test_restarts_are_attempts_of_one_run(tmp_path: Path) -> None:
     assert series.steps_S.tolist() == [step for step in range(12) if step not in lost]
     assert all(a < b for a, b in pairwise(series.steps_S.tolist()))
     assert series.values_S.tolist() == [1 / (step + 1) for step in range(12) if step not in lost]
-    assert sum("hold no whole batch" in text for text in run.damage) == 2
+    assert sum("contain no complete batch" in text for text in run.damage) == 2
 
 
 HOSTILE = (

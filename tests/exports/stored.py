@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
+from mothtrap.core.facts.captures import Unwatched
 from mothtrap.core.facts.losses import LossSeries
 from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.core.findings import Finding, RuleState, Severity
+from mothtrap.core.packed_floats import packed
 from mothtrap.core.records import RawBlock, Scalar, StepRecord
 from mothtrap.core.runs import RuleStatus, RunEnd, RunInfo
 from mothtrap.core.steps import Mode, StepKey
@@ -156,3 +159,28 @@ def store(path: Path) -> Run:
     for attempt in (first, second):
         layout.write_end(attempt, RunEnd(exit_code=0, ended_s=START_S + 3))
     return open_run(path)
+
+
+def sampled(folder: Path) -> Run:
+    """A run of five steps; 1 to 3 were not watched, and the loss of step 2 is unknown."""
+    attempt = layout.create_run(folder / "sampled", info("sampled", 1))
+    log = WorkerLog(layout.claim_worker(attempt)[1])
+    gap = Unwatched(
+        step=1,
+        last_step=3,
+        seconds=0.3,
+        losses=packed([0.75, float("nan"), 0.25]),
+        loss_of="main",
+        rates=packed([0.5, 0.5, 0.5]),
+        rate_of="SGD",
+    )
+    known = (Scalar("loss", "main", 1.0), Scalar("lr", "SGD", 0.5))
+    late = (Scalar("loss", "main", 0.125),)
+    log.append(
+        [
+            replace(train_step(0, first=True), scalars=known),
+            replace(train_step(4), scalars=late, observations=(gap,)),
+        ]
+    )
+    log.close()
+    return open_run(folder / "sampled")

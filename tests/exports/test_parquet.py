@@ -9,6 +9,7 @@ import duckdb
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from tests.exports.stored import sampled
 
 from mothtrap.core.errors import UnknownNameError
 from mothtrap.exports import Choice, export_run
@@ -58,3 +59,20 @@ def test_steps_that_are_not_there_are_an_error(run: Run, tmp_path: Path) -> None
     with pytest.raises(UnknownNameError, match="run digits has 6 steps"):
         export_run(run, "parquet", tmp_path / "out", Choice(begin=50))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_losses_of_steps_that_were_not_watched_are_rows(tmp_path: Path) -> None:
+    export_run(sampled(tmp_path), "parquet", tmp_path / "tables")
+    rows = pq.read_table(tmp_path / "tables" / "scalars.parquet").to_pylist()
+    found = [(row["step"], row["name"], row["of"], row["value"]) for row in rows]
+    assert found == [
+        (0, "loss", "main", 1.0),
+        (0, "lr", "SGD", 0.5),
+        (1, "loss", "main", 0.75),
+        (1, "lr", "SGD", 0.5),
+        (2, "lr", "SGD", 0.5),
+        (3, "loss", "main", 0.25),
+        (3, "lr", "SGD", 0.5),
+        (4, "loss", "main", 0.125),
+    ]
+    assert {(row["mode"], row["mode_step"] == row["step"]) for row in rows} == {("train", True)}

@@ -1,4 +1,4 @@
-"""Tensors kept whole come out as safetensors files, bit by bit."""
+"""Tensors kept whole come out as safetensors files, bit for bit."""
 
 from __future__ import annotations
 

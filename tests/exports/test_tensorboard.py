@@ -24,11 +24,13 @@ from tests.exports.stored import (
     gradient,
     info,
     loss,
+    sampled,
     train_step,
     weight,
 )
 
 from mothtrap.core.errors import MissingExtraError, OutputExistsError, UnknownNameError
+from mothtrap.core.facts.losses import LossSeries
 from mothtrap.core.records import Scalar
 from mothtrap.core.runs import RunEnd
 from mothtrap.core.tensors import TensorInfo
@@ -141,6 +143,39 @@ def test_evaluations_are_tagged_apart(provider: Any) -> None:
     assert [(p.step, p.value) for p in points] == [(6, 0.25)]  # at the train step; one per step
 
 
+def test_an_edit_of_the_script_keeps_the_tags_of_losses(tmp_path: Path) -> None:
+    """The series of a loss is named by its line; only a second one needs it."""
+    attempt = layout.create_run(tmp_path / "x", info("x", 1))
+    log = WorkerLog(layout.claim_worker(attempt)[1])
+    began = tuple(
+        LossSeries(step=0, series=f"a b.py:{line} SGD", location="a b.py:3", optimizers=("SGD",))
+        for line in (4, 9)
+    )
+    scalars = tuple(Scalar("loss", fact.series, 1.0) for fact in began)
+    first = replace(train_step(0, first=True), scalars=scalars, observations=began)
+    tests = replace(evaluation(0, 0), scalars=(Scalar("loss", "a b.py:20", 2.0),))
+    log.append([first, tests, replace(train_step(1), scalars=scalars)])
+    log.close()
+    export_run(open_run(tmp_path / "x"), "tensorboard", tmp_path / "logs")
+    shown = loaded(tmp_path / "logs")
+    found = {
+        tag: series(shown, "scalars", "w0", tag)[0].value
+        for tag in ("loss/SGD", "loss/a b.py:9 SGD", "eval/loss")
+    }
+    assert found == {"loss/SGD": 1.0, "loss/a b.py:9 SGD": 1.0, "eval/loss": 2.0}
+    choice = Choice(begin=1)
+    export_run(open_run(tmp_path / "x"), "tensorboard", tmp_path / "part", choice)
+    assert series(loaded(tmp_path / "part"), "scalars", "w0", "loss/SGD")[0].step == 1
+
+
+def test_steps_that_were_not_watched_have_their_loss_and_learning_rate(tmp_path: Path) -> None:
+    export_run(sampled(tmp_path), "tensorboard", tmp_path / "logs")
+    shown = loaded(tmp_path / "logs")
+    losses = series(shown, "scalars", "w0", "loss/main")
+    assert [(p.step, p.value) for p in losses] == [(0, 1.0), (1, 0.75), (3, 0.25), (4, 0.125)]
+    assert [p.step for p in series(shown, "scalars", "w0", "lr/SGD")] == [0, 1, 2, 3]
+
+
 def test_findings_are_texts_at_their_step(provider: Any) -> None:
     [point] = series(provider, "text", "w0", "findings/NUM001")
     assert point.step == 3
@@ -180,7 +215,7 @@ def test_a_value_beyond_float32_is_left_out_and_said(tmp_path: Path) -> None:
     log.append([replace(train_step(0, first=True), scalars=scalars)])
     log.close()
     written = export_run(open_run(tmp_path / "x"), "tensorboard", tmp_path / "logs")
-    assert written.left_out == ("1 values of loss on rank 0 are beyond float32 and left out",)
+    assert written.left_out == ("1 values of loss on rank 0 exceed float32, and are omitted",)
     found = series(loaded(tmp_path / "logs"), "scalars", "w0", "norm")
     assert [p.value for p in found] == [float("inf")]
 
@@ -237,7 +272,7 @@ def test_without_tensorboard_the_extra_is_named(
     for module in [name for name in sys.modules if name.partition(".")[0] == "tensorboard"]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "tensorboard", None)  # type: ignore[arg-type]
-    with pytest.raises(MissingExtraError, match=r"pip install 'mothtrap\[tensorboard\]'"):
+    with pytest.raises(MissingExtraError, match="pip install 'tensorboard"):
         export_run(run, "tensorboard", tmp_path / "logs")
     assert list(tmp_path.iterdir()) == []
 

@@ -26,7 +26,8 @@ FAILURES = {
         line=15,
         says=(
             "(square_root_before_the_loss.py:15) got predictions that contain NaN",
-            "torch.sqrt at square_root_before_the_loss.py:13 made them from finite values (scores",
+            "torch.sqrt at square_root_before_the_loss.py:13 produced them from finite values "
+            "(scores",
         ),
         fix="Keep the input of `torch.sqrt` above 0",
     ),
@@ -37,7 +38,7 @@ FAILURES = {
         says=(
             "(square_root_inside_the_model.py:27) got predictions that contain NaN",
             "torch.sqrt at square_root_inside_the_model.py:",
-            "made them from finite values",
+            "produced them from finite values",
         ),
         fix="Keep the input of `torch.sqrt` above 0",
     ),
@@ -172,7 +173,7 @@ FAILURES = {
         kind="graph",
         step=0,
         line=13,
-        says=("that an earlier backward already freed", "among the variables there, state"),
+        says=("that an earlier backward pass already freed", "among the variables there, state"),
         fix="state = state.detach()",
     ),
     "overwritten_activation": Expected(

@@ -189,7 +189,7 @@ def reported_once(lines: Sequence[str], parts: Sequence[str], error: str) -> Non
     failures = [line for line in lines if error in line]
     assert len(failures) == len(parts), lines
     for part in parts:
-        others = " and the other rules go on" if part.startswith("rule ") else " goes on"
+        others = " and the other rules continue" if part.startswith("rule ") else " continues"
         said = f"mothtrap: {part} failed and is switched off; training{others} ("
         if part == "start-up hook":
             said = "mothtrap: cannot watch torch in this process ("

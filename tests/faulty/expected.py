@@ -81,7 +81,7 @@ PLANTED = (
     near("equal_states", "DAT520", 0, severity="info"),
     exactly("policy_without_returns", "LOS418", 0, severity="info"),
     Planted("policy_entropy_gone", "LOS419", 9, 90, severity="info"),
-    near("equal_views", "DAT523", 0, severity="info"),
+    near("equal_views", "DAT523", 0, severity="warning"),
     near("end_never_a_target", "DAT521", 0, severity="info"),
     near("learning_rate_too_high", "OPT602", 0),
     near("learning_rate_too_low", "OPT603", 0, severity="warning"),

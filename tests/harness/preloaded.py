@@ -103,7 +103,7 @@ def _command(path: Path, words: str) -> str:
 def serve(address: str) -> None:
     """Fork a process for every connection; returns when standard input is closed."""
     from mothtrap.monitor.catalogue import rule_classes
-    from mothtrap.tracing.mentions import only_call
+    from mothtrap.tracing.source.mentions import only_call
 
     for module in IMPORTED:
         importlib.import_module(module)

@@ -1,4 +1,4 @@
-"""Values read from a run are, bit by bit, those that the program itself had."""
+"""Values read from a run are, bit for bit, those that the program itself had."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from tests.store.records import record as stored
 
 from mothtrap.capture.containment import Containment
 from mothtrap.capture.grouper import ClosedStep
-from mothtrap.capture.looks import Looks
+from mothtrap.capture.readiness import Looks
 from mothtrap.capture.recorder import Recorder
 from mothtrap.capture.selection import streams
 from mothtrap.core.config import Config

@@ -16,7 +16,7 @@ from mothtrap.monitor.learning import LEARNED, MARGIN, MIN_LOOKS, Training, lear
 
 STEPS = np.arange(200)
 FLAT = np.ones(200)
-PATIENT = " (exceptions last less than 20 steps)"
+PATIENT = " (exceptions last fewer than 20 steps)"
 
 
 def losses(seed: int = 0, low: float = 0.1) -> Series:

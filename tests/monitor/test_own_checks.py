@@ -60,7 +60,7 @@ def raised(error: BaseException) -> Any:
         (raised(KeyboardInterrupt()), "KeyboardInterrupt; correct line"),
         (raised(GeneratorExit()), "GeneratorExit"),
         (raised(Unspeakable()), "Unspeakable; correct line"),
-        (recursive, "RecursionError: .*; it calls itself without end"),
+        (recursive, "RecursionError: .*; it calls itself endlessly"),
         (lambda w: w.matrix("weight", "l2").steps_S, r"window\.matrix\(\.\.\.\) is None where"),
         (lambda w: w.scalars("nothing")[0], r"window\.scalars\(\.\.\.\) is empty where"),
         (lambda w: w.steps_S.__setitem__(0, 5), "a window cannot be changed: work on a copy"),

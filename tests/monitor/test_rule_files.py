@@ -115,7 +115,7 @@ def test_what_cannot_be_used_is_left_out_in_one_sentence(written, text: str, mes
     [fault] = read_rules(written(text))[1]
     assert re.search(message, str(fault)), str(fault)
     assert re.match(
-        r"(rule|file) .*my_rules\.py:\d+ is left out: .*; the other rules go on$", str(fault)
+        r"(rule|file) .*my_rules\.py:\d+ is left out: .*; the other rules continue$", str(fault)
     )
     assert "\n" not in str(fault)
 
@@ -148,7 +148,10 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_a_code_or_name_that_is_taken_is_left_out(written) -> None:
     file = written(TWO.replace("ZZZ901", "GRD101").replace("def late", "def dead_units"))
     code, name = left_out_of([file])
-    assert "GRD101 is the code of the rule GRD101 exploding_gradient; give it a code" in str(code)
+    assert (
+        "GRD101 is the code of the rule GRD101 exploding_gradient; give it an unused code"
+        in str(code)
+    )
     assert "such as GRD901" in str(code)
     assert "dead_units is the name of the rule ACT201 dead_units" in str(name)
     assert rule_classes([file]) == rule_classes()

@@ -88,7 +88,8 @@ def test_a_browser_draws_what_the_run_shows_and_obeys_no_text_of_it(browser: Any
              "findings": [], "loss": [[0, 1.0], [1, 0.5], [2, None], [3, 0.1]]}  # fmt: skip
     then = first | {
         "verdict": "Non-finite loss", "worst": "error", "steps": 1234,
-        "findings": [{"severity": "error", "name": HOSTILE, "step": 2, "layer": "0"}],
+        "findings": [{"severity": "error", "name": HOSTILE, "step": 2, "since": "step 2",
+                      "layer": "0"}],
     }  # fmt: skip
     module = live.MODULE.read_text(encoding="utf-8")
     stub = f"""

@@ -63,7 +63,7 @@ def test_an_error_inside_is_said_once_and_training_goes_on(
     monkeypatch.setattr(place, name, broken)
     found, _ = weights(tmp_path, **settings)
     assert found == expected
-    said = [line for line in capsys.readouterr().err.splitlines() if "training goes on" in line]
+    said = [line for line in capsys.readouterr().err.splitlines() if "training continues" in line]
     assert said
     assert len(said) == len(set(said))
     assert "RuntimeError: planted" in said[0]

@@ -1,4 +1,4 @@
-"""Values, types, statistics and shapes are read as they were, bit by bit."""
+"""Values, types, statistics and shapes are read as they were, bit for bit."""
 
 from __future__ import annotations
 

@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 from tests.cli.stored_run import store_run
+from tests.reader.runs import evaluation, info, write_worker
 
 import mothtrap
 from mothtrap.core.errors import UnknownNameError
+from mothtrap.core.records import Scalar
+from mothtrap.store import layout
 
 
 def test_losses_and_comparisons_hold_their_points(tmp_path: Path) -> None:
@@ -31,6 +34,19 @@ def test_losses_and_comparisons_hold_their_points(tmp_path: Path) -> None:
     namesake = mothtrap.open_run(tmp_path / "other" / "a")
     compared = first.plot.compare(namesake)["layer"][0]["data"]["values"]
     assert {point["series"] for point in compared} == {"a train/loss", "a (other) train/loss"}
+
+
+def test_batches_of_an_evaluation_are_one_point(tmp_path: Path) -> None:
+    attempt = layout.create_run(tmp_path / "x", info())
+    batches = [
+        evaluation(step, 2 * step + half, scalars=(Scalar("loss", "main", 1.0 + half),))
+        for step in (5, 9)
+        for half in (0, 1)
+    ]
+    write_worker(attempt, *batches)
+    chart = mothtrap.open_run(tmp_path / "x").plot.loss()
+    points = chart["layer"][0]["data"]["values"]
+    assert [(point["step"], point["value"]) for point in points] == [(5, 1.5), (9, 1.5)]
 
 
 def test_an_axis_is_logarithmic_only_over_powers_of_ten_and_ends_with_the_run(

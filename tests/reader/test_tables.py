@@ -13,6 +13,7 @@ from tests.reader.runs import closing, evaluation, info, raw, started, write_wor
 from tests.store.records import record
 
 from mothtrap.core.errors import QueryError, UnknownNameError
+from mothtrap.core.extras import install_command
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.records import Scalar
 from mothtrap.reader.run import Run, open_run
@@ -170,7 +171,7 @@ def test_a_missing_package_is_named(
     """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert f"needs the package {package!r}, which is not installed" in done.stdout
-    assert f"pip install 'mothtrap[{extra}]'" in done.stdout
+    assert install_command(extra) in done.stdout
 
 
 def test_statistics_become_an_xarray_over_step_and_layer(tmp_path: Path) -> None:

@@ -57,13 +57,13 @@ LOOK_ALIKES = {
         "stale_gradient",
         {"location": "train.py:4"},
         LOOP + "    if done: model.zero_grad()\n",
-        "calls zero_grad already",
+        "already calls zero_grad",
     ),
     "two optimizers": (
         "stale_gradient",
         {"location": "train.py:4"},
         LOOP + "    other.step()\n",
-        "2 optimizer step",
+        "several optimizers are never cleared",
     ),
     "probabilities are compared": (
         "sigmoid_before_bce_with_logits",
@@ -105,7 +105,7 @@ LOOK_ALIKES = {
         "train_mode_in_evaluation",
         {"location": "train.py:10"},
         EPOCHS,
-        "calls eval\\(\\) already",
+        "already calls eval\\(\\)",
     ),
     "training in two loops": (
         "eval_mode_in_training",
@@ -139,6 +139,12 @@ LOOK_ALIKES = {
         "for rows in parts:\n    f(x[rows])\n",
         "do not come from a DataLoader",
     ),
+    "loop over something else": (
+        "unshuffled_batches",
+        {"location": "train.py:2", "evidence": {"sampler": None}},
+        "for rows in parts:\n    f(x[rows])\nloader = DataLoader(data, shuffle=False)\n",
+        "do not come from a DataLoader",
+    ),
     "axis of a sequence": (
         "softmax_wrong_dim",
         {"message": AT_3},
@@ -149,7 +155,7 @@ LOOK_ALIKES = {
         "unused_module",
         {"location": "train.py:3", "layers": ("parts",), "message": "parts is a plain list of 1"},
         LISTED.replace("[nn.Linear(2, 2)]", "make()"),
-        "is not made by a list",
+        "is not created by a list",
     ),
     "outer difference": (
         "loss_broadcast",
@@ -175,7 +181,7 @@ LOOK_ALIKES = {
     "rate of zero": (
         "learning_rate_zero",
         {
-            "message": "the learning rate of SGD is 0 for 50 steps",
+            "message": "the learning rate of SGD was 0 for 50 steps",
             "evidence": {"optimizer": "SGD"},
         },
         PACED,
@@ -203,7 +209,7 @@ LOOK_ALIKES = {
         "wrong_sign",
         {"evidence": {"operation": "cross_entropy"}},
         "a = -criterion(x, y)\nb = -criterion(y, x)\n",
-        "2 place that turns the sign",
+        "2 place that changes the sign",
     ),
     "counts of others": (
         "accumulation_not_averaged",
@@ -249,7 +255,7 @@ LOOK_ALIKES = {
     ),
     "overflow": (
         "nonfinite_loss",
-        {**ZERO, "message": "the loss is inf; torch.exp made it from finite values"},
+        {**ZERO, "message": "the loss is inf; torch.exp produced it from finite values"},
         LOG,
         "not a logarithm of 0",
     ),
@@ -382,7 +388,7 @@ LOOK_ALIKES = {
     ),
     "unmasked attention": (
         "causal_leak",
-        {"message": "the targets are the next inputs, and attention without a mask shows them"},
+        {"message": "the targets are the next inputs, and attention without a mask reveals them"},
         CHUNK,
         "the targets are shifted",
     ),
@@ -402,7 +408,7 @@ LOOK_ALIKES = {
         "update_dropped",
         UNAPPLIED,
         UNSTEPPED + "def apply(opt):\n    opt.step()\n",
-        "calls step\\(\\) already",
+        "already calls step\\(\\)",
     ),
     "only the model is cleared": (
         "update_dropped",

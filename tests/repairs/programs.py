@@ -167,6 +167,12 @@ FAULTY = {
         IN_ORDER.format(", shuffle=False"),
         IN_ORDER.format(", shuffle=True"),
     ),
+    "batches of an unknown source": (
+        "unshuffled_batches",
+        {"location": "train.py:3", "evidence": {"sampler": None}},
+        IN_ORDER.format(", shuffle=False"),
+        IN_ORDER.format(", shuffle=True"),
+    ),
     "shuffle by default": (
         "unshuffled_batches",
         {"location": "train.py:3", "evidence": {"sampler": "sequential"}},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.repairs.sources import ADAM, RATE
+from tests.repairs.sources import ADAM, PIXELS, RATE
 
 CLIMBS = {"message": "the script's own update moves w along the gradient of the loss"}
 ENDLESS = {"message": "the loss fell from 1.8e+04 to -4.9e+12 and has no lower bound"}
@@ -62,7 +62,64 @@ optimizerD = optim.Adam({}.parameters(), lr=0.1)
 """
 SCALED = {"message": "the weights of fc1 (Linear, 784 inputs) have a root mean square of 10"}
 
+TWO = """\
+for x in loader:
+    optimizer_G.zero_grad()
+    g_loss = loss(D(G(z)), real)
+    g_loss.backward()
+    optimizer_G.step()
+    d_real = loss(D(x), real)
+    d_real.backward()
+    d_fake = loss(D(G(z).detach()), fake)
+    d_fake.backward()
+    optimizer_D.step()
+"""
+PARTS = """\
+for x in loader:
+    optimizer.zero_grad()
+    policy_loss = f(x)
+    value_loss = g(x)
+    loss = policy_loss + value_loss
+    loss.backward()
+    optimizer.step()
+"""
+SEVERAL = """\
+class Model(nn.Module):
+    def forward(self, x):
+        out = self.sigmoid(self.l1(x))
+        y_pred = self.sigmoid(self.l2(out))
+        return y_pred
+"""
+
 OF_MODELS = {
+    "one of two optimizers is not cleared": (
+        "stale_gradient",
+        {"location": "train.py:10"},
+        TWO,
+        TWO.replace("    d_real.b", "    optimizer_D.zero_grad()\n    d_real.b"),
+    ),
+    "the first of two optimizers is not cleared": (
+        "stale_gradient",
+        {"location": "train.py:4"},
+        TWO.replace("    optimizer_G.zero_grad()\n", "").replace(
+            "    d_real.b", "    optimizer_D.zero_grad()\n    d_real.b"
+        ),
+        TWO.replace("    optimizer_G.zero_grad()\n", "")
+        .replace("    g_loss.b", "    optimizer_G.zero_grad()\n    g_loss.b")
+        .replace("    d_real.b", "    optimizer_D.zero_grad()\n    d_real.b"),
+    ),
+    "no backward of a sum of losses": (
+        "step_without_backward",
+        {"evidence": {"absent": True}},
+        PARTS.replace("    loss.backward()\n", ""),
+        PARTS,
+    ),
+    "sigmoid with several calls": (
+        "sigmoid_before_bce_with_logits",
+        {"message": "sigmoid goes into binary cross-entropy with logits"},
+        SEVERAL,
+        SEVERAL.replace("self.sigmoid(self.l2(out))", "self.l2(out)"),
+    ),
     "update that climbs": (
         "wrong_sign",
         CLIMBS,
@@ -268,13 +325,13 @@ SIMILAR = {
         "stale_gradient",
         EVALUATED,
         CLOSURE.replace("    loss = ", "    model.zero_grad()\n    loss = "),
-        "the closure calls zero_grad already",
+        "the closure already calls zero_grad",
     ),
     "two terms with small weights": (
         "vanishing_gradient",
         SMALL,
         "loss = 1e-6 * mse_loss(a, b) + 1e-6 * bce_loss(c, d)\n",
-        "2 tiny factor of a loss",
+        "2 tiny factor in a loss",
     ),
     "deep model": (
         "vanishing_gradient",
@@ -335,5 +392,48 @@ SIMILAR = {
         {**TAUGHT, "message": "the advantage in the policy loss has a gradient"},
         Q_LEARNING,
         "decide whether this tensor",
+    ),
+    "two optimizers, and a model that is cleared": (
+        "stale_gradient",
+        {"location": "train.py:10"},
+        TWO.replace("optimizer_G.zero_grad", "both.zero_grad"),
+        "line 2 calls zero_grad already",
+    ),
+    "two optimizers, and no line of a step": (
+        "stale_gradient",
+        {"location": "train.py:3"},
+        TWO,
+        "no step in line 3",
+    ),
+    "evaluation mode of loaded weights": (
+        "eval_mode_in_training",
+        {"location": "train.py:2", "evidence": {"trained_before": False}},
+        "model.load_state_dict(torch.load(file))\n"
+        "for x in loader:\n    model.eval()\n    loss(x).backward()\n    model.eval()\n",
+        "calls load_state_dict",
+    ),
+    "step at the start of the next pass": (
+        "step_without_backward",
+        {},
+        "for x in loader:\n    opt.step()\n    opt.zero_grad()\n    f(x).backward()\n",
+        "no single zero_grad",
+    ),
+    "prior of the last layer": (
+        "dead_units",
+        {"step": 0, "layers": ("1",)},
+        "nn.init.constant_(self.head.bias, -4.6)\nnn.init.constant_(model[3].bias, -4.6)\n",
+        "no bias far below 0",
+    ),
+    "units that die later": (
+        "dead_units",
+        {"step": 120, "layers": ("1",)},
+        "nn.init.constant_(model[0].bias, -10.0)\n",
+        "died during training",
+    ),
+    "pixels of a model from elsewhere": (
+        "unnormalized_input",
+        PIXELS,
+        "model = mlp([64, 10])\n",
+        "divide the data by 255",
     ),
 }

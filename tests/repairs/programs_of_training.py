@@ -29,7 +29,24 @@ from tests.repairs.sources import (
     WITH_LOGITS,
 )
 
+NEVER_IN_TRAINING = """\
+for epoch in range(9):
+    model.eval()
+    for x, y in loader:
+        loss = loss_fn(model(x), y)
+        loss.backward()
+        opt.step()
+    model.eval()
+    test(model)
+"""
+
 OF_TRAINING = {
+    "evaluation mode from the start": (
+        "eval_mode_in_training",
+        {"location": "train.py:2", "evidence": {"trained_before": False}},
+        NEVER_IN_TRAINING,
+        NEVER_IN_TRAINING.replace("eval", "train", 1),
+    ),
     "training in another function": (
         "eval_mode_in_training",
         {"location": "train.py:7", "evidence": {"trained_before": True}},
@@ -123,6 +140,12 @@ OF_TRAINING = {
         UNSHIFTED,
         "x, y = rows[:, :-1], rows[:, :-1]\n",
         "x, y = rows[:, :-1], rows[:, 1:]\n",
+    ),
+    "targets of a row of a table": (
+        "causal_leak",
+        UNSHIFTED,
+        "inp[row] = encoded(chunk[:-1])\ntarget[row] = encoded(chunk[:-1])\n",
+        "inp[row] = encoded(chunk[:-1])\ntarget[row] = encoded(chunk[1:])\n",
     ),
     "clipped after the step": (
         "clipping_every_step",
@@ -231,6 +254,14 @@ OF_TRAINING = {
         "loss = -F.nll_loss(model(x), y)\n",
         "loss = F.nll_loss(model(x), y)\n",
     ),
+    "step before backward": (
+        "step_without_backward",
+        {},
+        "for x in loader:\n    net.zero_grad()\n    loss = f(x)\n    opt.step()\n"
+        "    loss.backward()\n    log(loss)\n",
+        "for x in loader:\n    net.zero_grad()\n    loss = f(x)\n    loss.backward()\n"
+        "    opt.step()\n    log(loss)\n",
+    ),
     "no backward": (
         "step_without_backward",
         {"evidence": {"absent": True}},
@@ -242,5 +273,23 @@ OF_TRAINING = {
         {"evidence": {"optimizer": "Adam"}, "location": "train.py:2"},
         'parser.add_argument("--l2", default=50.0)\n' + ADAM.format("1e-3, weight_decay=args.l2"),
         'parser.add_argument("--l2", default=0.0)\n' + ADAM.format("1e-3, weight_decay=args.l2"),
+    ),
+    "bias of one layer": (
+        "dead_units",
+        {"step": 0, "layers": ("1",)},
+        "nn.init.constant_(model[0].bias, -10.0)  # low\n",
+        "nn.init.constant_(model[0].bias, 0.0)  # low\n",
+    ),
+    "biases of all layers": (
+        "dead_units",
+        {"step": 0, "layers": ("relu",)},
+        "for m in model.modules():\n    m.bias.data.fill_(-4)\n    m.weight.data.fill_(-4)\n",
+        "for m in model.modules():\n    m.bias.data.fill_(0.0)\n    m.weight.data.fill_(-4)\n",
+    ),
+    "biases that apply fills": (
+        "dead_units",
+        {"step": 0, "layers": ("relu",)},
+        "def start(m):\n    nn.init.constant_(m.bias, -4.0)\nmodel.apply(start)\n",
+        "def start(m):\n    nn.init.constant_(m.bias, 0.0)\nmodel.apply(start)\n",
     ),
 }

@@ -106,8 +106,8 @@ RATE = {
 LOG = "def entropy(p):\n    return -(p * torch.log(p)).sum()\n"
 ZERO = {
     "location": "train.py:2",
-    "message": "the loss is NaN; torch.log made it from finite values "
-    "(input from 0 to 1, 1 of 32 values are 0)",
+    "message": "the loss is NaN; torch.log produced it from finite values "
+    "(1 - p from 0 to 1, 1 of 32 values are 0)",
 }
 RESET = """\
 for epoch in range(9):
@@ -165,7 +165,7 @@ DECORATED = FUNCTIONS.replace("    with torch.no_grad():\n    ", "").replace(
 )
 SLOW = {"location": "train.py:1", "evidence": {"optimizer": "SGD", "learning_rate": 1e-7}}
 NEVER = {
-    "message": "the learning rate of Adam is 0 for 50 steps",
+    "message": "the learning rate of Adam was 0 for 50 steps",
     "location": "train.py:1",
     "evidence": {"optimizer": "Adam"},
 }

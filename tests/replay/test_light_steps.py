@@ -1,4 +1,4 @@
-"""A light step that goes bad is replayed bit by bit, and narrowed down like a full one.
+"""A light step that goes bad is replayed bit for bit, and narrowed down like a full one.
 
 Every sixth program by default; with `HARNESS=full` all.
 """

@@ -109,7 +109,7 @@ def test_a_script_that_takes_too_long_is_ended(tmp_path: Path) -> None:
     endless = "import time; time.sleep(100)"
     outcome = replayed(path, "--timeout", "1", "--", *MOTHTRAP[:1], "-c", endless)
     assert outcome.returncode == 2
-    assert "ended after 1 s; raise the limit with --timeout" in outcome.stderr
+    assert "stopped after 1 s; raise the limit with --timeout" in outcome.stderr
 
 
 def test_a_model_that_a_function_makes_does_the_step_without_the_script(tmp_path: Path) -> None:

@@ -90,6 +90,40 @@ def test_what_was_changed_without_a_repair_goes_bad_in_its_new_place(tmp_path: P
     ), again
 
 
+PREPARED = """import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+lengths = torch.arange(1.0, 97.0)
+lengths[50] = -1.0
+data = TensorDataset(torch.randn(96, 4), lengths)
+model = torch.nn.Linear(4, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for rows, length in DataLoader(data, batch_size=8):
+    weight = torch.log(length)
+    rows = rows * weight[:, None]
+    loss = torch.nn.functional.mse_loss(model(rows).squeeze(1), weight)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_a_repair_between_the_batch_and_the_model_is_tried(tmp_path: Path) -> None:
+    """Inputs and targets are the script's own, computed from the recorded batch."""
+    script = tmp_path / "prepared.py"
+    script.write_text(PREPARED, encoding="utf-8")
+    words = observed(["--", *PYTHON, "prepared.py"], runs_dir=tmp_path / "runs", name="seen")
+    assert run(words, cwd=tmp_path).returncode == 0
+    path = tmp_path / "runs" / "seen"
+    assert told(path)["match"]
+    rewrite(script, "torch.log(length)", "torch.log(length.clamp_min(1.0))")
+    head, loss, *notes = replayed(path).stdout.splitlines()
+    assert head == "step 6 of seen, replayed: no fault here, unlike in the run"
+    assert loss.endswith(" here; it and all gradients are finite")
+    assert "  = note: prepared.py was changed after the run began" in notes
+
+
 def test_where_the_step_is_not_found_the_change_is_said(tmp_path: Path) -> None:
     path = trained(tmp_path)
     rewrite(

@@ -61,3 +61,48 @@ def test_a_step_in_order_gives_a_reason(tmp_path: Path) -> None:
     outcome = run([*again, tmp_path / "repro.py"], cwd=tmp_path)
     assert outcome.returncode == 2, outcome
     assert "error: no script was written: the step has no fault here" in outcome.stderr
+
+
+SECRET = "ghp_" + "a1B2c3D4e5" * 4
+WITH_SECRETS = f"""
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+net = nn.Sequential()
+net.add_module("/home/alice/{SECRET}", nn.Linear(4, 3))
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for step in range(20):
+    x, y = torch.randn(8, 4), torch.randint(3, (8,))
+    scores = net(x)
+    if step == 12:
+        scores = FAILS
+    loss = nn.functional.cross_entropy(scores, y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("fails", "is_written"),
+    [
+        ("torch.log(scores - scores)", True),
+        (f"nn.functional.interpolate(scores[None], size=3, mode='{SECRET}')[0]", False),
+    ],
+)
+def test_a_reproduction_names_no_secret_and_no_folder(
+    fails: str, is_written: bool, tmp_path: Path
+) -> None:
+    script, written = tmp_path / "train.py", tmp_path / "repro.py"
+    script.write_text(WITH_SECRETS.replace("FAILS", fails), encoding="utf-8")
+    run(observed(["--", *PYTHON, script], runs_dir=tmp_path / "runs", name="seen"), cwd=tmp_path)
+    again = [*MOTHTRAP, "replay", tmp_path / "runs" / "seen", "--anyway", "--repro", written]
+    outcome = run(again, cwd=tmp_path)
+    assert written.exists() is is_written, outcome
+    if is_written:
+        text = written.read_text(encoding="utf-8")
+        assert not [one for one in (SECRET, "alice", str(tmp_path)) if one in text]
+    else:
+        assert "contains a secret or a folder" in outcome.stderr

@@ -32,7 +32,7 @@ def test_what_is_known_is_no_longer_told(file: Path) -> None:
     )
     assert [finding.code for finding in summary.findings] == ["NUM001"]
     assert summary.known == 1
-    assert "1 known finding left out" in verdict(summary)
+    assert "1 known finding hidden" in verdict(summary)
     assert summary.verdict.startswith("Non-finite loss")
 
 

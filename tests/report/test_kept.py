@@ -28,6 +28,7 @@ SNAPSHOTS = (kept(0, "finding STR701"), kept(1, "finding GRD101"), kept(71, "non
             "71 (from a later state, so there is nothing to compare with)",
         ),
         ((kept(71, "x", scripted=False),), "71 --build MODULE:FUNCTION"),
+        ((kept(71, "exception"),), "71 --pdb"),
     ],
 )
 def test_the_step_of_the_root_is_offered_if_it_is_kept(

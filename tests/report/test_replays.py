@@ -134,7 +134,7 @@ def test_an_exception_that_is_not_raised_any_more_is_named() -> None:
 
 @pytest.mark.parametrize(
     ("nonfinite", "words"),
-    [(True, "so the math is to blame"), (False, "the precision is to blame")],
+    [(True, "so the cause is the math"), (False, "the cause is the precision")],
 )
 def test_another_type_says_whether_precision_is_to_blame(nonfinite: bool, words: str) -> None:
     result = ReplayResult(reached=True, match=False, nonfinite=nonfinite)

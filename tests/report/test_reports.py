@@ -157,7 +157,7 @@ def test_a_huge_run_stays_below_its_limit_and_the_page_says_what_is_left_out() -
     ]
     text = html.page(document(exploding(fingerprint="root"), *effects))
     assert len(text.encode()) <= html.MAX_BYTES
-    assert "left out to limit the size" in text
+    assert "omitted to limit the size" in text
 
 
 def test_sarif_names_rules_places_and_fingerprints() -> None:
@@ -215,7 +215,7 @@ def test_every_format_is_written_and_found_by_a_name() -> None:
     names = ["r.html", "r.md", "r.sarif", "r.sarif.json", "r.xml", "r.json", None]
     forms = ["html", "markdown", "sarif", "sarif", "junit", "json", "html"]
     assert [form_of(name) for name in names] == forms
-    with pytest.raises(ConfigError, match="cannot tell the format"):
+    with pytest.raises(ConfigError, match="cannot infer the format"):
         form_of("report")
 
 

@@ -38,7 +38,7 @@ def judge(known: Ledger | None = None, source: Source | None = CLEAN) -> list[tu
 
 def test_a_seeded_run_of_a_clean_commit_has_no_obstacle() -> None:
     assert judge() == []
-    assert verdict([]).startswith("nothing is known that keeps it")
+    assert verdict([]).startswith("nothing is known that would prevent")
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_other_versions_and_another_processor_here_are_said() -> None:
     here: dict[str, LedgerValue] = {"torch": "2.13", "numpy": "2.0", "gone": None}
     found = list(differences_here(known, here, {"processor": "Y", "usable_cores": 4}))
     assert [each.what for each in found] == [
-        "other versions are installed here: torch 2.12 (here 2.13), gone 1 (here none)",
+        "different versions are installed here: torch 2.12 (here 2.13), gone 1 (here none)",
         "processor: X then, Y here: sums may be rounded differently",
     ]
 

@@ -211,7 +211,7 @@ def test_findings_of_a_baseline_are_not_called_nothing_wrong(count: int, told: s
     ]
     run = HandMadeRun(findings=findings, rules=JUDGED)
     summary = summarize(run, EXPLAINS, baseline=Baseline(findings=tuple(known)))  # type: ignore[arg-type]
-    assert summary.verdict == f"Nothing new was found in 120 steps; {told} left out."
+    assert summary.verdict == f"Nothing new was found in 120 steps; {told} hidden."
 
 
 def test_a_run_without_a_loss_says_how_to_hand_it_over() -> None:

@@ -149,11 +149,11 @@ def test_an_unobserved_run_has_neither_counts_nor_overhead() -> None:
         ),
         (
             Overhead(asked_ratio=0.05, asked_seconds=3.0, added_seconds=2.0, wall_seconds=60.0),
-            "mothtrap added 2 s + 3 s for captures you asked for",
+            "mothtrap added 2 s + 3 s for captures you requested",
         ),
         (
             Overhead(asked_ratio=0.05, asked_seconds=50.0, added_seconds=9.5, wall_seconds=1000.0),
-            "mothtrap added 1.0 % + 5.0 % for captures you asked for",
+            "mothtrap added 1.0 % + 5.0 % for captures you requested",
         ),
     ],
 )

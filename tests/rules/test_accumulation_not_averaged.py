@@ -94,7 +94,7 @@ def test_a_term_that_is_never_divided_is_a_note() -> None:
     )
     [finding] = check(4, weighted, alone=False, above=("add",))
     assert finding.severity is Severity.INFO
-    assert "a term of the loss is never divided" in finding.message
+    assert "one term of the loss is never divided" in finding.message
 
 
 def test_the_rest_of_a_pass_that_a_trainer_divides_by_all_is_a_note() -> None:

@@ -45,7 +45,7 @@ def test_fires_on_a_layer_that_grows_on_and_on() -> None:
     sizes = [*[1.0] * 6, *np.geomspace(2.0, 5e3, 10)]
     [finding] = check(*[[0.5, size] for size in sizes])
     assert finding.layers == ("2",)
-    assert finding.message.startswith("2 (Linear) outputs")
+    assert finding.message.startswith("the output of 2 (Linear)")
     assert 6 < finding.step < 14
 
 

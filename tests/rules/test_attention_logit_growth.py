@@ -25,7 +25,7 @@ def test_fires_at_once_on_huge_scores() -> None:
 def test_fires_on_large_scores_that_grow_on() -> None:
     [finding] = check([2, 2, 3, 5, 10, 20, 45, 80])
     assert finding.step == 200
-    assert "is 80, up from 20 in step 200" in finding.message
+    assert "is 80, up from 20 at step 200" in finding.message
 
 
 def test_stays_quiet_on_large_scores_that_stay_and_on_small_ones_that_grow() -> None:

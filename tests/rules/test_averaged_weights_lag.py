@@ -34,7 +34,10 @@ def test_the_share_is_told_with_its_line() -> None:
     [finding] = AveragedWeightsLag().check(window(averaged(0.9999, 500)))
     assert (finding.severity, finding.step) == (Severity.WARNING, 500)
     assert finding.location == "train.py:4"
-    assert "still 95% initial weights (limit 10%) after 500 steps" in finding.message
+    assert (
+        "95% of the averaged weights still comes from the initial weights (limit 10%), after 500"
+        in finding.message
+    )
 
 
 def test_without_averages_it_does_not_apply() -> None:

@@ -4,8 +4,9 @@ import pytest
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.fact import Fact
 from mothtrap.core.facts.layers import SequenceAxes
-from mothtrap.core.facts.losses import LossCall
+from mothtrap.core.facts.losses import LossCall, TargetSample
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.rules.batch_as_sequence import BatchAsSequence
 
@@ -84,3 +85,30 @@ def test_needs_two_looks_and_such_a_module() -> None:
         check((32, 12, 8), (32, 4), steps=1)
     with pytest.raises(NotApplicable):
         BatchAsSequence().check(window(LossCall(step=0, operation="cross_entropy")))
+
+
+def of_next_tokens(shape: tuple[int, ...], sequences: tuple[int, int]) -> list[Finding]:
+    """Check a language model whose loss has a row for each position."""
+    rows = shape[0] * shape[1]
+    targets = TargetSample(dtype="int64", count=rows, sequences=sequences)
+    facts: list[Fact] = []
+    for step in range(3):
+        facts += [
+            SequenceAxes(step=step, module="rnn", module_type="LSTM", shape=shape),
+            LossCall(
+                step=step,
+                operation="cross_entropy",
+                prediction_shape=(rows, 200),
+                targets=targets if step != 1 else None,
+            ),
+        ]
+    return BatchAsSequence().check(window(*facts))
+
+
+def test_next_tokens_along_axis_1_fire_without_a_loader() -> None:
+    [finding] = of_next_tokens((20, 30, 8), (20, 30))
+    assert "the next tokens of 20 sequences along axis 1" in finding.message
+
+
+def test_next_tokens_along_axis_0_are_fine() -> None:
+    assert of_next_tokens((30, 20, 8), (20, 30)) == []

@@ -46,5 +46,5 @@ def test_quiet_on_equal_batches_on_other_groups_and_on_replicas() -> None:
 def test_says_why_it_cannot_judge() -> None:
     with pytest.raises(NotApplicable, match="one rank"):
         RULE.check(window(started(1), steps=5))
-    with pytest.raises(NotEnoughData, match="all ranks"):
+    with pytest.raises(NotEnoughData, match="every rank"):
         check(RULE, batches("abcde"), [])

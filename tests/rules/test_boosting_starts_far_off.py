@@ -32,7 +32,7 @@ def test_rounds_that_cannot_reach_the_labels_are_reported() -> None:
     [finding] = check()  # 300 / 10 * 0.95^67 < 1
     assert (finding.severity, finding.location) == (Severity.WARNING, PLACE)
     assert "300 too low" in finding.message
-    assert "67 rounds only remove this distance; the training has 60" in finding.message
+    assert "closing this gap alone takes 67 rounds; this run has 60" in finding.message
     assert "base_score" in finding.fixes[0]
 
 

@@ -69,10 +69,10 @@ def test_one_look_proves_nothing() -> None:
 @pytest.mark.parametrize(
     ("ahead", "message", "fix"),
     [
-        ("attention", "attention without a mask shows them", "Mask the attention"),
+        ("attention", "attention without a mask reveals them", "Mask the attention"),
         (
             "recurrent",
-            "bidirectional recurrent layers show them",
+            "bidirectional recurrent layers reveal them",
             "Use unidirectional recurrent layers",
         ),
     ],

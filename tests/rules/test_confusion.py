@@ -119,7 +119,7 @@ def loader(samples: int | None) -> LoaderBegan:
 
 
 def test_few_labels_seen_many_times_are_few_labels() -> None:
-    with pytest.raises(NotEnoughData, match=r"needs 400 samples, the data have 150"):
+    with pytest.raises(NotEnoughData, match=r"needs 400 samples, but the dataset has 150"):
         check(classified(PAIR), loader(150), loader(30))
     assert len(check(classified(PAIR), loader(400), loader(None))) == 1
 

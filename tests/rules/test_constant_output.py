@@ -22,7 +22,7 @@ def test_fires_on_the_same_output_for_every_row() -> None:
     [finding] = check([0.0] * 10)
     assert (finding.severity, finding.step, finding.count) == (Severity.ERROR, 0, 10)
     assert (finding.layers, finding.location) == (("Model",), "train.py:9")
-    assert "each of the 32 rows" in finding.message
+    assert "all 32 rows" in finding.message
 
 
 def test_the_onset_is_where_outputs_became_the_same() -> None:

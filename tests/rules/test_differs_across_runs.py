@@ -70,5 +70,5 @@ def test_tolerance_and_tensors_can_be_set() -> None:
 def test_says_why_it_cannot_judge() -> None:
     with pytest.raises(NotApplicable, match="no reference"):
         DiffersAcrossRuns().check(window(loss(LOSSES)))
-    with pytest.raises(NotEnoughData, match="both recorded"):
+    with pytest.raises(NotEnoughData, match="both runs recorded"):
         check(window(loss(LOSSES)), window(loss(LOSSES, steps=np.arange(100, 160))))

@@ -22,7 +22,7 @@ def test_a_score_that_is_taken_for_a_loss_is_an_error_once_it_stopped() -> None:
     [finding] = check(WRONG, ended(11, best=0))
     assert finding.severity is Severity.ERROR
     assert "round 0 of 11" in finding.message
-    assert [fix.split(":")[0] for fix in finding.fixes] == ["Say which way is better"]
+    assert [fix.split(":")[0] for fix in finding.fixes] == ["State which direction is better"]
     [finding] = check(began(stops_after=10, stops_on="valid/my_rmse", stops_rising=True))
     assert "a smaller my_rmse is better" in finding.message
 

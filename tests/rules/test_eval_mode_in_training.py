@@ -48,7 +48,7 @@ def test_an_evaluation_after_which_training_mode_did_not_come_back_is_an_error()
 def test_without_an_evaluation_before_it_is_a_warning() -> None:
     [finding] = check(mode(0, trains=True), mode(40, trains=False, norms=("bn",)))
     assert finding.severity is Severity.WARNING
-    assert "dropout off and batch norms on running statistics" in finding.message
+    assert "dropout off and batch norms using running statistics" in finding.message
 
 
 def test_evaluation_mode_from_the_start_is_a_warning() -> None:

@@ -67,7 +67,7 @@ def check(
 def test_labels_of_evaluated_rows_in_the_training_loss_are_reported() -> None:
     [finding] = check()
     assert (finding.severity, finding.location) == (Severity.WARNING, "train.py:9")
-    assert "takes all 700 rows that GCN returns, and the evaluation loss 200" in finding.message
+    assert "uses all 700 rows that GCN returns, and the evaluation loss uses 200" in finding.message
 
 
 def test_an_evaluation_of_all_rows_is_that_of_the_training_data() -> None:

@@ -100,7 +100,7 @@ def test_warns_of_a_first_step_that_threw_the_weights_away() -> None:
     [finding] = check(loss(values), ratios([1.2, 0.6, 0.4, 0.2, 0.08]), rate=0.1)
     assert finding.severity is Severity.WARNING
     assert "120 %" not in finding.message  # the weight in the middle of two
-    assert "step 0 changes the weights by 150 %" in finding.message
+    assert "step 0 changed the weights by 150 %" in finding.message
 
 
 @pytest.mark.parametrize(

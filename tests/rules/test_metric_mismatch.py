@@ -16,7 +16,7 @@ def check(*parts, rule: MetricMismatch = MetricMismatch()):  # noqa: B008
 @pytest.mark.parametrize(
     ("fit", "words"),
     [
-        (began(task="two_classes", metrics=("rmse",)), "a metric for numbers"),
+        (began(task="two_classes", metrics=("rmse",)), "a regression metric"),
         (began(task="regression", metrics=("rmse", "auc")), "evaluated with auc"),
         (began(task="regression", metrics=("mape",)), "relative error"),
     ],

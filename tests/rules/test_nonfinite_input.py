@@ -61,7 +61,7 @@ def test_what_reaches_no_loss_is_a_note(step: int) -> None:
     losses = [math.nan, *[1.0] * 5] if step else BROKEN_AT_3
     [finding] = check(seen(step), loss(losses))
     assert finding.severity is Severity.INFO
-    assert "it broke no loss" in finding.message
+    assert "every loss stayed finite" in finding.message
 
 
 def test_the_first_batch_that_broke_a_loss_counts_not_the_first_seen() -> None:

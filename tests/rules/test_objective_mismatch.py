@@ -68,7 +68,7 @@ def test_stays_quiet(fit, seen) -> None:
 
 
 def test_says_why_it_cannot_judge() -> None:
-    with pytest.raises(NotApplicable, match="not an objective"):
+    with pytest.raises(NotApplicable, match="neither a classification"):
         check(began(task="ranking"), labels(0, 1, (5, 5)))
     with pytest.raises(NotEnoughData):
         check(NUMBERS)

@@ -65,11 +65,11 @@ def test_of_two_workers_the_higher_is_named_and_of_three_different_ones_all() ->
     (two,) = check({0: {"fc": "a"}}, {0: {"fc": "b"}})
     (three,) = check({0: {"fc": "a"}}, {0: {"fc": "b"}}, {0: {"fc": "c"}})
     assert (two.workers, three.workers) == ((1,), (0, 1, 2))
-    assert "differ on each of the ranks 0, 1, 2" in three.message
+    assert "are different on each of the ranks 0, 1, 2" in three.message
 
 
 def test_pieces_of_different_workers_are_not_compared() -> None:
-    with pytest.raises(NotEnoughData, match="no step has digests of two ranks"):
+    with pytest.raises(NotEnoughData, match="no step has digests from two ranks"):
         check({0: {"fc (shard 1/2 of dim 0)": "a"}}, {0: {"fc (shard 2/2 of dim 0)": "b"}})
 
 
@@ -78,7 +78,7 @@ def test_says_why_it_cannot_judge() -> None:
         RanksDiverge().check(worker(0, {0: SAME}, size=1))
     with pytest.raises(NotEnoughData, match="at least two ranks"):
         RanksDiverge().check(worker(0, {0: SAME}, size=2))
-    with pytest.raises(NotEnoughData, match="no step has digests of two"):
+    with pytest.raises(NotEnoughData, match="no step has digests from two"):
         check({0: SAME}, {1: SAME})
     with pytest.raises(NotApplicable, match="no recorded parameter"):
         check({}, {})

@@ -19,7 +19,7 @@ def test_a_state_that_is_the_models_own_is_reported() -> None:
         90,
         "train.py:12",
     )
-    assert "kept after 40 steps is loaded after 90 steps" in finding.message
+    assert "saved after 40 steps was loaded after 90 steps" in finding.message
 
 
 def test_stays_quiet_where_none_was_seen() -> None:

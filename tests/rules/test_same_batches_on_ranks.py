@@ -71,7 +71,7 @@ def test_says_why_it_cannot_judge() -> None:
         check(window(started(1), steps=5))
     with pytest.raises(NotApplicable, match="no batches of a model in DistributedDataParallel"):
         check(worker(0, ""), worker(1, ""))
-    with pytest.raises(NotEnoughData, match="4 batches of all ranks"):
+    with pytest.raises(NotEnoughData, match="4 batches from all ranks"):
         check(worker(0, "abc"), worker(1, "abc"))
-    with pytest.raises(NotEnoughData, match="4 batches of all ranks"):
+    with pytest.raises(NotEnoughData, match="4 batches from all ranks"):
         check(worker(0, "abcdef"))

@@ -30,7 +30,7 @@ def test_a_schedule_of_steps_that_is_called_for_each_pass_is_reported() -> None:
     [finding] = check(200, 10)
     assert (finding.severity, finding.location) == (Severity.WARNING, "train.py:7")
     assert "OneCycleLR (total_steps=200) plans for 200 calls" in finding.message
-    assert "the rate went through 5%" in finding.message
+    assert "the rate covered 5%" in finding.message
 
 
 def test_a_schedule_of_passes_that_is_called_in_each_step_is_reported() -> None:

@@ -62,7 +62,7 @@ def test_quiet_where_each_worker_trains_a_model_of_its_own() -> None:
 def test_says_why_it_cannot_judge() -> None:
     with pytest.raises(NotApplicable, match="one rank"):
         RULE.check(window(started(1), steps=5))
-    with pytest.raises(NotEnoughData, match="settings of all ranks"):
+    with pytest.raises(NotEnoughData, match="settings from every rank"):
         check(RULE, settings(), [])
-    with pytest.raises(NotEnoughData, match="settings of all ranks"):
+    with pytest.raises(NotEnoughData, match="settings from every rank"):
         RULE.check(worker(0, *settings()))

@@ -31,6 +31,7 @@ def check(*calls: LossCall):
         call("cross_entropy", "softmax", "linear"),
         call("cross_entropy", "view", "cast", "softmax", "linear"),
         call("nll", "softmax", "linear"),
+        call("kl_div", "softmax", "linear"),
         call("nll", "log_softmax", "softmax", "linear"),
     ],
 )
@@ -45,6 +46,7 @@ def test_fires_on_softmax_under_the_loss(faulty: LossCall) -> None:
     [
         call("cross_entropy", "linear"),
         call("nll", "log_softmax", "linear"),
+        call("kl_div", "log_softmax", "linear"),
         call("nll", "log", "softmax", "linear"),
         call("cross_entropy", "mul", "softmax"),
         call("cross_entropy", "softmax", classes=1),
@@ -87,3 +89,9 @@ def test_does_not_apply_without_a_class_loss() -> None:
         check(LossCall(step=0, operation="elementwise"))
     with pytest.raises(NotEnoughData):
         SoftmaxBeforeCrossEntropy().check(window(steps=1))
+
+
+def test_a_divergence_is_given_the_logarithm() -> None:
+    [finding] = check(call("kl_div", "softmax", "linear"))
+    assert finding.message.startswith("softmax goes into kl_div, which expects log-probabilities")
+    assert [fix[:36] for fix in finding.fixes] == ["Give `kl_div` log-probabilities: `F."]

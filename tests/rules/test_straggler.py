@@ -90,7 +90,7 @@ def test_says_where_the_time_goes(phases_ms: dict[str, float], words: str) -> No
         worker(1, [70] * 4, **phases_ms),
         worker(2, [20] * 4, **others),
     )
-    assert finding.message.endswith(f"the others 20 ms{words}")
+    assert finding.message.endswith(f"the others take 20 ms{words}")
 
 
 def test_the_phases_of_steps_before_it_was_slow_do_not_count() -> None:

@@ -59,7 +59,7 @@ def test_it_needs_what_is_named_and_nothing_else() -> None:
 def test_says_why_it_cannot_judge() -> None:
     with pytest.raises(NotApplicable, match="no bound"):
         check(TensorVariance(tensors=NAMED), [1.0])
-    with pytest.raises(NotApplicable, match="no tensors are named"):
+    with pytest.raises(NotApplicable, match="no tensors are selected"):
         check(TensorVariance(max_threshold=1.0), [1.0])
     with pytest.raises(NotEnoughData):
         check(TensorVariance(tensors="gradients", max_threshold=1.0), [1.0])

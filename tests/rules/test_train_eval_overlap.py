@@ -174,3 +174,13 @@ def test_rows_split_anew_when_a_job_resumes_were_trained_on_before() -> None:
 )
 def test_a_job_that_resumes_with_its_split_is_healthy(now: SplitDrawn) -> None:
     assert after(now) == []
+
+
+def test_a_dataset_of_its_own_that_is_the_training_data_is_a_warning() -> None:
+    whole = rows(800, 800, source="loader 2", own_dataset=True)
+    [finding] = check(whole)
+    assert finding.severity is Severity.WARNING
+    other = rows(0, source="loader 3", own_dataset=True)
+    assert [f.severity for f in check(whole, other)] == [Severity.INFO]
+    [finding] = check(rows(800, 800, source="loader 1"))
+    assert finding.severity is Severity.INFO

@@ -25,7 +25,7 @@ def test_a_target_that_the_optimizer_changes_is_a_warning() -> None:
     [finding] = check(trained=5)
     assert (finding.severity, finding.location) == (Severity.WARNING, "train.py:7")
     assert "has a gradient in 5 of 5 backward passes (limit 4)" in finding.message
-    assert "also changes the target" in finding.message
+    assert "also moves the target" in finding.message
 
 
 def test_a_target_of_parameters_that_nothing_steps_is_a_note() -> None:

@@ -7,6 +7,7 @@ from tests.rules.windows import window
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.data import TargetOrder
 from mothtrap.core.facts.evaluations import BootstrappedTargets
+from mothtrap.core.facts.losses import TrainedTarget
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.rules.unshuffled_batches import UnshuffledBatches
 
@@ -144,3 +145,20 @@ def test_targets_that_the_model_itself_puts_out_may_drift() -> None:
     assert UnshuffledBatches().check(window(order))
     with pytest.raises(NotApplicable, match="outputs of the model itself"):
         UnshuffledBatches().check(window(order, BOOTSTRAPPED))
+
+
+def test_actions_in_the_batches_of_a_loader_are_no_targets_where_the_model_makes_these() -> None:
+    moving = BootstrappedTargets(step=9, module="q", steps=10)
+    labels = np.sort(LABELS)
+    with pytest.raises(NotApplicable, match="outputs of the model itself"):
+        check(of_labels(labels, 32, loaded=True), moving)
+    assert check(of_labels(labels, 32), moving)
+    assert check(of_labels(labels, 32, loaded=True))
+
+
+def test_targets_that_have_a_gradient_are_made_by_the_model() -> None:
+    trained = TrainedTarget(step=12, looks=5, trained=5, idle=0, advantages=0)
+    rising = of_values(np.sort(RANDOM.normal(size=1600)), 32)
+    assert check(rising)
+    with pytest.raises(NotApplicable, match="outputs of the model itself"):
+        check(rising, trained)

@@ -210,7 +210,7 @@ def test_a_detached_tensor_is_named_in_place_of_the_depth() -> None:
     [finding] = VanishingGradient().check(
         window(layers(CUT), loss(LEVEL), taken("body.3", "vae.py:18"))
     )
-    assert "as body.3 takes a tensor that is detached" in finding.message
+    assert "because body.3 receives a tensor that is detached" in finding.message
     assert finding.location == "vae.py:18"
     assert finding.fixes[0].startswith("Remove the `.detach()`")
 

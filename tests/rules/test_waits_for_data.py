@@ -38,7 +38,7 @@ def test_names_the_loader_and_how_many_workers_would_keep_up() -> None:
     assert (finding.severity, finding.location) == (Severity.WARNING, "train.py:12")
     assert (finding.step, finding.last_step) == (100, 399)
     assert finding.message == (
-        "the training waits for data 60 % of the time: 15 ms of 25 ms a step; "
+        "training waits for data 60 % of the time: 15 ms of 25 ms per step; "
         "`train` has 0 worker processes"
     )
     assert finding.fixes[0] == "Give `train` `num_workers=2`: that many keep up."

@@ -186,3 +186,76 @@ def test_a_gain_may_be_climbed_by_hand() -> None:
     assert by_hand(-RISING[::-1], *updates(1.0)) == []
     with pytest.raises(NotApplicable):
         by_hand(RISING, *updates(1.0), operation="nll")
+
+
+def summed(values: np.ndarray, *negated: bool | None) -> list[Finding]:
+    """Check a loss that is a sum of errors with these signs."""
+    terms = [
+        LossCall(
+            step=step,
+            operation="cross_entropy",
+            series=LOSS,
+            alone=False,
+            negated=sign,
+            complete=True,
+        )
+        for step in range(3)
+        for sign in negated
+    ]
+    return WrongSign().check(window(loss(values), *terms))
+
+
+FALLING = -(1.1 ** np.arange(30.0))
+
+
+def test_a_sum_of_errors_that_are_all_subtracted_fires() -> None:
+    [finding] = summed(FALLING, True, True, True)
+    assert finding.severity is Severity.ERROR
+    assert "all 3 errors" in finding.message
+    assert finding.fixes[0].startswith("Add the errors instead of subtracting them")
+
+
+def test_one_subtracted_error_of_several_fires_far_below_zero() -> None:
+    [finding] = summed(FALLING, False, True)
+    assert finding.severity is Severity.WARNING
+    assert "1 of 2 errors" in finding.message
+    assert summed(FALLING / 10, False, True) == []
+
+
+@pytest.mark.parametrize("signs", [(False, False), (True, None)], ids=["added", "unknown"])
+def test_other_sums_stay_quiet(signs: tuple[bool | None, ...]) -> None:
+    with pytest.raises(NotApplicable, match="several terms"):
+        summed(FALLING, *signs)
+
+
+def clipped(optimistic: bool | None, *above: str) -> list[Finding]:
+    """Check a policy that is trained on a clipped objective."""
+    gain = LossCall(
+        step=0,
+        operation="policy_gain",
+        series=LOSS,
+        above=above,
+        alone=False,
+        optimistic=optimistic,
+    )
+    return WrongSign().check(window(loss(np.linspace(0.1, -0.1, 30)), gain, gain))
+
+
+@pytest.mark.parametrize(
+    ("above", "way"),
+    [
+        (("mean", "add", "minimum"), "minimizes the smaller"),
+        (("mean", "add", "neg", "maximum"), "maximizes the larger"),
+    ],
+)
+def test_the_optimistic_side_of_a_clipped_objective_fires(above: tuple[str, ...], way: str) -> None:
+    [finding] = clipped(True, *above)
+    assert finding.severity is Severity.WARNING
+    assert f"{way} of the two gains of the policy" in finding.message
+    assert "-torch.min(" in finding.fixes[0]
+
+
+@pytest.mark.parametrize("optimistic", [False, None])
+def test_the_pessimistic_side_of_a_clipped_objective_is_fine(optimistic: bool | None) -> None:
+    with pytest.raises(NotApplicable):
+        clipped(optimistic, "mean", "neg", "minimum")

@@ -75,7 +75,7 @@ def test_a_pattern_that_matches_nothing_is_an_error_before_the_start() -> None:
 
 
 def test_says_why_it_cannot_judge() -> None:
-    with pytest.raises(NotApplicable, match="no tensors are named"):
+    with pytest.raises(NotApplicable, match="no tensors are selected"):
         check(ZeroAll(), [64.0] * 3)
     with pytest.raises(NotEnoughData, match="activations was captured"):
         check(ZeroAll(tensors="activations"), [64.0] * 3)

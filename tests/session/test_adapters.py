@@ -121,11 +121,11 @@ def test_settings_that_an_adapter_does_not_honor_are_said_before_the_first_step(
         model.fit_round()
     assert watch.path is not None
     sentences = [
-        "on_nonfinite = stop has no effect: steps of tests cannot be skipped, and are applied as "
-        "they are",
+        "on_nonfinite = stop has no effect: steps of tests cannot be skipped, and are "
+        "applied unchanged",
         "max_gradient_norm = 2 has no effect: gradients of tests are not checked before they are "
         "applied",
-        "snapshot_at has no effect: no snapshots are taken of tests, so no step can be replayed",
+        "snapshot_at has no effect: no snapshots of tests are taken, so no step can be replayed",
     ]
     assert said.splitlines() == [f"mothtrap: {sentence}" for sentence in sentences]
     verdict = " ".join(capsys.readouterr().err.split())

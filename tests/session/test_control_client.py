@@ -126,7 +126,7 @@ def test_what_makes_no_sense_is_refused_before_it_is_sent(job: Job) -> None:
         (("--add", "gradiens"), "not a built-in collection"),
         (("--add", "weights", "--every", "0"), "every must be 1 step or more"),
         (("--add", "weights", "--list"), "--list cannot be combined"),
-        ((), "nothing to do; give --add"),
+        ((), "nothing to do; pass --add"),
     ):
         refused = job.ask(*words)
         assert (refused.returncode, complaint in refused.stderr) == (2, True), refused.stderr

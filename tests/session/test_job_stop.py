@@ -201,7 +201,7 @@ def test_nothing_is_stopped_after_the_end() -> None:
     assert _steps(stop, 1, 99) == 99
     (answer,) = told
     assert isinstance(answer, TrainingStopped)
-    assert answer.error == "the training had ended before"
+    assert answer.error == "training had already ended"
 
 
 def test_only_functions_of_the_configuration_are_called() -> None:

@@ -28,6 +28,7 @@ def probed(tmp_path_factory: pytest.TempPathFactory) -> Any:
         y[1000:],
         select=["BEH207"],
         pictures=[*NAMES, "pruning"],
+        budget_s=3600,
         name="seen",
         runs_dir=str(folder / "runs"),
     )
@@ -60,6 +61,7 @@ def test_a_picture_that_a_model_does_not_have_is_said(tmp_path: Any) -> None:
         y[600:900],
         select=["BEH207"],
         pictures=["all"],
+        budget_s=3600,
         runs_dir=str(tmp_path / "runs"),
     )
     run = mothtrap.open_run(found.path)

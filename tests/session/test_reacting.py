@@ -194,7 +194,7 @@ def test_a_job_is_stopped_by_a_command(tmp_path: Path) -> None:
     stopped = open_run(tmp_path / "runs/r1")
     assert asked.stdout == f"r1: stopped before step {stopped.stopped_at}\n"
     assert stopped.stop_reason == "lunch"
-    assert "the training is stopped before step" in errors
+    assert "training is stopped before step" in errors
 
 
 def test_a_job_that_does_not_obey_is_ended_by_a_signal(

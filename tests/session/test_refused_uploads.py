@@ -46,7 +46,7 @@ def test_wrong_credentials_are_said_once_and_the_job_runs(
     out, err = capfd.readouterr()
     assert out == "trained\n"
     assert err.count("InvalidAccessKeyId") == 2  # at the start, and in the last word
-    assert "the job goes on" in err
+    assert "the job continues" in err
     # run.json, end.json, source.json and the end of the output: the job makes no step.
     # How much that is depends on what of this repository is not committed.
     assert re.search(r"4 files \(\d+\.\d MB\) of this run are not in", err)
@@ -80,7 +80,7 @@ def test_a_store_that_is_down_from_the_start_to_the_end(
     finally:
         s3_server.start()
     err = capfd.readouterr().err
-    assert "the job goes on; its data is stored in" in err
+    assert "the job continues; its data is stored in" in err
     assert "`mothtrap upload" in err
     assert spooled() == ["seen"]
     command("upload")
@@ -112,7 +112,7 @@ def test_a_job_does_not_wait_for_a_store_that_does_not_answer(
     assert train(s3_url, code=f"open({str(begun)!r}, 'w')") == 0
     assert seen == [True]
     err = capfd.readouterr().err
-    assert f"{s3_url}/seen has not answered for 0 seconds; the job goes on" in err
+    assert f"{s3_url}/seen has not answered for 0 seconds; the job continues" in err
     assert open_run(f"{s3_url}/seen").end is not None
     assert spooled() == []
 
@@ -183,7 +183,7 @@ def test_a_run_is_sent_by_one_process_at_a_time(s3_url: str, tmp_path: Path) -> 
         sending.send(attempt.parent, s3_url)
     os.close(held)
     layout.write_end(attempt, RunEnd(exit_code=0, ended_s=1.0))
-    with pytest.raises(ConfigError, match=r"give one, e\.g\. mothtrap upload"):
+    with pytest.raises(ConfigError, match=r"pass one, e\.g\. mothtrap upload"):
         sending.send(attempt.parent)
     assert sending.send(attempt.parent, s3_url) == f"{s3_url}/here"
     assert layout.read_info(attempt) == open_run(f"{s3_url}/here").info  # it stays here, too
@@ -218,7 +218,7 @@ def test_while_the_store_is_down_an_open_run_stays_as_it_was(
     found = open_run(f"{s3_url}/seen")
     s3_server.stop()
     try:
-        with pytest.warns(mirror.StaleRunWarning, match="the run is shown as it was"):
+        with pytest.warns(mirror.StaleRunWarning, match="the last known state of the run is shown"):
             found.refresh()
         found.refresh()  # said once
         assert found.state == "finished"
@@ -346,7 +346,7 @@ def test_trouble_with_the_own_disk_is_no_end(
 
     monkeypatch.setattr(UploadQueue, "send", failing)
     assert train(s3_url) == 0
-    assert "No space left on device; the job goes on" in capfd.readouterr().err
+    assert "No space left on device; the job continues" in capfd.readouterr().err
     assert spooled() == []
 
 

@@ -71,7 +71,7 @@ def test_a_snapshot_alone_does_not_know_a_secret(tmp_path: Path) -> None:
 
 def test_a_session_has_no_script_to_start(tmp_path: Path) -> None:
     typed = snapshot(3, command=("/usr/bin/python", ""))
-    with pytest.raises(ReplayError, match=r"session without a script .* give --build module:func"):
+    with pytest.raises(ReplayError, match=r"session without a script .* pass --build module:func"):
         start_of(tmp_path, typed)
 
 

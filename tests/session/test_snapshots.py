@@ -282,7 +282,7 @@ def test_a_snapshot_whose_base_is_gone_is_refused_in_words(
 ) -> None:
     own = writing()
     own.put(taken(6, state=None, state_step=4))
-    why = "the state of step 4, from which its replay starts, is gone; training goes on"
+    why = "the state of step 4, from which its replay starts, is gone; training continues"
     assert [told.error for told in own.told] == [why]
 
 
@@ -296,9 +296,9 @@ def test_a_full_disk_is_said_once_and_leaves_nothing(
     own = writing()
     own.put(*(taken(s, order=SnapshotOrder(reason="step")) for s in range(3)))
     assert own.said == [
-        "mothtrap: no snapshot of step 0 (step): No space left on device; training goes on"
+        "mothtrap: no snapshot of step 0 (step): No space left on device; training continues"
     ]
-    assert [told.error for told in own.told] == ["No space left on device; training goes on"] * 3
+    assert [told.error for told in own.told] == ["No space left on device; training continues"] * 3
     assert list((own.run / "snapshots").iterdir()) == []
 
 
@@ -310,7 +310,7 @@ def test_a_snapshot_that_no_one_asked_for_is_not_missed_aloud(
     own = writing()
     own.put(taken(1, order=SnapshotOrder(reason=reason)))
     assert own.said == []
-    assert [told.error for told in own.told] == ["No space; training goes on"]
+    assert [told.error for told in own.told] == ["No space; training continues"]
 
 
 def test_a_folder_that_cannot_be_written_is_no_end(writing: Callable[..., Writing]) -> None:

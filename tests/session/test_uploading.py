@@ -175,7 +175,7 @@ def test_an_outage_costs_neither_the_training_nor_a_step(
     outcome = finish(job.process)
     assert outcome.returncode == 0
     assert f"{s3_url}/seen" in said
-    assert "the job goes on; its data is stored in" in said
+    assert "the job continues; its data is stored in" in said
     assert "answers again" in outcome.stderr
     before.refresh()
     after = open_run(f"{s3_url}/seen")

@@ -56,7 +56,7 @@ def test_a_pair_that_fails_together_is_told_as_a_pair(candidates: tuple[int, ...
 def test_where_any_rows_fail_no_row_is_accused(candidates: tuple[int, ...]) -> None:
     found = search(lambda rows, _: True, 24, candidates)
     assert (found.rows, found.evidence) == ((), "none")
-    assert found.sentence == "no single row of the 24 is to blame"
+    assert found.sentence == "no single row of the 24 is the cause"
 
 
 def test_where_only_the_whole_batch_fails_no_row_is_accused() -> None:

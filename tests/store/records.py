@@ -34,7 +34,7 @@ def record(step: int, *, tensors: int = 3, width: int = WIDTH, **changes: object
 
 
 def plain(item: StepRecord) -> tuple[object, ...]:
-    """A record as a value that compares bit by bit, NaN included."""
+    """A record as a value that compares bit for bit, NaN included."""
     return (
         item.key,
         repr(item.wall_s),

@@ -45,10 +45,10 @@ def test_other_files_are_passed_over(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (b"{", "is no request: Input data was truncated"),
-        (b"[]", "is no request: Expected `object`"),
-        (b"\xff", "is no request"),
-        (b'{"type": "halt", "id": "x", "attempt": 1}', "is no request: Invalid value"),
+        (b"{", "is not a request: Input data was truncated"),
+        (b"[]", "is not a request: Expected `object`"),
+        (b"\xff", "is not a request"),
+        (b'{"type": "halt", "id": "x", "attempt": 1}', "is not a request: Invalid value"),
         (b'{"type": "capture", "id": "x", "attempt": 1, "extra": 1}', "unknown field `extra`"),
         (b'{"type": "capture", "id": "y", "attempt": 1}', "its id is 'y'"),
         (b" " * (MAX_BYTES + 1), "more than 65,536 bytes"),

@@ -34,7 +34,7 @@ def test_batches_in_the_wrong_place_are_not_believed(tmp_path: Path) -> None:
     assert values(reader.poll()) == [10, 12]
     reader.close()
     assert "batches 1 to 1 are missing" in reader.damage[0]
-    assert "hold no whole batch" in reader.damage[1]
+    assert "contain no complete batch" in reader.damage[1]
 
 
 def test_a_batch_of_another_schema_is_not_believed(tmp_path: Path) -> None:

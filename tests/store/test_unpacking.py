@@ -27,7 +27,7 @@ def test_numbers_of_nothing() -> None:
 
 @pytest.mark.parametrize("column", [["a"], [1, None], [True], [[1]]])
 def test_what_holds_no_numbers_is_refused(column: list[object]) -> None:
-    with pytest.raises(TypeError, match="holds more than numbers"):
+    with pytest.raises(TypeError, match="contains more than numbers"):
         numbers(pa.array(column))
 
 
@@ -54,7 +54,7 @@ def test_vectors_are_those_of_the_column(width: int) -> None:
     ids=str,
 )
 def test_what_holds_no_vectors_is_refused(column: pa.Array) -> None:
-    with pytest.raises(TypeError, match="holds more than"):
+    with pytest.raises(TypeError, match="contains more than"):
         vectors(column)
 
 

@@ -139,7 +139,7 @@ def test_truncated_numbers_leave_the_rest_of_the_step(tmp_path: Path, kind: str)
     assert [plain(r) for r in got[:2]] == [plain(record(step, tensors=1)) for step in range(2)]
     assert (len(got[2].tensor_T), len(got[2].scalars)) == ((0, 2) if kind == "stats" else (1, 0))
     assert any("1 steps lack numbers" in text for text in state.damage())
-    assert any("hold no whole batch" in text for text in state.damage(ended=True))
+    assert any("contain no complete batch" in text for text in state.damage(ended=True))
 
 
 @pytest.mark.parametrize("sealed", [True, False])

@@ -29,7 +29,7 @@ HEADLINES = {
     "detached_latent": Headline(
         code="GRD102",
         severity="error",
-        says=("decoder.0 takes a tensor that is detached from the graph",),
+        says=("decoder.0 receives a tensor that is detached from the graph",),
         fix="Remove the `.detach()`",
     ),
     "probabilities_into_nll": Headline(
@@ -137,7 +137,7 @@ HEADLINES = {
     "advantages_of_one_row": Headline(
         code="NUM001",
         severity="error",
-        says=("torch.std made it from finite values (values: 1 value)",),
+        says=("torch.std produced it from finite values (values: 1 value)",),
         fix="Give `torch.std` at least two values",
     ),
     "strips_too_short": Headline(
@@ -149,7 +149,7 @@ HEADLINES = {
     "column_that_stands_still": Headline(
         code="NUM005",
         severity="error",
-        says=("torch.div made it from finite values", "rows.std(0)", "1 of 5 values are 0"),
+        says=("torch.div produced it from finite values", "rows.std(0)", "1 of 5 values are 0"),
         fix="Keep the divisor away from 0",
     ),
     "pairs_of_equal_rows": Headline(

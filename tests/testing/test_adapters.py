@@ -87,7 +87,7 @@ def test_an_adapter_that_promises_too_much_is_caught() -> None:
         facts=declared.facts | {LossCall},
         modes=declared.modes,
     )
-    with pytest.raises(AssertionError, match="never came: LossCall"):
+    with pytest.raises(AssertionError, match="never reported: LossCall"):
         suite(reports=more).test_reports_are_true()
 
 

@@ -116,7 +116,7 @@ def writing(window: Window):
     ("suite", "test", "message"),
     [
         (suite_of(heavy_weight, sick=(LIGHT,)), "fires", "nothing was found in sick window 0"),
-        (suite_of(heavy_weight, sick=()), "fires", "gives no window"),
+        (suite_of(heavy_weight, sick=()), "fires", "yields no window"),
         (suite_of(heavy_weight, healthy=(LIGHT, HEAVY)), "stays_quiet", "healthy window 1"),
         (suite_of(hasty), "is_silent_on_an_empty_window", "ZZZ903"),
         (
@@ -135,7 +135,7 @@ def writing(window: Window):
             "reads_nothing_beyond_its_needs",
             'declare Need(scalars=("loss",))',
         ),
-        (suite_of(curious), "is_documented", "the first line is no sentence"),
+        (suite_of(curious), "is_documented", "the first line is not a sentence"),
         (suite_of(hasty), "is_documented", "lacks: What to do"),
     ],
 )

@@ -79,7 +79,7 @@ def test_stop_ends_the_job_and_says_at_which_step() -> None:
     stop.announce(fault, 5, onset=False)
     assert said == [
         "mothtrap: stopped at step 5 (on_nonfinite = stop): the loss is NaN (train.py:3); "
-        "nothing of this step was applied"
+        "no part of this step was applied"
     ]
     ending = stop.ending(fault, 5)
     assert isinstance(ending, SystemExit)
@@ -90,7 +90,7 @@ def test_raise_names_the_parameters_concerned() -> None:
     raising, said = policy("raise")
     error = raising.ending(bad_gradients(NINE, 9, 0.5, "train.py:3"), 5)
     assert isinstance(error, NonFiniteStepError)
-    assert "parameters concerned: layer8.weight" in str(error)
+    assert "affected parameters: layer8.weight" in str(error)
     assert "and 5 more; the policy is on_nonfinite = raise" in str(error)
     assert (error.step, error.loss, error.location) == (5, 0.5, "train.py:3")
     assert not said

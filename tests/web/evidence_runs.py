@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
 import numpy as np
 from tests.web.made_runs import MadeRun
 
@@ -62,7 +63,10 @@ EXPLODING = found(
     "GRD101", "exploding_gradient", ("6.bias",), {"value": 3e4, "reference": 1.0, "limit": 100.0}
 )
 CONSTANT = found("ACT203", "constant_output", ("net",), {"value": 1e-5, "limit": 1e-3})
-DIVERGING = found("DST951", "ranks_diverge", ("3",), {"last_equal_step": 20}, step=30)
+DIVERGING = found(
+    "DST951", "ranks_diverge", ("3",), {"last_equal_step": 20, "onset_at_latest": 40}, step=30
+)
+DIVERGING = msgspec.structs.replace(DIVERGING, workers=(1,))
 SWAPPED = found("STR721", "loss_arguments_swapped", (), {})
 
 
@@ -103,6 +107,7 @@ def _record(step: int, spread: bool, rank: int | None) -> StepRecord:
     summary_TF[:, COLUMN["count"]] = SIZES
     summary_TF[:, COLUMN["nan"]] = summary_TF[:, COLUMN["inf"]] = 0
     summary_TF[:, COLUMN["l2"]] = NORMS
+    level = 2.28 + (rank == 1 and step >= 30)
     infos = [
         TensorInfo(kind="gradient", name=f"{layer}.bias", module=layer, shape=(size,))
         for layer, size in zip(LAYERS, SIZES, strict=True)
@@ -113,7 +118,7 @@ def _record(step: int, spread: bool, rank: int | None) -> StepRecord:
         tensor_T=np.arange(len(LAYERS), dtype=np.uint32),
         summary_TF=summary_TF,
         scalars=(
-            Scalar(name="loss", of="train.py:4 SGD", value=2.28 + 0.001 * math.sin(step)),
+            Scalar(name="loss", of="train.py:4 SGD", value=level + 0.001 * math.sin(step)),
             Scalar(name="lr", of="SGD", value=0.1),
         ),
         defined=tuple(enumerate(infos)) if step == 0 else (),

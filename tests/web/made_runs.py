@@ -92,8 +92,15 @@ class MadeRun:
         self._log.append(records)
         self.steps += len(losses)
 
-    def boost(self, scores: Sequence[float]) -> None:
-        """Append a round of boosting for each value of a metric of the training data."""
+    def boost(self, scores: Sequence[float], *, loss: str = "", evaluated: str = "") -> None:
+        """Append a round of boosting for each value of a metric of the training data.
+
+        Args:
+            scores: of the rounds.
+            loss: series of the training loss; empty = none.
+            evaluated: metric of an evaluation table; empty = none.
+        """
+        values = [("loss", loss)] if loss else [("train.auc", "train.py:4 train")]
         began = BoostingBegan(
             step=0, fit="train", call="train", objective="binary:logistic", library="xgboost"
         )
@@ -104,12 +111,17 @@ class MadeRun:
                     wall_s=1e9 + step,
                     tensor_T=np.empty(0, np.uint32),
                     summary_TF=np.empty((0, WIDTH)),
-                    scalars=(Scalar(name="train.auc", of="train.py:4 train", value=score),),
+                    scalars=tuple(Scalar(name=name, of=of, value=score) for name, of in values),
                     observations=() if step else (began,),
                 )
                 for step, score in enumerate(scores)
             ]
         )
+        if evaluated:
+            ending = self._ending()
+            key = StepKey(step=0, mode=Mode.EVAL, mode_step=0)
+            scalar = Scalar(name=evaluated, of="test", value=scores[-1])
+            self._log.append([replace(ending, key=key, scalars=(scalar,), observations=())])
         self.steps += len(scores)
 
     def find(self, *findings: Finding, failed: bool = False) -> None:

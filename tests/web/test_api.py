@@ -352,3 +352,16 @@ def test_a_boosted_model_has_rounds_and_metrics_in_the_place_of_losses(tmp_path:
         served.stop()
     assert about["unit"] == "round"
     assert about["losses"] == ["train/train.auc:train.py:4 train"]
+
+
+def test_the_loss_of_boosting_stands_beside_its_metric_of_an_evaluation(tmp_path: Path) -> None:
+    run = MadeRun(tmp_path / "boosted")
+    run.boost([0.7, 0.8], loss="booster train logloss", evaluated="logloss")
+    run.close()
+    served = Site(tmp_path)
+    served.start()
+    try:
+        about = served.json("/api/run?run=boosted")
+    finally:
+        served.stop()
+    assert about["losses"] == ["train/loss:booster train logloss", "eval/logloss:test"]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from tests.checks.test_command import checked
 from tests.web.conftest import Site
+from tests.web.looking import assert_sound
 
 
 @pytest.fixture(scope="module")
@@ -38,9 +39,16 @@ def test_the_view_shows_the_way_of_the_data(browser: Any, site_of_a_check: Site)
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.goto(site_of_a_check.url("#/check?run=seen"))
-    page.get_by_role("heading", name="Way of the data").wait_for()
+    page.get_by_role("heading", name="Data flow").wait_for()
     assert "Subset" in str(page.locator("ol.way").text_content())
     page.get_by_role("columnheader", name="multiplications").wait_for()
     page.get_by_role("link", name="Check", exact=True).wait_for()
     assert errors == []
     page.close()
+
+
+def test_views_of_a_check_are_accessible_and_fit_a_phone(
+    browser: Any, site_of_a_check: Site
+) -> None:
+    places = [f"#/{view}?run=seen" for view in ("check", "overview", "findings", "record")]
+    assert_sound(browser, site_of_a_check, places, ready="main h1, main h2")

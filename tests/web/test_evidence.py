@@ -14,6 +14,7 @@ from tests.web.evidence_runs import (
     DIVERGING,
     EXPLODING,
     NORMS,
+    STEPS,
     SWAPPED,
     VANISHING,
     make_evidence,
@@ -27,6 +28,15 @@ const draw = CanvasRenderingContext2D.prototype.fillText;
 CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
     window.drawnTexts.push(text);
     return draw.call(this, text, ...place);
+};
+"""
+
+RECORD_BANDS = """
+window.bands = [0];
+const fill = CanvasRenderingContext2D.prototype.fillRect;
+CanvasRenderingContext2D.prototype.fillRect = function (x, y, width, height) {
+    if (this.globalAlpha < 0.2) window.bands.push(width);
+    return fill.call(this, x, y, width, height);
 };
 """
 
@@ -106,6 +116,32 @@ def test_diverging_ranks_are_shown_rank_by_rank(proved: Site, page: Any) -> None
         "B",
     ]
     assert page.get_by_role("img", name=re.compile("Loss")).count() == 0
+
+
+def test_an_onset_that_is_known_as_a_range_is_a_range_in_the_chart(proved: Site, page: Any) -> None:
+    page.add_init_script(RECORD_BANDS)
+    page.goto(proved.url("#/overview?run=ranks"))
+    verdict = page.get_by_role("region", name="Verdict")
+    verdict.get_by_text("since a step between 30 and 40").wait_for()
+    plot = page.locator(".u-over").first
+    plot.wait_for()
+    wanted = plot.bounding_box()["width"] * (40 - 30) / (STEPS - 1)
+    until(lambda: wanted == pytest.approx(page.evaluate("window.bands")[-1], rel=0.05), 20)
+
+
+def test_the_loss_is_that_of_the_rank_of_the_finding(proved: Site, page: Any) -> None:
+    page.goto(proved.url("#/overview?run=ranks"))
+    page.get_by_role("heading", name="Loss of rank 1").wait_for()
+    page.get_by_role("img", name=re.compile(r"^Loss, .* highest 3\.28")).wait_for()
+
+
+def test_a_button_promises_only_what_there_is(proved: Site, page: Any) -> None:
+    """The chart of a finding without a series is the loss, which shows no bad step."""
+    page.goto(proved.url("#/overview?run=ranks"))
+    page.get_by_role("link", name="Explanation and source line").wait_for()
+    assert page.get_by_role("link", name="Show the first bad step").count() == 0
+    page.goto(proved.url("#/overview?run=vanish"))
+    page.get_by_role("link", name="Show the first bad step").wait_for()
 
 
 def test_the_chart_names_its_quantity_and_the_limit(proved: Site, page: Any) -> None:

@@ -127,6 +127,15 @@ def test_a_run_that_is_removed_while_open_has_its_sentence(own: Site, followed: 
     assert followed.errors == followed.elsewhere == []
 
 
+def test_a_job_without_a_step_is_waited_for(own: Site, followed: Watched) -> None:
+    run = MadeRun(own.runs / "young")
+    page = followed.page
+    page.goto(own.url("#/overview?run=young"))
+    page.get_by_role("heading", name="Waiting for the first step").wait_for()
+    run.close()
+    followed.assert_quiet()
+
+
 def test_an_empty_folder_says_how_to_make_a_run(own: Site, followed: Watched) -> None:
     followed.page.goto(own.url())
     followed.page.get_by_text("mothtrap run train.py").wait_for()

@@ -9,13 +9,13 @@ from urllib.parse import quote
 
 import pytest
 from tests.web.conftest import TOKEN, Site, Watched, until
+from tests.web.looking import assert_accessible, wait_until_read
 from tests.web.made_runs import MadeRun, exploding
 
 from mothtrap.core.config import Config
 from mothtrap.monitor.catalogue import load_rules
 from mothtrap.web import static_files
 
-AXE = Path(__file__).parent / "vendor" / "axe.min.js"
 HOSTILE_RUN = "a&b=c%2F#'\""
 MOST_REQUESTS = 20
 RECORD_TEXTS = """
@@ -43,8 +43,7 @@ def open_view(watched: Watched, site: Site, view: str, run: str = "", more: str 
     page = watched.page
     query = f"?run={quote(run, safe='')}{more}" if run else (f"?{more}" if more else "")
     page.goto(site.url(f"#/{view}{query}"))
-    page.locator("main").wait_for()
-    page.get_by_text("Reading", exact=False).first.wait_for(state="detached")
+    wait_until_read(page)
     return page
 
 
@@ -71,6 +70,14 @@ def test_a_crash_shows_the_end_of_the_output(watched: Watched, site: Site) -> No
     page.get_by_role("region", name="End of the output").get_by_text("MemoryError").wait_for()
     page.get_by_role("link", name="All lines").click()
     page.get_by_role("log").wait_for()
+
+
+def test_the_rules_are_one_line(watched: Watched, site: Site) -> None:
+    page = open_view(watched, site, "overview", "nan")
+    rules = page.get_by_role("heading", name="Rules", exact=True).locator("xpath=..")
+    rules.get_by_text("2 errors").wait_for()
+    rules.get_by_text("1 needs more data").wait_for()
+    assert not rules.get_by_role("table").is_visible()
 
 
 def test_every_family_of_rules_has_a_name() -> None:
@@ -158,7 +165,7 @@ def test_a_link_opens_what_it_was_copied_from(watched: Watched, site: Site) -> N
     name = quote("train/gradient.l2/blocks.1.weight", safe="")
     more = f"&name={name}&from=30&to=50&scale=log&at=40"
     page = open_view(watched, site, "curves", "nan", more)
-    drawn = re.compile(r"gradient\.l2.blocks\.1\.weight, steps 30 to 49")
+    drawn = re.compile(r"gradient norm of blocks\.1\.weight, steps 30 to 49")
     page.get_by_role("img", name=drawn).wait_for()
     assert page.get_by_label(re.compile("^y axis")).input_value() == "log"
     page.get_by_text("step 40", exact=True).first.wait_for()
@@ -264,12 +271,7 @@ def test_axe_finds_nothing_in_any_view(browser: Any, site: Site, scheme: str, ru
     places += [("layers", "nan", "&row=blocks.1.weight&at=40"), ("layers", "empty", "")]
     for view, run, more in places:
         page = open_view(watched, site, view, run, more)
-        page.evaluate(AXE.read_text(encoding="utf-8"))
-        found = page.evaluate(
-            f"axe.run({{resultTypes: ['violations'], ...{rules}}}).then(r => r.violations)"
-        )
-        said = [f"{v['id']}: {v['nodes'][0]['html'][:200]}" for v in found]
-        assert said == [], (view, run)
+        assert_accessible(page, rules, (view, run))
     context.close()
     watched.assert_quiet()
 
@@ -296,10 +298,13 @@ def test_a_boosted_model_has_rounds_and_features(browser: Any, tmp_path: Path) -
     try:
         page = open_view(watched, own, "overview", "boosted")
         page.get_by_role("heading", name="Worst features").wait_for()
+        page.get_by_role("region", name="Verdict").get_by_text("since round 3").wait_for()
         page.get_by_role("img", name=re.compile("^Metrics")).wait_for()
         until(lambda: "round" in page.evaluate("window.drawnTexts"))
         assert "step" not in page.evaluate("window.drawnTexts")
         assert page.get_by_role("link", name="Layers", exact=True).count() == 0
+        page.goto(own.url("#/findings?run=boosted"))
+        page.get_by_text("reported at round").wait_for()
     finally:
         context.close()
         own.stop()

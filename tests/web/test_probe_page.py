@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from tests.behavior.asking import labels, people, sure
 from tests.web.conftest import Site
+from tests.web.looking import assert_sound
 
 pytest.importorskip("sklearn")
 
@@ -103,3 +104,9 @@ def test_the_tab_is_there_for_probe_and_serve_runs_only(
     page.get_by_role("heading", level=1).first.wait_for()
     assert page.get_by_role("link", name="Probe", exact=True).count() == 0
     page.close()
+
+
+def test_views_of_a_probe_are_accessible_and_fit_a_phone(browser: Any, asked: Site) -> None:
+    views = ("probe", "overview", "findings", "record")
+    places = [f"#/{view}?run={run}" for run in ("asked", "served") for view in views]
+    assert_sound(browser, asked, [*places, "#/runs"], ready="main h1, main h2")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.web.conftest import Site, Watched, until
+from tests.web.looking import assert_sound
 from tests.web.made_runs import MadeRun, exploding
 
 from mothtrap.reader.run import open_run
@@ -127,6 +128,24 @@ def test_the_curve_under_the_pointer_says_its_run(page: Any) -> None:
     near.get_by_text("lr0.1-2").wait_for()
 
 
+def test_a_run_has_one_color_whatever_else_is_shown(page: Any, own: Site) -> None:
+    for name in ("lr0.1-0", "lr0.1-1", "lr0.1-2"):
+        page.get_by_role("checkbox", name=f"Plot {name}").check()
+    before = color_of(page, "lr0.1-2")
+    page.get_by_role("checkbox", name="Plot lr0.1-0").uncheck()
+    page.locator(".legend").get_by_text("lr0.1-0").wait_for(state="detached")
+    assert color_of(page, "lr0.1-2") == before
+    page.evaluate("location.hash = '#/compare?run=lr0.1-2&with=lr0.1-1'")
+    page.get_by_role("heading", name="Curves").wait_for()
+    assert color_of(page, "lr0.1-2") == before
+
+
+def color_of(page: Any, run: str) -> str:
+    entry = page.locator(".legend li", has_text=run)
+    entry.wait_for()
+    return str(entry.locator("i").evaluate("(box) => getComputedStyle(box).backgroundColor"))
+
+
 def test_any_parameter_of_the_record_colors_the_curves(page: Any) -> None:
     page.get_by_role("checkbox", name="Tick all of this page").check()
     page.get_by_label("color by").select_option("seed")
@@ -161,3 +180,12 @@ def test_a_metric_that_is_nan_comes_last(tmp_path: Path) -> None:
             assert [row["name"] for row in page["rows"]] == order.split()
     finally:
         served.stop()
+
+
+def test_means_and_comparisons_of_runs_are_accessible_and_fit_a_phone(
+    browser: Any, own: Site
+) -> None:
+    ticked = "&".join(f"tick=lr{rate}-{seed}" for rate in RATES for seed in range(SEEDS))
+    compared = "&".join(f"with=lr{rate}-1" for rate in RATES)
+    places = [f"#/runs?{ticked}&group=seed", f"#/compare?run=lr0.1-0&{compared}"]
+    assert_sound(browser, own, places, ready="main .chart")

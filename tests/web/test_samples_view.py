@@ -39,6 +39,11 @@ def test_samples_have_names_source_loss_and_replay(site: Site) -> None:
     assert site.json("/api/samples?run=deep&at=3")["ranks"] == []
 
 
+def test_the_view_is_offered_where_samples_are_known(site: Site) -> None:
+    assert "samples" in site.json("/api/run?run=values")["views"]
+    assert "samples" not in site.json("/api/run?run=nan")["views"]
+
+
 def test_a_sample_is_found_in_other_steps(site: Site) -> None:
     (found,) = site.json("/api/seen?run=values&sample=img000.png")["found"]
     assert [place["step"] for place in found["steps"]] == list(range(12))

@@ -57,6 +57,11 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     run.print_lines("".join(f"got {token}\n" for token in SECRETS[:-1]) + f"password={VALUE}\n")
     run.end()
+    edited = MadeRun(folder / "y")  # the line with the secrets is another one
+    changed = SourceTexts(files={"train.py": text.replace("login(", "log_in(")})
+    layout.write_source_texts(edited.folder, changed)
+    edited.train([1.0])
+    edited.end()
     return folder
 
 
@@ -108,7 +113,13 @@ def test_json_keeps_its_values(runs: Path) -> None:
     "view",
     [
         *("runs", "run?run=x", "findings?run=x", "logs?run=x", "record?run=x", "runs.csv"),
-        *("source?run=x&finding=FINDING", "diff?run=x&run=x", "compare?run=x", "names?run=x"),
+        *(
+            "source?run=x&finding=FINDING",
+            "diff?run=x&run=x",
+            "diff?run=x&run=y",
+            "compare?run=x",
+            "names?run=x",
+        ),
     ],
 )
 def test_no_answer_of_the_page_holds_a_secret(served: Site, view: str) -> None:
@@ -116,6 +127,12 @@ def test_no_answer_of_the_page_holds_a_secret(served: Site, view: str) -> None:
     status, _, body = served.ask(f"/api/{view.replace('FINDING', fingerprint)}")
     assert status == 200
     holds_no_secret(body.decode("utf-8", "replace"))
+
+
+def test_a_code_difference_has_the_line_without_its_secret(served: Site) -> None:
+    body = json.dumps(served.json("/api/diff?run=x&run=y")["code"])
+    assert "log_in(" in body
+    assert "***" in body
 
 
 def test_the_page_shows_the_lines_around_a_secret(served: Site) -> None:

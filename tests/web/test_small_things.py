@@ -33,7 +33,8 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     warning = msgspec.structs.replace(
         exploding(1000), code="OPT602", severity=Severity.WARNING, fingerprint="f2"
     )
-    run.find(exploding(1000), warning)
+    note = msgspec.structs.replace(warning, code="OPT603", step=1002, fingerprint="f3")
+    run.find(exploding(1000), warning, note)
     run.print_lines(f"{LONG}\nshort\n")
     run.end()
     silent = MadeRun(runs / "silent")
@@ -57,7 +58,7 @@ def page(browser: Any, own: Site) -> Iterator[Any]:
     seen.assert_quiet()
 
 
-def test_findings_of_one_step_are_one_sign_in_a_chart(page: Any) -> None:
+def test_findings_of_one_step_and_its_neighbors_are_one_sign_in_a_chart(page: Any) -> None:
     until(lambda: "✖" in page.evaluate("window.drawnTexts"))
     assert "▲" not in page.evaluate("window.drawnTexts")
 

@@ -24,6 +24,12 @@ CanvasRenderingContext2D.prototype.arc = function (...place) {
     window.points += 1;
     return move.call(this, ...place);
 };
+window.signs = [];
+const draw = CanvasRenderingContext2D.prototype.fillText;
+CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
+    window.signs.push(text);
+    return draw.call(this, text, ...place);
+};
 """
 
 
@@ -71,6 +77,10 @@ def test_a_crash_shows_its_traceback(page: Any) -> None:
     region = page.get_by_role("region", name="Traceback")
     region.get_by_text("shards[20]").wait_for()
     assert region.inner_text().strip() == TRACEBACK.strip()
+
+
+def test_a_crash_is_marked_in_the_chart(page: Any) -> None:
+    until(lambda: "‼" in page.evaluate("window.signs"), 20)
 
 
 def test_the_title_of_the_tab_shows_that_something_is_wrong(page: Any) -> None:

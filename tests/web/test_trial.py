@@ -76,7 +76,7 @@ def test_the_command_that_is_shown_writes_the_rule(
     ("asked", "status", "words"),
     [
         ({"name": "train/nothing"}, 404, "there is no curve"),
-        ({"side": "beside"}, 400, "above or below"),
+        ({"side": "beside"}, 400, "`above` or `below`"),
         ({"limit": "much"}, 400, "must be a number"),
         ({"limit": "nan"}, 400, "must be a number"),
         ({"for_steps": "0"}, 400, "1 step or more"),

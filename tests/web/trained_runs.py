@@ -9,6 +9,7 @@ desktop and of a phone. Requires what the browser tests require, and xgboost.
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from importlib.resources import files
@@ -20,12 +21,12 @@ EXAMPLES = Path(str(files("mothtrap"))) / "examples"
 TRAINED: dict[str, tuple[list[str], list[str]]] = {
     "nan": ([], [f"{PROGRAMS}/nan.py"]),
     "vanishing": ([], [f"{PROGRAMS}/vanishing.py"]),
-    "leak": ([], [f"{EXAMPLES}/churn_xgboost.py"]),
+    "leak": ([], ["churn_xgboost.py"]),
     "ranks": ([], ["--", TORCHRUN, "--nproc-per-node", "2", f"{PROGRAMS}/ranks.py"]),
     "crash": ([], [f"{PROGRAMS}/crash.py"]),
     "guard": (["--on-nonfinite", "skip"], [f"{PROGRAMS}/nan.py", "--running"]),
     "overfit": ([], [f"{PROGRAMS}/overfit.py"]),
-    "healthy": ([], [f"{EXAMPLES}/digits.py", "--fixed"]),
+    "healthy": ([], ["digits.py", "--fixed"]),
     "short": ([], [f"{PROGRAMS}/short.py"]),
 }
 """Options of `mothtrap run`, and the command of the job, by name of the run."""
@@ -35,6 +36,8 @@ WIDTHS = {"desktop": 1440, "phone": 390}
 def train(name: str, folder: Path) -> str:
     """Make a run in `folder/runs`; return what the job and mothtrap printed on standard error."""
     options, command = TRAINED[name]
+    if not Path(command[0]).is_absolute() and (EXAMPLES / command[0]).is_file():
+        shutil.copy(EXAMPLES / command[0], folder)  # lines of the package are not the user's
     head = [sys.executable, "-m", "mothtrap", "run", "--runs-dir", str(folder / "runs")]
     words = [*head, "--name", name, *options, *command]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}

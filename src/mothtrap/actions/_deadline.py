@@ -15,7 +15,7 @@ class Deadline:
     for every object (TLS, a buffered file) that reads from it.
 
     Args:
-        timeout_s: Limit for the whole exchange.
+        timeout_s: limit for the whole exchange.
     """
 
     def __init__(self, timeout_s: float) -> None:
@@ -37,7 +37,7 @@ class Deadline:
         return left_s
 
     def connect(self, address: tuple[str, int]) -> socket.socket:
-        """Connect to the first address of a host that answers; raises OSError."""
+        """Connect to the first address of a host that responds; raises OSError."""
         error: OSError | None = None
         for family, kind, protocol, _, where in socket.getaddrinfo(*address, 0, socket.SOCK_STREAM):
             made = socket.socket(family, kind, protocol)

@@ -32,25 +32,25 @@ class _Server(smtplib.SMTP):
 
 
 def is_mail(sender: Any) -> bool:
-    """Return whether an object of Apprise sends plain mail by SMTP."""
+    """Return whether an Apprise object sends plain mail by SMTP."""
     names = ("smtp_host", "secure_mode", "from_addr", "targets", "cc", "bcc")
     return all(hasattr(sender, n) for n in names) and getattr(sender, "pgp_mode", "no") == "no"
 
 
 def send_mail(sender: Any, title: str, body: str, delivery: str) -> bool:
-    """Send a mail to all that a `mailto` URL names.
+    """Send a mail to all recipients of a `mailto` URL.
 
     Args:
-        sender: the object that Apprise made of the URL.
+        sender: Apprise object created from the URL.
         title: subject.
         body: text.
-        delivery: becomes the Message-ID.
+        delivery: Message-ID of the mail.
 
     Returns:
-        Whether the server took it for every recipient.
+        Whether the server accepted the mail for every recipient.
 
     Raises:
-        OSError: the server cannot be reached, or refuses (`smtplib.SMTPException`).
+        OSError: the server cannot be reached, or refuses the mail (`smtplib.SMTPException`).
     """
     mail = EmailMessage()
     mail["Subject"] = title

@@ -10,7 +10,7 @@ from mothtrap.core.events import Event
 
 
 class JobAction(ABC):
-    """Asks something of the job; one that has ended is left alone."""
+    """Base of actions that send a request to the job; does nothing after the job has ended."""
 
     __slots__ = ()
 
@@ -19,10 +19,10 @@ class JobAction(ABC):
     is_message: ClassVar[bool] = False
 
     def run(self, event: Event, job: Job, delivery: str) -> str:
-        """Ask the job while it trains; return what was asked, "" for nothing."""
+        """Send the request if the job still trains; return a description of it, or ""."""
         del delivery
         return self.ask(event, job) if job.is_running else ""
 
     @abstractmethod
     def ask(self, event: Event, job: Job) -> str:
-        """Ask the running job; return what was asked, "" for nothing."""
+        """Send the request to the running job; return a description of it, or ""."""

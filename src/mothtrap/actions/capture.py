@@ -25,7 +25,7 @@ class Capture(JobAction):
     label = "capture"
 
     def ask(self, event: Event, job: Job) -> str:
-        """Ask for the collection."""
+        """Request the collection."""
         code = event.finding.code if event.finding is not None else event.kind
         job.capture({f"on {code}": self.collection}, self.for_steps)
         return f"asked the job to capture more for {self.for_steps} steps"
@@ -35,8 +35,8 @@ def make(settings: object, where: str) -> Sequence[Action]:
     """Return the action.
 
     Args:
-        settings: patterns of tensors, or a table of a collection with `for_steps`.
-        where: of the settings.
+        settings: tensor patterns, or a collection table with `for_steps`.
+        where: source of the settings.
     """
     values = dict(settings_of(settings, "capture", "tensors", where))
     if isinstance(values.get("tensors"), str):

@@ -19,7 +19,7 @@ KEYS = ("command", "timeout_s")
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """Starts a program without a shell; exit code 75 (EX_TEMPFAIL) means: try again later."""
+    """Starts a program without a shell; exit code 75 (EX_TEMPFAIL) means "try again later"."""
 
     words: tuple[str, ...] = field(repr=False)
     timeout_s: float
@@ -28,7 +28,7 @@ class Command:
     is_message: bool = True
 
     def run(self, event: Event, job: Job, delivery: str) -> str:
-        """Start the program and wait for its end; its output goes nowhere."""
+        """Run the program until it ends, and discard its output."""
         environment = {
             **os.environ,
             "MOTHTRAP_EVENT": event.kind,
@@ -62,7 +62,7 @@ def make(settings: object, where: str) -> Sequence[Action]:
 
     Args:
         settings: the words of the command, or a table with `command` and `timeout_s`.
-        where: of the settings.
+        where: source of the settings.
     """
     values = settings_of(settings, "command", "command", where)
     if unknown := sorted(values.keys() - set(KEYS)):

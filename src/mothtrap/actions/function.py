@@ -19,7 +19,7 @@ KEYS = ("function", "in_job")
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """Calls `module:function` with the event; `in_job`: on the training thread of each worker."""
+    """Calls `module:function` with the event; with `in_job`, on each worker's training thread."""
 
     name: str
     in_job: bool
@@ -28,11 +28,11 @@ class Function:
 
     @property
     def is_message(self) -> bool:
-        """Return whether it is called in this process, and so noted and called until it was."""
+        """Return whether this process calls the function, and retries until it succeeds."""
         return not self.in_job
 
     def run(self, event: Event, job: Job, delivery: str) -> str:
-        """Call the function, or have it called."""
+        """Call the function, or request the call in the job."""
         del delivery
         if self.in_job:
             if not job.is_running:
@@ -47,11 +47,11 @@ class Function:
 
 
 def make(settings: object, where: str) -> Sequence[Action]:
-    """Return the action; the module must exist, and is imported when it is first needed.
+    """Create the action; the module must exist, and is imported on first use.
 
     Args:
         settings: `module:function`, or a table with `function` and `in_job`.
-        where: of the settings.
+        where: source of the settings.
     """
     values = settings_of(settings, "function", "function", where)
     if unknown := sorted(values.keys() - set(KEYS)):
@@ -61,7 +61,7 @@ def make(settings: object, where: str) -> Sequence[Action]:
         raise ConfigError(f"{where}: function.in_job must be true or false")
     module, colon, attribute = str(name).partition(":")
     if not isinstance(name, str) or not colon or not attribute.isidentifier():
-        raise ConfigError(f'{where}: function must be a text such as "my_module:on_event"')
+        raise ConfigError(f'{where}: function must be a string such as "my_module:on_event"')
     if not in_job and not _is_found(module):
         raise ConfigError(f"{where}: there is no module {module!r} for function, in {Path.cwd()}")
     return (Function(name, in_job),)

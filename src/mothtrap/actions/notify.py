@@ -31,7 +31,7 @@ MAX_LINE = 500
 
 @dataclass(frozen=True, slots=True)
 class Notify:
-    """Sends to one URL, held by `sender`: an object of Apprise."""
+    """Sends messages to one URL with `sender`, an Apprise object."""
 
     sender: Any = field(repr=False)
     label: str
@@ -39,7 +39,7 @@ class Notify:
     is_message: bool = True
 
     def run(self, event: Event, job: Job, delivery: str) -> str:
-        """Send the message; the mail of a delivery has one Message-ID, however often it is sent."""
+        """Send the message; a mail has the same Message-ID on every attempt."""
         del job
         title, body = message(event)
         with _quiet_logs():
@@ -56,11 +56,11 @@ class Notify:
 
 
 def make(settings: object, where: str) -> Sequence[Action]:
-    """Return an action for each URL.
+    """Create an action for each URL.
 
     Args:
         settings: a URL or a list of them; None means `MOTHTRAP_NOTIFY`.
-        where: of the settings; errors name a URL by its place, and by its scheme at most.
+        where: source of the settings; errors identify a URL only by its position and scheme.
     """
     instantiate = _instantiate()
     source = where
@@ -99,7 +99,7 @@ def _instantiate() -> Callable[[str], Any]:
 
 
 def message(event: Event) -> tuple[str, str]:
-    """Return title and text of a message about an event."""
+    """Return the title and text of a message about an event."""
     finding = event.finding
     what = f"{finding.code} {finding.name}" if finding is not None else event.kind
     if event.rule is not None:

@@ -17,7 +17,7 @@ LIBRARIES = ("optuna", "ray")
 
 @dataclass(frozen=True, slots=True)
 class Prune(JobAction):
-    """Asks the job to end its trial; the process goes on."""
+    """Asks the job to end its trial; the process continues."""
 
     library: Literal["optuna", "ray"]
     label = "prune"
@@ -29,7 +29,7 @@ class Prune(JobAction):
 
 
 def make(settings: object, where: str) -> Sequence[Action]:
-    """Return the action; the library is that which this process has loaded, unless it is named."""
+    """Create the action; the default library is the one loaded in this process."""
     loaded = [name for name in LIBRARIES if name in sys.modules]
     library = settings if settings is not None else (loaded or ["optuna"])[0]
     if library == "optuna":

@@ -13,19 +13,19 @@ from mothtrap.core.events import Event
 
 @dataclass(frozen=True, slots=True)
 class Snapshot(JobAction):
-    """Asks the job for a snapshot."""
+    """Requests a snapshot from the job."""
 
     label = "snapshot"
 
     def ask(self, event: Event, job: Job) -> str:
-        """Ask for a snapshot of the next step."""
+        """Request a snapshot of the next step."""
         del event
         job.snapshot()
         return "asked the job for a snapshot of its next step"
 
 
 def make(settings: object, where: str) -> Sequence[Action]:
-    """Return the action; how many are kept is set by `snapshots` and `snapshot_mb`."""
+    """Create the action; `snapshots` and `snapshot_mb` limit the stored snapshots."""
     if settings is not None:
         raise ConfigError(f"{where}: snapshot has no settings here; see snapshots and snapshot_mb")
     return (Snapshot(),)

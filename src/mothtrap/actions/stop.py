@@ -13,7 +13,7 @@ from mothtrap.core.events import Event
 
 @dataclass(frozen=True, slots=True)
 class Stop(JobAction):
-    """Asks the job to stop; `stop_exit_code` is its exit code then."""
+    """Asks the job to stop, with `stop_exit_code` as its exit code."""
 
     label = "stop"
 
@@ -23,7 +23,7 @@ class Stop(JobAction):
 
 
 def make(settings: object, where: str) -> Sequence[Action]:
-    """Return the action; it has no settings."""
+    """Create the action; it has no settings."""
     if settings is not None:
         raise ConfigError(f"{where}: stop has no settings; the exit code is stop_exit_code")
     return (Stop(),)

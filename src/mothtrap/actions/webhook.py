@@ -46,7 +46,7 @@ class Webhook:
     is_message: bool = True
 
     def run(self, event: Event, job: Job, delivery: str) -> str:
-        """Post the event; an answer of 2xx confirms it."""
+        """Post the event; a 2xx response confirms it."""
         del job
         body = jsonable.shown(
             {
@@ -93,7 +93,7 @@ class Webhook:
         if answer.status not in REDIRECTS or not target:
             return answer.status
         if not redirects:
-            raise ActionError("the webhook redirects too often")
+            raise ActionError("the webhook redirects too many times")
         following = urllib.parse.urljoin(url, target)
         if not _is_same_host(parts, urllib.parse.urlsplit(following)):
             raise ActionError("the webhook redirects to another host, which is not followed")
@@ -118,7 +118,7 @@ def _drain(answer: http.client.HTTPResponse) -> None:
 
 
 def signature(secret: str, at_s: int, body: bytes) -> str:
-    """Return the signature of a body that is sent at a Unix time."""
+    """Return the signature of a body sent at a Unix time."""
     signed = f"{at_s}.".encode() + body
     return f"t={at_s},v1={hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()}"
 
@@ -128,7 +128,7 @@ def make(settings: object, where: str) -> Sequence[Action]:
 
     Args:
         settings: a URL, or a table with `url`, `secret`, `headers` and `timeout_s`.
-        where: of the settings; errors never repeat the URL.
+        where: source of the settings; errors never repeat the URL.
     """
     values = settings_of(settings, "webhook", "url", where)
     if unknown := sorted(values.keys() - set(KEYS)):
@@ -138,10 +138,10 @@ def make(settings: object, where: str) -> Sequence[Action]:
     if not isinstance(url, str) or not _is_url(url):
         raise ConfigError(f"{where}: webhook must be a URL that begins with http:// or https://")
     if not isinstance(secret, str) or not isinstance(headers, dict):
-        raise ConfigError(f"{where}: webhook.secret must be a text, webhook.headers a table")
+        raise ConfigError(f"{where}: webhook.secret must be a string, webhook.headers a table")
     texts = [text for pair in headers.items() for text in pair]
     if not all(isinstance(t, str) and t.isprintable() and t.isascii() for t in texts):
-        raise ConfigError(f"{where}: webhook.headers must be printable texts")
+        raise ConfigError(f"{where}: webhook.headers must be printable strings")
     if not isinstance(timeout_s, int | float) or not 0 < timeout_s <= 600:
         raise ConfigError(f"{where}: webhook.timeout_s must be between 0 and 600 seconds")
     return (Webhook(url, secret, tuple(headers.items()), float(timeout_s)),)

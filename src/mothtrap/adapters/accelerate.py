@@ -17,20 +17,21 @@ from msgspec import structs
 from mothtrap.core.facts.trainers import TrainerSettings
 from mothtrap.core.replays import ReplayPlan
 from mothtrap.core.reports import Reports
-from mothtrap.tracing import frames, read_ahead
 from mothtrap.tracing.handle import AdapterSpec
 from mothtrap.tracing.replacements import Replacements
-from mothtrap.tracing.trainer_handle import TrainerHandle
-from mothtrap.tracing.trainers_at_work import TrainerAtWork
+from mothtrap.tracing.source import frames
+from mothtrap.tracing.steps import read_ahead
+from mothtrap.tracing.trainers.trainer_handle import TrainerHandle
+from mothtrap.tracing.trainers.trainers_at_work import TrainerAtWork
 
 
 class AccelerateHandle(TrainerHandle):
-    """Accelerators at work."""
+    """Handle for Accelerate."""
 
     facts = (TrainerSettings,)
 
     def install(self, replacements: Replacements) -> None:
-        """Replace what makes an Accelerator, what it prepares, and what it logs."""
+        """Replace the methods that create an Accelerator, prepare objects, and log."""
         kind = accelerate.Accelerator
         self._made: weakref.WeakKeyDictionary[Any, TrainerSettings] = weakref.WeakKeyDictionary()
         _followed(replacements)

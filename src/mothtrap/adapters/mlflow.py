@@ -9,15 +9,15 @@ from typing import Any, Final
 
 from mlflow.tracking import client
 
-from mothtrap.tracing.logger_handle import LoggerHandle, given, logger
 from mothtrap.tracing.replacements import Replacements
+from mothtrap.tracing.trainers.logger_handle import LoggerHandle, given, logger
 
 
 class MlflowHandle(LoggerHandle):
-    """MLflow at work."""
+    """Handle for MLflow."""
 
     def install(self, replacements: Replacements) -> None:
-        """Replace the methods of its client through which all metrics pass."""
+        """Replace the client methods through which all metrics pass."""
         kind = client.MlflowClient
         replacements.around(kind, "log_metric", None, self._logged)
         replacements.around(kind, "log_batch", None, self._logged_batch)

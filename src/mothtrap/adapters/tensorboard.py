@@ -9,14 +9,14 @@ import sys
 from typing import Any, Final
 
 from mothtrap.core.adapters import Environment
-from mothtrap.tracing.logger_handle import LoggerHandle, given, logger
 from mothtrap.tracing.replacements import Replacements
+from mothtrap.tracing.trainers.logger_handle import LoggerHandle, given, logger
 
 WRITERS: Final = ("torch.utils.tensorboard", "tensorboardX")
 
 
 class TensorboardHandle(LoggerHandle):
-    """The writers at work."""
+    """Handle for TensorBoard writers."""
 
     def install(self, replacements: Replacements) -> None:
         """Replace the methods that write numbers."""

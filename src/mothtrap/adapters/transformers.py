@@ -18,20 +18,20 @@ from transformers import trainer, trainer_callback
 from mothtrap.core.facts.trainers import TrainerSettings, TrainingPhase, UndividedLoss
 from mothtrap.core.replays import ReplayPlan
 from mothtrap.core.reports import Reports
-from mothtrap.tracing import frames
 from mothtrap.tracing.handle import AdapterSpec
 from mothtrap.tracing.replacements import Function, Replacements, drop_own_frame
-from mothtrap.tracing.trainer_handle import REPORTS, Phase, TrainerHandle, count, limit
-from mothtrap.tracing.trainers_at_work import TrainerAtWork
+from mothtrap.tracing.source import frames
+from mothtrap.tracing.trainers.trainer_handle import REPORTS, Phase, TrainerHandle, count, limit
+from mothtrap.tracing.trainers.trainers_at_work import TrainerAtWork
 
 
 class TransformersHandle(TrainerHandle):
-    """The Trainer at work."""
+    """Handle for the Hugging Face Trainer."""
 
     facts = (TrainerSettings, TrainingPhase, UndividedLoss)
 
     def install(self, replacements: Replacements) -> None:
-        """Replace the function through which all events pass, and what begins phases."""
+        """Replace the function that handles all events, and the start of phases."""
         self._trainer: weakref.ref[Any] | None = None
         self._control: weakref.ref[Any] | None = None
         _followed(replacements)

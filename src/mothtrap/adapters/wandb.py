@@ -9,15 +9,15 @@ from typing import Any, Final
 
 import wandb
 
-from mothtrap.tracing.logger_handle import LoggerHandle, given, logger
 from mothtrap.tracing.replacements import Replacements
+from mothtrap.tracing.trainers.logger_handle import LoggerHandle, given, logger
 
 
 class WandbHandle(LoggerHandle):
-    """Weights & Biases at work."""
+    """Handle for Weights & Biases."""
 
     def install(self, replacements: Replacements) -> None:
-        """Replace the method through which all logging passes."""
+        """Replace the method that handles all logging."""
         run = wandb.sdk.wandb_run.Run
         replacements.around(run, "log", None, self._logged)
 

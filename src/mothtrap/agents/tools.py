@@ -37,12 +37,12 @@ MAX_REASON = 200
 
 
 class Tools:
-    """Answers about the runs of one folder, one question at a time.
+    """Answers questions about the runs of one folder.
 
     Args:
         runs_dir: folder of the runs; no run outside it is opened.
-        replays: allow to start the script of a run again.
-        control: allow to change what a running job captures, and to stop it.
+        replays: allow restarting the script of a run.
+        control: allow changing what a running job captures, and stopping it.
     """
 
     def __init__(self, runs_dir: Path, *, replays: bool = False, control: bool = False) -> None:
@@ -51,7 +51,7 @@ class Tools:
         self._lock = threading.Lock()
 
     def ask(self, question: str, **arguments: Any) -> Answer:
-        """Return the answer to a question, which may be an error with a next step."""
+        """Return the answer to a question; an error includes a suggested next step."""
         with self._lock:
             try:
                 return self._questions()[question](**arguments)
@@ -139,7 +139,7 @@ class Tools:
         kept = control_client.ask_for_snapshot(path, request, None)
         return Answer(question="snapshot", content={"snapshots": kept})
 
-    def _stopped(self, run: str = "", reason: str = "asked by an agent") -> Answer:
+    def _stopped(self, run: str = "", reason: str = "requested by an agent") -> Answer:
         self._require_control()
         path = self._path(run)
         request = StopRequest(id=new_id(), attempt=attempts(path)[-1], reason=reason[:MAX_REASON])
@@ -166,14 +166,14 @@ class Tools:
             raise RunNotFoundError(f"{self._folder} contains no runs")
         if run and run not in names:
             raise RunNotFoundError(
-                f"no run is called {run[:80]!r}{nearest(run[:80], names)}; "
-                "give a name that the tool `runs` lists, not a path"
+                f"no run is called {run[:80]!r}{nearest(run[:80], names)}; pass a name that the "
+                "tool `runs` lists, not a path"
             )
         return _without_links(self._folder / run if run else known[0])
 
 
 def fixes(run: Run, summary: RunSummary) -> Answer:
-    """Return a patch for each finding that has one certain repair, or what must be decided."""
+    """Return a patch for each finding with a certain fix; otherwise the decision for the user."""
     patches: list[dict[str, Any]] = []
     undecided: list[dict[str, Any]] = []
     for found in repairs(run, summary):

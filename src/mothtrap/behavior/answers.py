@@ -15,7 +15,7 @@ from mothtrap.behavior.assertion import Mask, as_array
 
 
 def take_rows(X: Any, rows_R: Mask) -> Any:
-    """Return the rows of a mask, in the container in which they came."""
+    """Return the selected rows, in the same container type as the input."""
     if isinstance(X, Mapping):
         return {name: take_rows(values, rows_R) for name, values in X.items()}
     if hasattr(X, "iloc"):
@@ -28,15 +28,15 @@ def take_rows(X: Any, rows_R: Mask) -> Any:
 
 
 def merged(before: Any, after: Any, rows_R: Mask) -> Any:
-    """Return the predictions `before`, with those of a mask replaced.
+    """Return `before` with the predictions of some rows replaced.
 
     Args:
-        before: predictions of R rows; not changed.
-        after: predictions of R rows, or of those of the mask only.
-        rows_R: the rows to replace.
+        before: Predictions for R rows; not changed.
+        after: Predictions for R rows, or only for the rows of the mask.
+        rows_R: Rows to replace.
 
     Raises:
-        ValueError: `after` has another number of rows.
+        ValueError: `after` has a different number of rows.
     """
     count = len(after)
     if count == len(rows_R):
@@ -61,7 +61,7 @@ def merged(before: Any, after: Any, rows_R: Mask) -> Any:
 
 
 def protected(predictions: Any) -> Any:
-    """Return predictions that a check cannot change; only arrays of numpy can be protected."""
+    """Return predictions that a check cannot modify; only NumPy arrays can be protected."""
     if type(predictions) is not np.ndarray:
         return predictions
     view = predictions.view()

@@ -16,6 +16,7 @@ from mothtrap.behavior import counterfactuals, curves
 from mothtrap.behavior.attribution import METHODS, Attribution, Method, attribute
 from mothtrap.behavior.attribution_charts import attribution_chart
 from mothtrap.behavior.augmentation import Augmentation, augmentations
+from mothtrap.behavior.budget import Budget
 from mothtrap.behavior.patching import Change, Patch, patched
 from mothtrap.behavior.pictures import PICTURES, checked
 from mothtrap.behavior.probing import Outcome
@@ -32,11 +33,11 @@ from mothtrap.reader.plots import Chart
 
 
 class ProbeReport:
-    """Findings of a probe run, with methods for further questions to the same model.
+    """Findings of a probe run, with methods to query the same model further.
 
     Attributes:
-        findings: findings, the most severe first.
-        statuses: state of each probe, with the reason if it could not run.
+        findings: Findings, most severe first.
+        statuses: State of each probe, with the reason if it could not run.
         left_out: number of confirmed findings that are not in `findings`.
         path: folder of the run; None if nothing is stored.
     """
@@ -45,20 +46,21 @@ class ProbeReport:
         self, subject: Subject, everything: Table, outcome: Outcome, path: Path | None
     ) -> None:
         self._subject, self._everything, self._outcome = subject, everything, outcome
+        subject.budget = Budget.unlimited()  # a notebook asks hours later
         self.findings = Findings(outcome.findings)
         self.statuses: tuple[RuleStatus, ...] = outcome.statuses
         self.left_out, self.path = outcome.left_out, path
 
     def rows(self, finding: Finding) -> npt.NDArray[np.int64]:
-        """Return the indices of the rows that a finding is about, int64, shape (R,)."""
+        """Return the indices of the rows that a finding describes, int64, shape (R,)."""
         return self._outcome.rows.get(finding.fingerprint, np.zeros(0, np.int64))
 
     def what_if(self, row: int, **changes: Any) -> Answer:
         """Return the model's output for one row, before and after a change of its values.
 
         Args:
-            row: index of the row in the given data.
-            **changes: new value by column, or a relative change such as "+10%".
+            row: Index of the row in the given data.
+            **changes: New value by column, or a relative change such as "+10%".
 
         Raises:
             UnknownNameError: there is no such row or column.
@@ -120,10 +122,10 @@ class ProbeReport:
         return pruning_curve(self._subject)
 
     def patch(self, change: Change, where: Finding | None = None) -> Patch:
-        """Try other answers for some rows, and accept them only if they help and harm nowhere.
+        """Test different predictions for some rows, and accept them only if they reduce the loss.
 
-        The patch must lower the loss of the rows that it changes, and raise it in no segment. Half
-        of the held-out rows judge it.
+        The patch must lower the loss of the rows that it changes, and raise it in no segment. It is
+        tested on half of the held-out rows.
 
         Args:
             change: function of rows and predictions that returns new predictions, such as those of
@@ -148,14 +150,14 @@ class ProbeReport:
     ) -> tuple[Augmentation, ...]:
         """Return transformations of training rows, tested on this model.
 
-        A finding about noise, a weak segment, or memorized rows asks for them, or `kind` does;
-        without either, the result is empty. A transformation is safe if the model and the nearest
-        neighbors keep 90 % of their correct answers. With training rows and `refit`, the model is
-        trained with and without the transformed rows.
+        Transformations are tested if a finding about noise, a weak segment, or memorized rows
+        suggests them, or if `kind` is given; otherwise the result is empty. A transformation is
+        safe if the model and the nearest neighbors keep 90 % of their correct answers. With
+        training rows and `refit`, the model is trained with and without the transformed rows.
 
         Args:
             kind: "image", "table", "sound", or "text"; by default by the shape of the rows.
-            trials: train the model anew.
+            trials: Retrain the model to measure the gain.
 
         Raises:
             NotApplicable: the model predicts numbers, or the rows have no known kind.
@@ -171,14 +173,14 @@ class ProbeReport:
             *rows: indices of the rows in the probed data.
 
         Raises:
-            NotApplicable: the model is no network, the method does not apply to it, or the maps
+            NotApplicable: the model is not a network, the method does not apply to it, or the maps
                 of "grad_cam" do not depend on the weights.
             UnknownNameError: a row was not probed.
         """
         return attribute(self._subject, self._probed(rows), method)
 
     def figure(self, kind: str, column: str = "", *, rows: Sequence[int] = ()) -> Chart:
-        """Return a picture of the model, or of its dependence on one column, as a chart.
+        """Return a chart of the model, or of its dependence on one column.
 
         Args:
             kind: "ice", "pdp", or "ale" for a column; "residuals" (also by column), "quantiles",

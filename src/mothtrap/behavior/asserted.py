@@ -23,7 +23,7 @@ MAX_ERRORS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broken:
-    """Predictions of one call that break an assertion.
+    """Predictions of one call that violate an assertion.
 
     `replaced_R` are the rows whose predictions were replaced by the correction or the fallback.
     """
@@ -34,36 +34,36 @@ class Broken:
 
 
 class ServeRecord(Protocol):
-    """Record of the calls of an asserted predict function; its methods never raise."""
+    """Record of the calls to an asserted predict function; its methods never raise."""
 
     def called(self, rows: int, added_s: float, broken: Sequence[Broken], X: Any, y: Any) -> None:
         """Count a call, and record its failing rows.
 
         Args:
-            rows: predictions of the call.
-            added_s: seconds that the checks took.
-            broken: the assertions that failed.
-            X: rows of the call.
-            y: the predictions before any correction.
+            rows: Number of predictions in the call.
+            added_s: Time of the checks in seconds.
+            broken: Assertions that failed.
+            X: Input rows of the call.
+            y: Predictions before any correction.
         """
 
     def check_failed(self, assertion: Assertion, error: Exception, *, is_off: bool) -> None:
-        """Record that a check or a correction raised an error."""
+        """Record an exception in a check or a correction."""
 
     def close(self) -> None:
-        """End the record."""
+        """Close the record."""
 
 
 class Asserted:
     """A predict function with assertions; see `mothtrap.asserted`.
 
-    An error in a check, a correction, or the record leaves the prediction as the model made it.
+    If a check, a correction, or the record raises an error, the original prediction is returned.
 
     Args:
-        predict: function of rows, and of any further arguments.
-        assertions: checked in this order.
-        on_fail: what happens with failing predictions.
-        fallback: predicts the failing rows if `on_fail` is "fallback".
+        predict: Function of rows and any further arguments.
+        assertions: Assertions, checked in this order.
+        on_fail: What to do with failing predictions.
+        fallback: Function that predicts the failing rows if `on_fail` is "fallback".
         record: record of the calls.
     """
 
@@ -100,7 +100,7 @@ class Asserted:
         return answer
 
     def close(self) -> None:
-        """End the run; otherwise it ends with the process."""
+        """Close the run. Without this call, the run ends with the process."""
         self._record.close()
 
     def _checked(self, X: Any, given: Any) -> tuple[Any, list[Broken]]:
@@ -165,7 +165,9 @@ def _check(
             f"asserted: on_fail is {on_fail!r}; expected one of {', '.join(get_args(OnFail))}"
         )
     if (on_fail == "fallback") != (fallback is not None):
-        raise ConfigError('asserted: fallback=FUNCTION and on_fail="fallback" need each other')
+        raise ConfigError(
+            'asserted: fallback=FUNCTION and on_fail="fallback" must be used together'
+        )
 
 
 def _in_words(broken: Sequence[Broken]) -> str:

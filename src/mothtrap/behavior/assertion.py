@@ -25,7 +25,7 @@ PREDICT = "predict"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assertion:
-    """A statement about each prediction, made by `mothtrap.assertion`.
+    """A condition on predictions, created by `mothtrap.assertion`.
 
     Attributes:
         code: capital letters and three digits.
@@ -51,25 +51,25 @@ class Assertion:
         return self.check(X, predictions, **{**self.settings, **settings})
 
     def using(self, **settings: Any) -> Assertion:
-        """Return the assertion with other values of its keyword-only arguments."""
+        """Return a copy of the assertion with different values for its keyword-only arguments."""
         return replace(self, settings={**self.settings, **settings})
 
     def correct(self, function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
         """Set the correction; used as a decorator.
 
         Args:
-            function: takes the rows and their predictions, and returns predictions of the same
-                form. Only those of failing rows are used.
+            function: takes the rows and their predictions, and returns predictions in the same
+                form. Only the predictions of failing rows are used.
         """
         object.__setattr__(self, "correction", function)
         return function
 
     def holds(self, X: Any, predictions: Any, predict: Callable[[Any], Any]) -> Mask:
-        """Return the rows (R,) for which the assertion holds.
+        """Return a mask (R,) of the rows that satisfy the assertion.
 
         Raises:
             ConfigError: the check did not return one bool per row.
-            Exception: whatever the check raises.
+            Exception: the check raised an exception.
         """
         given = dict(self.settings)
         if self.asks_model:
@@ -132,7 +132,7 @@ def assertion(
 
 
 def as_array(values: Any) -> npt.NDArray[Any]:
-    """Return values of any framework as an array of numpy."""
+    """Convert an array of any framework to a NumPy array."""
     if hasattr(values, "detach"):  # a tensor of PyTorch, on any device
         # A copy: numpy forbids for good that the storage of a tensor which it reads is resized.
         values = values.detach().cpu().clone()

@@ -28,7 +28,7 @@ P_LOSS = 1e-3
 
 @dataclass(frozen=True)
 class AssertionHolds(Probe):
-    """An assertion of the user does not hold."""
+    """A user's assertion does not hold."""
 
     assertion: ClassVar[Assertion]
 
@@ -125,7 +125,7 @@ def assertion_probes(assertions: Sequence[Assertion]) -> tuple[Probe, ...]:
     """Return a probe for each assertion.
 
     Raises:
-        ConfigError: two assertions have the same code, or one has that of a probe.
+        ConfigError: two assertions have the same code, or one has the code of a probe.
     """
     from mothtrap.behavior.installed_probes import probe_classes
 

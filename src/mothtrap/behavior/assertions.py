@@ -132,9 +132,9 @@ def consistent_under(
     code: str = "BEH914",
     severity: Level = "error",
 ) -> Assertion:
-    """Return an assertion that a change of the rows does not change the predictions.
+    """Return an assertion that a transformation of the rows does not change the predictions.
 
-    The model predicts the changed version of the first 32 rows of a call, too.
+    The model also predicts the transformed version of the first 32 rows of a call.
 
     Args:
         transform: takes rows and returns the same number of equivalent rows.
@@ -205,7 +205,7 @@ def stable_over_time(
 
     @assertion(code, severity=severity)
     def stable_over_time(X: Any, predictions: Any) -> Any:
-        """The prediction for the same thing changes from call to call."""
+        """The prediction for the same object changes from call to call."""
         keys = np.asarray(Table(X).column(key).given_R).tolist()
         values = _flat(predictions) if _is_number(predictions) else as_array(predictions)[:, None]
         holds_R = np.ones(len(keys), bool)

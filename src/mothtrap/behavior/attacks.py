@@ -24,9 +24,9 @@ def fgsm(subject: Subject, rows: npt.NDArray[np.int64], radius: float) -> npt.ND
     """Return rows after one step along the sign of the gradient (Goodfellow et al., 2015).
 
     Args:
-        subject: under probe.
-        rows: indices of its rows.
-        radius: largest change of a value.
+        subject: The probed model and its rows.
+        rows: Indices of the rows to attack.
+        radius: Largest change of a value.
     """
     given, low, high = _floats(subject, rows)
     target_R = subject.judged.target_R[rows]
@@ -46,7 +46,7 @@ def pgd(subject: Subject, rows: npt.NDArray[np.int64], radius: float) -> npt.NDA
 
 
 def noise(subject: Subject, rows: npt.NDArray[np.int64], radius: float) -> npt.NDArray[np.float32]:
-    """Return rows in which each value is changed by the radius, up or down at random."""
+    """Return rows in which each value is randomly raised or lowered by the radius."""
     given, low, high = _floats(subject, rows)
     signs = subject.rng("noise").choice([-1.0, 1.0], given.shape)
     return np.asarray(np.clip(given + radius * signs, low, high), np.float32)
@@ -84,14 +84,14 @@ def _true_margin(subject: Subject, output_RK: Floats, target_R: npt.NDArray[np.i
 def two_columns(
     subject: Subject, rows: npt.NDArray[np.int64], share: float
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """Change at most two columns of each row by a small amount, and see whether the class changes.
+    """Make small changes to at most two columns of each row, and test whether the class changes.
 
-    The attack asks the model only. It tries both directions of each number, keeps the change that
-    lowers the probability of the class most, and adds the best second one.
+    The attack only needs predictions. It tries both directions of each number, keeps the change
+    that lowers the probability of the class most, and adds the best second one.
 
     Args:
-        subject: under probe.
-        rows: indices of its rows.
+        subject: The probed model and its rows.
+        rows: Indices of the rows to attack.
         share: change of a number, as a share of the range between its quantiles of 5 and 95 %.
 
     Returns:

@@ -37,11 +37,12 @@ class Attribution:
     """Share of each input value in the margin of the predicted class.
 
     Attributes:
-        method: how it was computed.
+        method: Attribution method.
         values: shape of the rows; for "grad_cam" (R, H, W).
-        gap: for "integrated_gradients" the median gap of the sums, as a share; else 0.
-        randomized: for "grad_cam" the rank correlation with the maps of shuffled weights; else 0.
-        layer: for "grad_cam" the layer whose activations are shown.
+        gap: gap for "integrated_gradients" the median gap of the sums, as a share; else 0.
+        randomized: randomized for "grad_cam" the rank correlation with the maps of shuffled
+            weights; else 0.
+        layer: layer for "grad_cam" the layer whose activations are shown.
     """
 
     method: Method
@@ -55,8 +56,8 @@ def attribute(subject: Subject, rows: npt.NDArray[np.int64], method: Method) -> 
     """Return the attribution of some of the subject's rows, by their index.
 
     Raises:
-        NotApplicable: the model is no network, has no convolution ("grad_cam"), or its maps do not
-            depend on its weights.
+        NotApplicable: the model is not a network, has no convolution ("grad_cam"), or its maps do
+            not depend on its weights.
         BudgetSpent: no predictions are left.
     """
     network, table = network_of(subject), subject.table.take(rows)
@@ -130,7 +131,7 @@ def _class_maps(
 
 
 def map_layer(layers: Sequence[LayerOutput]) -> tuple[str, list[str]]:
-    """Return the layer whose activations are maps, and the layers with weights from there on.
+    """Return the layer whose activations are spatial maps, and the weighted layers from there on.
 
     It is the last convolution, or the normalization or activation that follows it.
 

@@ -36,12 +36,12 @@ def attribution_chart(subject: Subject, method: Method, rows: Any = None) -> Cha
     """Return attributions as a chart: images with their maps, or the mean size per column.
 
     Args:
-        subject: under probe.
+        subject: The probed model and its rows.
         method: "saliency", "integrated_gradients", or "grad_cam".
         rows: indices of the subject's rows; by default evenly spaced ones.
 
     Raises:
-        NotApplicable: the model is no network, or the method does not apply to its inputs.
+        NotApplicable: the model is not a network, or the method does not apply to its inputs.
     """
     network_of(subject)
     data = subject.table.data

@@ -36,18 +36,18 @@ LEAST_NEIGHBORS = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Augmentation:
-    """A transformation of training rows, and what it does.
+    """A transformation of training rows, and its tested effect.
 
     Attributes:
         name: name of the transformation.
-        is_safe: it keeps the labels.
+        is_safe: Whether it preserves the labels.
         kept_by_model: share of the model's correct answers that stay correct.
         kept_by_neighbors: the same for the nearest neighbors; None where rows have no distance.
-        gain: by how much the mean held-out loss falls if the model is trained with transformed
+        gain: gain by how much the mean held-out loss falls if the model is trained with transformed
             rows, too; None where it was not tried.
         error: standard error of the gain.
         code: the transformation as code.
-        asked_by: codes of the findings that ask for it.
+        asked_by: Codes of the findings that suggest it.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Augmentation:
 
     @property
     def advice(self) -> str:
-        """A sentence for users."""
+        """Advice for the user, in one sentence."""
         if not self.is_safe:
             return f"{self.name}: changes the label, do not use it"
         if self.gain is None or self.error is None:
@@ -77,14 +77,14 @@ class Augmentation:
 def augmentations(
     subject: Subject, findings: Sequence[Finding], kind: Kind | None = None, trials: bool = True
 ) -> tuple[Augmentation, ...]:
-    """Return tested transformations, if a finding asks for more training rows, or the user does.
+    """Return tested transformations if a finding or the user asks for more training rows.
 
     Args:
-        subject: under probe.
-        findings: of the probe run.
-        kind: of the rows, whose whole menu is tested; by default images or a table by their shape,
-            and only what a finding asks for.
-        trials: train the model with and without the transformed rows, where that is possible.
+        subject: The probed model and its rows.
+        findings: Findings of the probe run.
+        kind: Kind of rows; all transformations of this kind are tested. By default, the kind
+            follows from the shape, and only transformations that a finding suggests are tested.
+        trials: Train the model with and without the transformed rows, if possible.
 
     Raises:
         NotApplicable: the model predicts numbers, or the rows have no known kind.
@@ -207,7 +207,9 @@ def _losses(subject: Subject, predict: Predict) -> Floats:
     subject.budget.spend(len(table))
     scores = subject.reading.scores(predict(table.data))
     if scores.shape[1] != judged.scores.shape[1]:
-        raise ConfigError("the refitted model returns predictions of another shape than the model")
+        raise ConfigError(
+            "the refitted model returns predictions of a different shape from the model's"
+        )
     again = Judged(
         table, judged.target_R[rows], scores, subject.reading, judged.rows_R[rows], judged.loss
     )

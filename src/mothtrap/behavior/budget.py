@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 import time
 
 from mothtrap.core.errors import NotEnoughData
@@ -13,23 +15,28 @@ PREDICTIONS = 20_000_000
 
 
 class BudgetSpent(NotEnoughData):
-    """No seconds or predictions are left."""
+    """The time or prediction budget is used up."""
 
 
 class Budget:
-    """Counts predictions and watches the clock.
+    """Counts predictions and elapsed time.
 
     Args:
-        seconds: from now on.
-        predictions: rows that may be predicted.
+        seconds: Time limit, starting now.
+        predictions: Number of rows that may be predicted.
 
     Attributes:
-        predicted: rows predicted so far.
+        predicted: Number of rows predicted so far.
     """
 
     def __init__(self, seconds: float = SECONDS, predictions: int = PREDICTIONS) -> None:
         self._begun, self._seconds, self._predictions = time.monotonic(), seconds, predictions
         self.predicted = 0
+
+    @classmethod
+    def unlimited(cls) -> Budget:
+        """Return a budget that is never spent, for questions that a person asks."""
+        return cls(math.inf, sys.maxsize)
 
     @property
     def elapsed_s(self) -> float:
@@ -37,15 +44,15 @@ class Budget:
         return time.monotonic() - self._begun
 
     def spend(self, rows: int = 0) -> None:
-        """Take rows from the budget before they are predicted.
+        """Deduct rows from the budget before they are predicted.
 
         Raises:
-            BudgetSpent: the seconds or the predictions do not suffice.
+            BudgetSpent: the remaining time or predictions are not enough.
         """
         if self.elapsed_s > self._seconds:
             raise BudgetSpent(
-                f"the budget of {self._seconds:g} s was spent; raise it with --budget"
+                f"the budget of {self._seconds:g} s is used up; raise it with --budget"
             )
         if self.predicted + rows > self._predictions:
-            raise BudgetSpent(f"the budget of {self._predictions:,} predictions was spent")
+            raise BudgetSpent(f"the budget of {self._predictions:,} predictions is used up")
         self.predicted += rows

@@ -39,8 +39,8 @@ def hidden_channels(subject: Subject, network: Network, rows: Any) -> list[Chann
 
     The importance is the mean of |deviation of the activation x gradient of the margin|, summed
     over positions, as a share of the length of the layer's vector (Molchanov et al., 2017). The
-    gradient of the loss would not do: it vanishes for all rows which the model gets right. The last
-    layer is the output, and is left out.
+    gradient of the loss is not used because it vanishes for all rows that the model gets right. The
+    last layer is the output, and is left out.
 
     Raises:
         NotApplicable: the network has several inputs, or no hidden layer.

@@ -20,11 +20,11 @@ LEAST_ROWS = 30
 
 
 def split_halves(count: int, rng: np.random.Generator, strata_R: Sequence[object] | None = None):  # type: ignore[no-untyped-def]
-    """Return two disjoint masks (R,) that halve the rows, each stratum by itself.
+    """Return two disjoint masks (R,) that halve the rows of each stratum.
 
     Args:
-        count: of the rows.
-        rng: decides which rows go where.
+        count: Number of rows.
+        rng: Random generator that assigns the rows.
         strata_R: groups whose shares both halves keep, such as classes.
     """
     first_R = np.zeros(count, bool)
@@ -73,10 +73,10 @@ def welch(first_R: Floats, second_R: Floats) -> tuple[float, tuple[float, float]
 
 
 def pooled(first_R: Floats, second_R: Floats) -> float:
-    """Return the one-sided p-value of the first mean being larger, with one variance for all rows.
+    """Return the one-sided p-value that the first mean is larger, with a common variance.
 
-    Welch's test trusts the variance of each group. A group that has few errors by chance has a
-    small one, so that it finds too much among rare errors; the common variance does not shrink.
+    Welch's test trusts the variance of each group. A group with few errors by chance has a small
+    variance, so the test finds too much when errors are rare. The common variance avoids this.
     """
     from scipy.special import stdtr
 
@@ -105,7 +105,7 @@ def mean_above(value_R: Floats, limit: float = 0.0) -> tuple[float, tuple[float,
 
 
 def correlation(first_R: Floats, second_R: Floats) -> tuple[float, float]:
-    """Return Pearson's correlation and the one-sided p-value of its being positive."""
+    """Return Pearson's correlation, and the one-sided p-value that it is positive."""
     from scipy.special import stdtr
 
     n = len(first_R)
@@ -120,7 +120,7 @@ def correlation(first_R: Floats, second_R: Floats) -> tuple[float, float]:
 
 
 def ljung_box(value_R: Floats, lags: int = 10) -> tuple[float, float]:
-    """Return the first autocorrelation and the p-value of none up to a lag (Ljung, Box, 1978)."""
+    """Return the first autocorrelation, and the p-value of none up to a lag (Ljung, Box, 1978)."""
     from scipy.special import chdtrc
 
     n = len(value_R)
@@ -134,7 +134,7 @@ def ljung_box(value_R: Floats, lags: int = 10) -> tuple[float, float]:
 
 
 def binomial_above(count: int, trials: int, share: float) -> float:
-    """Return the chance of at least `count` successes in trials of a given share."""
+    """Return the probability of at least `count` successes for a given success rate."""
     from scipy.special import bdtrc
 
     return 1.0 if count <= 0 else float(bdtrc(count - 1, trials, share))

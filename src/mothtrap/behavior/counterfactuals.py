@@ -40,10 +40,10 @@ class Counterfactual:
 def search(
     subject: Subject, row: Table, columns: Sequence[str] = (), target: Any = None
 ) -> Counterfactual | None:
-    """Return the nearest change of at most three columns; None where none was found.
+    """Return the nearest change of at most three columns; None if none was found.
 
-    The values that are tried occur in the data. For one column, those next to the value of the row
-    are tried, too. Columns are added one by one to the changes that came nearest, with at most
+    Only values that occur in the data are tried. For single columns, values next to the row's value
+    are also tried. Columns are added one by one to the best changes so far, with at most
     `MAX_ASKED` predictions.
     """
     scores = subject.ask(row)

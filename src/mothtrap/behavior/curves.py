@@ -73,7 +73,7 @@ def curve(subject: Subject, kind: Kind, name: str) -> Curve:
 
 
 def some_rows(subject: Subject, count: int) -> Table:
-    """Return at most so many of the rows that are asked about, evenly spaced."""
+    """Return at most `count` of the rows that the probes change, evenly spaced."""
     places = np.linspace(0, len(subject.asked) - 1, min(count, len(subject.asked))).astype(int)
     return subject.table.take(subject.asked[np.unique(places)])
 
@@ -96,8 +96,8 @@ def individual(subject: Subject, rows: Table, name: str, grid_G: Floats) -> Floa
 def accumulated(subject: Subject, name: str, points: int = POINTS) -> tuple[Floats, Floats]:
     """Return grid and accumulated local effects (G,) of a column (Apley and Zhu, 2020).
 
-    In each interval of the column only the rows that lie in it are moved to its ends, so no row is
-    asked about that is unlike all data. The mean over the rows is 0.
+    In each interval of the column only the rows in it are moved to its ends, so the model is never
+    asked about rows unlike the data. The mean over the rows is 0.
     """
     rows = subject.table.take(subject.asked)
     values_R = rows.column(name).number_R
@@ -118,7 +118,7 @@ def accumulated(subject: Subject, name: str, points: int = POINTS) -> tuple[Floa
 
 
 def chart(curve: Curve) -> Chart:
-    """Return a curve as a chart: single rows thin, their mean thick."""
+    """Draw a curve: single rows as thin lines, their mean as a thick line."""
     layers: list[dict[str, Any]] = []
     axes = {
         "x": {"field": "x", "type": "quantitative", "title": curve.column},

@@ -18,11 +18,11 @@ def changes_output(
     """Return whether any output changes when a column is permuted.
 
     Args:
-        subject: under probe.
-        rows: in which the column is permuted.
-        name: of the column.
-        before: answers to the rows, (R, K) or (R, 1).
-        rng: draws the permutation.
+        subject: The probed model and its rows.
+        rows: Rows in which the column is permuted.
+        name: Name of the column.
+        before: Predictions for the rows, (R, K) or (R, 1).
+        rng: Random generator for the permutation.
     """
     given_R = np.asarray(rows.column(name).given_R)
     after = subject.ask(rows.replaced({name: given_R[rng.permutation(len(rows))]}))

@@ -35,7 +35,7 @@ class Gap:
 
 
 def gap_in(subject: Subject, segment: Segment, value_R: Floats) -> Gap:
-    """Measure a segment's excess on rows that were not used to find it."""
+    """Measure how far a segment exceeds the rest, on rows that were not used to find it."""
     return gap_of(segment.mask(subject.table), value_R, subject.confirm_R)
 
 
@@ -50,20 +50,20 @@ def gap_of(mask_R: Mask, value_R: Floats, judged_R: Mask) -> Gap:
 
 
 class Remaining:
-    """A value of each row, from which the excess of segments is taken out one after the other.
+    """A value per row, from which the excess of confirmed segments is removed one after the other.
 
-    Without it each part of a weak segment would be confirmed as another weak segment.
+    Otherwise, each part of a weak segment would be confirmed as another weak segment.
 
     Args:
-        subject: under probe.
-        value_R: such as the error of each row.
+        subject: The probed model and its rows.
+        value_R: Value of each row, such as its error.
     """
 
     def __init__(self, subject: Subject, value_R: Floats) -> None:
         self._subject, self.value_R = subject, value_R.astype(np.float64).copy()
 
     def gap(self, segment: Segment) -> Gap:
-        """Measure a segment's excess, and take it out."""
+        """Measure the excess of a segment, and remove it."""
         mask_R = segment.mask(self._subject.table)
         found = gap_of(mask_R, self.value_R, self._subject.confirm_R)
         inside_R = mask_R & self._subject.confirm_R
@@ -85,8 +85,8 @@ def in_words(judged: Judged, segment: Segment | None, gap: Gap) -> str:
 def beyond_prediction(residual_R: Floats, prediction_R: Floats) -> Floats:
     """Return residuals minus their mean among rows with a similar prediction.
 
-    An over- or underconfident model is biased wherever its predictions are extreme: that is a
-    fault of calibration, not of a segment.
+    An over- or underconfident model is biased wherever its predictions are extreme: this is a
+    calibration error, not a weakness of a segment.
     """
     left_R = residual_R.copy()
     for rows in np.array_split(np.argsort(prediction_R, kind="stable"), LEVELS):

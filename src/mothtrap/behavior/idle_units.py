@@ -29,8 +29,8 @@ class IdleUnits:
     Attributes:
         layer: name of the layer.
         count: number of its channels.
-        dead: channels whose value no answer depends on, or that never change.
-        copies: channels that are a multiple of an earlier one, with the number of that one.
+        dead: Channels that no prediction depends on, or that never change.
+        copies: Channels that are a multiple of an earlier channel, with its number.
     """
 
     layer: str
@@ -51,7 +51,7 @@ def idle_units(subject: Subject, rows: npt.NDArray[np.int64]) -> list[IdleUnits]
     row, which also covers activations that are always off.
 
     Raises:
-        NotApplicable: the model is no network, or has no hidden layer.
+        NotApplicable: the model is not a network, or has no hidden layer.
         BudgetSpent: no predictions are left.
     """
     network = network_of(subject)

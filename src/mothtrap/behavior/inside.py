@@ -28,7 +28,7 @@ def network_of(subject: Subject) -> Network:
     """Return the network behind a model.
 
     Raises:
-        NotApplicable: the model is no network, or its outputs are labels.
+        NotApplicable: the model is not a network, or its outputs are labels.
     """
     if subject.options.network is None:
         raise NotApplicable("the model is not a PyTorch or Keras network")
@@ -39,7 +39,7 @@ def network_of(subject: Subject) -> Network:
 
 @contextmanager
 def questions(subject: Subject, rows: int) -> Iterator[None]:
-    """Pay for rows that a network gets, and turn its errors into `Refused`."""
+    """Charge the budget for rows passed to a network, and convert its errors to `Refused`."""
     subject.budget.spend(rows)
     try:
         with np.errstate(all="ignore"):
@@ -52,10 +52,10 @@ def questions(subject: Subject, rows: int) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Margin:
-    """The number that decides an answer: by how much a class leads, or the predicted number.
+    """The lead of the predicted class over the second one, or the predicted number.
 
     Attributes:
-        form: of the answers; see `Reading`.
+        form: Form of the predictions; see `Reading`.
         first_R: the predicted class of each row.
         second_R: the class with the next higher score.
     """
@@ -75,7 +75,7 @@ class Margin:
         return cls(subject.reading.form, order[:, -1], order[:, -2])
 
     def take(self, rows: Any) -> Margin:
-        """Return the margin of some rows."""
+        """Return the margin of selected rows."""
         return Margin(self.form, self.first_R[rows], self.second_R[rows])
 
     def values(self, output_RK: Floats) -> Floats:
@@ -87,7 +87,7 @@ class Margin:
         return np.asarray(score_RK[rows, self.first_R] - score_RK[rows, self.second_R])
 
     def weights(self, output_RK: Floats) -> Floats:
-        """Return the derivative of the margin by each output, (R, K)."""
+        """Return the derivative of the margin with respect to each output, (R, K)."""
         found = np.zeros(output_RK.shape)
         if self.form == "numbers":
             found[:, 0] = 1.0
@@ -116,7 +116,7 @@ class Margin:
 
 
 def features(layers: Sequence[LayerOutput]) -> Floats:
-    """Return the input of the last linear or convolutional layer, mean over positions, (R, F).
+    """Return the input of the last linear or convolutional layer, averaged over positions, (R, F).
 
     Raises:
         NotApplicable: the network has one layer.
@@ -134,13 +134,13 @@ def _width(layer: LayerOutput) -> int:
 
 
 def channel_axis(shape: Sequence[int]) -> int | None:
-    """Return the axis of the colors of pictures (R, H, W), (R, C, H, W) or (R, H, W, C).
+    """Return the color axis of images (R, H, W), (R, C, H, W) or (R, H, W, C).
 
     Returns:
-        None for pictures without one.
+        The axis; None for images without one.
 
     Raises:
-        NotApplicable: the inputs are no pictures.
+        NotApplicable: the inputs are not images.
     """
     if len(shape) == 3:
         return None
@@ -150,6 +150,6 @@ def channel_axis(shape: Sequence[int]) -> int | None:
 
 
 def in_plane(values: npt.NDArray[Any]) -> Floats:
-    """Return values of pictures summed over their colors, (R, H, W)."""
+    """Return image values summed over the color axis, (R, H, W)."""
     axis = channel_axis(values.shape)
     return np.asarray(values if axis is None else values.sum(axis=axis), np.float64)

@@ -17,21 +17,21 @@ def probe_classes() -> tuple[type[Probe], ...]:
     """Return all probes, sorted by code.
 
     Raises:
-        PluginError: one of another distribution cannot be imported.
+        PluginError: a probe of another package cannot be imported.
     """
     found = [registry.only_class(part.load(), Probe, "probe") for part in registry.parts(PACKAGE)]
     return tuple(sorted(found, key=lambda probe: probe.code))
 
 
 def selected(select: Sequence[str] = (), ignore: Sequence[str] = ()) -> tuple[Probe, ...]:
-    """Return the probes to run, the cheapest first.
+    """Return the selected probes, cheapest first.
 
     Args:
-        select: beginnings of codes; none = all.
-        ignore: beginnings of codes that are left out.
+        select: Code prefixes to include; none = all.
+        ignore: Code prefixes to exclude.
 
     Raises:
-        ConfigError: a word is the beginning of no code.
+        ConfigError: a prefix matches no code.
     """
     classes = probe_classes()
     for word in (*select, *ignore):
@@ -50,7 +50,7 @@ def selected(select: Sequence[str] = (), ignore: Sequence[str] = ()) -> tuple[Pr
 
 
 def explanations() -> dict[str, frozenset[str]]:
-    """Return for every code of a probe the codes of the probes whose findings it causes."""
+    """Return, for each probe code, the codes of the probes whose findings it causes."""
     codes = {probe.name(): probe.code for probe in probe_classes()}
     return {
         probe.code: frozenset(codes[name] for name in probe.explains if name in codes)

@@ -28,10 +28,10 @@ TITLES = {"pca": "principal components", "tsne": "t-SNE"}
 
 
 def latent_chart(subject: Subject, method: Projection = "pca") -> Chart:
-    """Return the features before the last layer as dots, colored by the class of the row.
+    """Plot the features before the last layer as points, colored by class.
 
     Raises:
-        NotApplicable: the model is no network, or has no hidden layer.
+        NotApplicable: the model is not a network, or has no hidden layer.
         NotEnoughData: there are fewer than 10 rows.
     """
     network, rows = network_of(subject), np.sort(subject.asked[:ROWS])
@@ -61,9 +61,9 @@ def latent_space(
 ) -> Chart:
     """Plot how the activations of a layer move over the steps of a run.
 
-    The rows must be the same at each step, such as those of an evaluation. Principal components
-    are those of all shown steps together, so that the planes can be compared. A t-SNE starts at
-    the plane of the step before.
+    The rows must be the same at each step, such as those of an evaluation. The principal components
+    are computed from all shown steps together, so that the planes can be compared. A t-SNE starts
+    from the plane of the previous step.
 
     Args:
         run: a run whose collections captured all values of the tensor.

@@ -26,15 +26,15 @@ MOST_SEGMENTS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patch:
-    """A change of answers, and what it does to the loss of held-out rows.
+    """A change of predictions, and its effect on the loss of held-out rows.
 
     Attributes:
-        accepted: the loss of the changed rows falls, and rises in no segment.
+        accepted: Whether the loss of the changed rows falls and rises in no segment.
         reason: why it was accepted or refused.
-        changed: number of rows whose answer changes, among those that judge the patch.
+        changed: number of rows whose answer changes, among the rows on which the patch is tested.
         before: their mean loss without the patch.
         after: their mean loss with it.
-        predict: the model with the patch; without it if it was refused.
+        predict: The patched model, or the original one if the patch was refused.
     """
 
     accepted: bool
@@ -46,12 +46,12 @@ class Patch:
 
 
 def patched(subject: Subject, change: Change, where: Segment | None = None) -> Patch:
-    """Try a change of answers on the rows that confirm findings.
+    """Test a change of predictions on the confirming rows.
 
     Args:
-        subject: under probe.
-        change: returns new answers for rows and the model's answers.
-        where: rows that may change; None for all.
+        subject: The probed model and its rows.
+        change: Function of rows and predictions that returns new predictions.
+        where: Rows that may change; None for all.
     """
     table = subject.table
     answer = subject.answer(table)
@@ -102,7 +102,7 @@ def _refusal(subject: Subject, gain_R: Floats, judged_R: Mask, means: list[float
     """Return why a patch is refused; empty for one that is not."""
     count = int(judged_R.sum())
     if count < LEAST_ROWS:
-        return f"it changes {count} of the rows that test it; {LEAST_ROWS} are needed"
+        return f"it changes only {count} of the test rows; {LEAST_ROWS} are needed"
     p, _ = mean_above(gain_R[judged_R])
     if means[1] >= means[0] or p > P_LIMIT:
         return (

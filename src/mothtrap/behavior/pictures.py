@@ -49,7 +49,7 @@ def checked(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def drawn(subject: Subject, names: Sequence[str]) -> tuple[dict[str, Chart], dict[str, str]]:
-    """Return the charts by name, and the reason for each one that cannot be drawn."""
+    """Return the charts by name, and the reason for each chart that cannot be drawn."""
     charts: dict[str, Chart] = {}
     reasons: dict[str, str] = {}
     for name in names:

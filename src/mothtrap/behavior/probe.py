@@ -28,12 +28,12 @@ class Suspicion:
         message: what is wrong, where, a number, and the limit.
         p: chance of the evidence if nothing were wrong, from rows that were not used to propose
             it; None for relations that hold or do not.
-        features: columns that are concerned, the most concerned first.
-        segment: condition that selects the concerned rows.
-        rows: indices of the concerned rows in the data that were given, where no segment is.
+        features: Affected columns, most affected first.
+        segment: Condition that selects the affected rows.
+        rows: Indices of the affected rows in the given data, if there is no segment.
         evidence: numbers behind the message.
         severity: None for that of the probe.
-        fixes: advice for this case, before that of the docstring.
+        fixes: advice for this case, instead of that of the docstring.
         code: advice with code for this case, after that of the docstring.
         exact: the finding is a relation that must hold: it counts with few rows, too.
     """
@@ -59,8 +59,8 @@ class Probe(Documented, abc.ABC):
     """Base of all probes; a subclass is a frozen dataclass whose fields are thresholds.
 
     A probe has no state and no I/O besides asking the model. `cost` orders probes, the cheapest
-    first. `needs_train` probes are run where training rows were given, `needs_new` probes where new
-    rows were.
+    first. Probes with `needs_train` or `needs_new` run only if training rows or new rows were
+    given.
     """
 
     cost: ClassVar[int] = 1
@@ -80,12 +80,12 @@ class Probe(Documented, abc.ABC):
         """
 
     def finding(self, suspicion: Suspicion, rows: Sequence[Any], *, few: bool) -> Finding:
-        """Return a suspicion as a finding.
+        """Convert a suspicion to a finding.
 
         Args:
-            suspicion: that was confirmed.
-            rows: what names the concerned rows in the user's data.
-            few: there are too few rows for warnings that are statistics.
+            suspicion: A confirmed suspicion.
+            rows: Names the affected rows in the user's data.
+            few: Whether there are too few rows for statistical warnings.
         """
         severity = suspicion.severity or self.severity
         if few and not suspicion.exact:
@@ -114,7 +114,7 @@ class Probe(Documented, abc.ABC):
             message=suspicion.message,
             evidence={key: _plain(value) for key, value in evidence.items()},
             why=doc.why,
-            fixes=tuple(dict.fromkeys([*suspicion.fixes, *doc.fixes_for(()), *suspicion.code])),
+            fixes=(*(suspicion.fixes or doc.fixes_for(())), *suspicion.code),
             fingerprint=identity(self.code, where or "\0".join(layers)),
         )
 

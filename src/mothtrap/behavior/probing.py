@@ -32,11 +32,11 @@ class Outcome:
     """Result of all probes.
 
     Attributes:
-        findings: the worst first, at most `MAX_FINDINGS`.
-        rows: by fingerprint of a finding, the indices of its rows in the data that were given.
-        segments: by fingerprint of a finding, its segment.
-        statuses: state of each probe, with the reason where it could not look.
-        left_out: confirmed findings beyond the most that are reported.
+        findings: Findings, worst first, at most `MAX_FINDINGS`.
+        rows: Indices of a finding's rows in the given data, by fingerprint.
+        segments: Segment of a finding, by fingerprint.
+        statuses: state of each probe, with the reason if it could not run.
+        left_out: Number of confirmed findings that are not reported.
         failures: tracebacks of probes that failed, by code.
     """
 
@@ -49,12 +49,12 @@ class Outcome:
 
 
 def run_probes(subject: Subject, probes: Sequence[Probe], everything: Table) -> Outcome:
-    """Let probes look at a subject; an error in one of them does not stop the others.
+    """Run probes on a subject; an error in one probe does not stop the others.
 
     Args:
-        subject: under probe.
-        probes: in the order in which they run.
-        everything: all rows that were given, of which `subject` may have a sample.
+        subject: The probed model and its rows.
+        probes: Probes, in the order in which they run.
+        everything: All given rows; `subject` may have only a sample of them.
     """
     proposed: list[tuple[Probe, Suspicion]] = []
     states: dict[str, RuleStatus] = {}

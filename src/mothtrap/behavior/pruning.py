@@ -24,7 +24,7 @@ TOLERANCE = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PruningCurve:
-    """Score by share of constant channels, in rows from which the importance was not computed.
+    """Score by share of constant channels, on rows that were not used to compute the importance.
 
     Attributes:
         units: number of hidden channels.
@@ -41,7 +41,7 @@ class PruningCurve:
     kept: float
 
     def chart(self) -> Chart:
-        """Return the curve as a chart."""
+        """Draw the curve."""
         rows = [{"x": x, "y": y} for x, y in zip(self.shares, self.scores, strict=True)]
         name = "mean squared error" if self.is_regression else "accuracy"
         return Chart(
@@ -80,7 +80,7 @@ def pruning_curve(subject: Subject) -> PruningCurve:
     layer keeps its most important channel.
 
     Raises:
-        NotApplicable: the model is no network whose channels can be masked.
+        NotApplicable: the model is not a network whose channels can be masked.
         NotEnoughData: there are too few rows.
     """
     network = network_of(subject)

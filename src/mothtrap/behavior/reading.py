@@ -28,7 +28,7 @@ SUM_TOLERANCE = 1e-2
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """Meaning of the answers of a model.
+    """Interpretation of a model's predictions.
 
     `classes` are the labels in the order of the columns of probabilities; empty for regression.
     """
@@ -43,17 +43,17 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_probabilities(self) -> bool:
-        """True if the model says how sure it is."""
+        """True if the model returns probabilities."""
         return self.form in ("probabilities", "logits")
 
     def scores(self, answer: Any) -> Floats:
-        """Return the answers as numbers.
+        """Convert predictions to numbers.
 
         Returns:
             (R, K) probabilities, or one-hot rows for labels; (R, 1) numbers for regression.
 
         Raises:
-            ConfigError: the answers do not have the form that they had before.
+            ConfigError: the predictions do not have the same form as before.
         """
         given = np.asarray(answer)
         if given.ndim > 1 and given.shape[-1] == 1:
@@ -95,21 +95,21 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
         return logs_R
 
     def wrong(self, scores: Floats, target_R: npt.NDArray[Any]) -> Floats:
-        """Return 1 for each row whose most probable class is wrong, else 0; shape (R,)."""
+        """Return 1 for each row whose most probable class is wrong, otherwise 0; shape (R,)."""
         return np.asarray(scores.argmax(axis=1) != target_R, np.float64)
 
 
 def read(answer: Any, y: Any, task: str | None = None, classes: Sequence[Any] = ()) -> Reading:
-    """Recognize what a model's answers are, from their shape, their range, and the targets.
+    """Determine the form of a model's predictions from their shape, their range, and the targets.
 
     Args:
-        answer: of the model, for the rows of `y`.
-        y: targets.
+        answer: Predictions for the rows of `y`.
+        y: Targets.
         task: "classification" or "regression", where that is known.
         classes: labels in the order of the columns, where they are known.
 
     Raises:
-        ConfigError: answers and targets do not fit together, or `task` is unknown.
+        ConfigError: predictions and targets do not fit together, or `task` is unknown.
     """
     if task not in (None, "classification", "regression"):
         raise ConfigError(f"task: expected classification or regression, found {task!r}")

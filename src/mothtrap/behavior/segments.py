@@ -22,7 +22,8 @@ Mask = npt.NDArray[np.bool_]
 BINS: Final = 8
 FINE_BINS: Final = 64
 """Quantiles at which the bounds of a segment are moved once it was found."""
-MAX_LEVELS: Final = 20
+MAX_LEVELS: Final = 100
+"""Levels of a category that are tried, the most frequent ones: with 1 % of the rows each."""
 MAX_LITERALS: Final = 1_000
 """Literals that are paired, those with the highest score; 1,000 of them take 2 s in 10,000 rows."""
 MAX_STARTS: Final = 200
@@ -48,7 +49,7 @@ class Literal:
     level: str | None = None
 
     def mask(self, column: Column) -> Mask:
-        """Return the rows (R,) of a column that fulfil the condition."""
+        """Return a mask (R,) of the rows that meet the condition."""
         if column.number_R is not None and (self.low is not None or self.high is not None):
             low = -math.inf if self.low is None else self.low
             high = math.inf if self.high is None else self.high
@@ -92,12 +93,12 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Rows that fulfil all of some literals."""
+    """Rows that meet all of several conditions."""
 
     literals: tuple[Literal, ...]
 
     def mask(self, table: Table) -> Mask:
-        """Return which rows (R,) of a table belong to the segment."""
+        """Return a mask (R,) of the rows that belong to the segment."""
         columns = {column.name: column for column in table.searched}
         found_R = np.ones(len(table), bool)
         for literal in self.literals:
@@ -106,7 +107,7 @@ class Segment:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of the literals."""
+        """The columns used in the conditions."""
         return tuple(dict.fromkeys(literal.column for literal in self.literals))
 
     def as_code(self) -> str:
@@ -140,15 +141,15 @@ def search(
     is_enough: Callable[[Mask], bool] = lambda _: True,
     spend: Callable[[], None] = lambda: None,
 ) -> Iterator[Candidate]:
-    """Yield segments whose mean value is high, the clearest first.
+    """Yield segments with a high mean value, clearest first.
 
-    After each segment its excess is taken out of the values, so that one fault is named once.
+    After each segment, its excess is removed from the values, so that each fault is reported once.
 
     Args:
         table: the rows.
         value_R: a number for each row, such as its loss.
-        most: segments that are returned at most.
-        longest: literals of a segment.
+        most: Largest number of segments.
+        longest: Largest number of conditions in a segment.
         is_enough: whether the effect in the rows of a mask is large enough.
         spend: called between long computations; raises when no time is left.
     """
@@ -164,7 +165,7 @@ def search(
 
 
 def literals_of(columns: Iterable[Column]) -> Iterator[Literal]:
-    """Yield the conditions that are tried: ranges, thresholds, values, levels, missing values."""
+    """Yield the conditions to try: ranges, thresholds, values, levels, missing values."""
     for column in columns:
         if column.missing_R.any() and not column.missing_R.all():
             yield Literal(column.name)
@@ -326,7 +327,12 @@ class _Space:
     def _refined(
         self, found: Candidate, value_R: Floats, is_enough: Callable[[Mask], bool]
     ) -> Candidate:
-        """Move the bounds of ranges to where the score is highest."""
+        """Move the bounds of ranges to where the score is highest, and add a second bound.
+
+        Ranges that are wider than one bin are found with one bound, as only few are tried. A second
+        bound costs as much as a literal.
+        """
+        price = 2 * math.log(len(self._literals))
         for place, literal in enumerate(found.segment.literals):
             column = self._columns[literal.column]
             if literal.low == literal.high or column.number_R is None:
@@ -335,10 +341,15 @@ class _Space:
             cuts = np.unique(np.quantile(known, np.linspace(0, 1, FINE_BINS + 1)))
             if column.is_whole:
                 cuts = np.unique(np.round(cuts))
-            for side in ("low", "high"):
-                if getattr(found.segment.literals[place], side) is None:
-                    continue
-                found = self._moved(found, place, side, cuts, value_R, is_enough)
+            order = ("low", "high") if literal.low is not None else ("high", "low")
+            for side in order:
+                is_new = getattr(literal, side) is None
+                moved = self._moved(found, place, side, cuts, value_R, is_enough)
+                gain = moved.z * abs(moved.z) - found.z * abs(found.z)
+                if gain > (price if is_new else 0):
+                    found = moved
+                    if is_new:  # the first bound was the best without the second
+                        found = self._moved(found, place, order[0], cuts, value_R, is_enough)
         return found
 
     def _moved(
@@ -350,6 +361,7 @@ class _Space:
         value_R: Floats,
         is_enough: Callable[[Mask], bool],
     ) -> Candidate:
+        """Return the segment with the best value of one bound."""
         literals = found.segment.literals
         others = Segment(literals[:place] + literals[place + 1 :]).mask(self._table)
         column = self._columns[literals[place].column]

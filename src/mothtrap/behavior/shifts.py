@@ -21,7 +21,7 @@ MAX_LEVELS = 50
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """Difference of one column: effect from 0 to 1, its p-value, and words for both groups."""
+    """Difference of one column: effect from 0 to 1, p-value, and descriptions of both groups."""
 
     name: str
     effect: float
@@ -67,7 +67,7 @@ def kolmogorov(first_R: Floats, second_R: Floats) -> tuple[float, float]:
 
 
 def chi_square(counts: npt.NDArray[np.int64]) -> float:
-    """Return the p-value of equal shares in both rows of a table of counts (2, levels)."""
+    """Return the p-value that both rows of a count table (2, levels) have equal shares."""
     from scipy.special import chdtrc
 
     counts = counts[:, counts.sum(axis=0) > 0].astype(float)

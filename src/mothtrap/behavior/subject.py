@@ -35,17 +35,17 @@ ASKED_ROWS = 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Statements of the user about the model.
+    """Information about the model that the user provides.
 
     Attributes:
         monotone: +1 or -1 by column: the output must not fall, or rise, with the column.
         expect_used: columns that the model is meant to use.
-        time_R: when each row was observed, in any unit; None where rows have no order.
-        refit: fits the model anew on given rows and targets; None where that is not possible.
+        time_R: Time at which each row was observed, in any unit; None if rows have no order.
+        refit: Refits the model on given rows and targets; None if that is not possible.
         loss: the user's own loss of each row; None for the usual one.
         network: outputs and gradients of a network; None for other models.
-        files: the files of model and data; empty where they are not known.
-        origin: the training run that logged the model file; None where it is not known.
+        files: Files of the model and the data; empty if unknown.
+        origin: The training run that logged the model file; None if unknown.
     """
 
     monotone: Mapping[str, int] = field(default_factory=dict)
@@ -59,18 +59,18 @@ class Options:
 
 
 class Refused(NotApplicable):
-    """The model raised an error instead of answering."""
+    """The model raised an error instead of returning predictions."""
 
 
 class Judged:
-    """Rows with targets and the model's answers to them.
+    """Rows with targets and the model's predictions.
 
     Args:
         table: the rows.
         target_R: numbers, or indices of classes.
-        scores: answers, (R, K) or (R, 1).
-        reading: of the answers.
-        rows_R: index of each row in the data that were given.
+        scores: Predictions, (R, K) or (R, 1).
+        reading: Interpretation of the predictions.
+        rows_R: Index of each row in the given data.
         loss: the user's own loss.
     """
 
@@ -104,7 +104,7 @@ class Judged:
 
     @functools.cached_property
     def residual_R(self) -> Floats:  # noqa: N802  # a shape suffix
-        """Target minus prediction; of classes: 1 for a right answer minus its probability."""
+        """Target minus prediction; for classes, 1 if correct, minus the probability."""
         if self.reading.is_regression:
             return np.asarray(self.target_R - self.scores[:, 0])
         if len(self.reading.classes) == 2:
@@ -113,7 +113,7 @@ class Judged:
 
     @functools.cached_property
     def error_R(self) -> Floats:  # noqa: N802  # a shape suffix
-        """Error of each row in the unit of messages: 0 or 1, absolute error, or own loss."""
+        """Error of each row in the unit of messages: 0 or 1, absolute error, or the user's loss."""
         if self.loss is not None:
             return self.loss_R
         return np.abs(self.residual_R) if self.reading.is_regression else self.wrong_R
@@ -126,13 +126,13 @@ class Judged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRows:
-    """Rows that the model was asked about later, such as those of today.
+    """Rows that the model predicted later, such as today's rows.
 
     Attributes:
         table: the rows.
-        scores: answers, (R, K) or (R, 1).
-        judged: the rows with their targets; None where no targets were given.
-        rows_R: index of each row in the data that were given.
+        scores: Predictions, (R, K) or (R, 1).
+        judged: The rows with their targets; None if no targets were given.
+        rows_R: Index of each row in the given data.
     """
 
     table: Table
@@ -145,20 +145,20 @@ class NewRows:
 
 
 class Subject:
-    """A model and everything that probes need to know of it.
+    """A model, with all data and settings that probes need.
 
     Args:
         predict: the model.
         judged: held-out rows.
-        budget: of all probes.
-        options: of the user.
-        train: rows on which the model was trained; None where they were not given.
-        seed: of every random choice.
-        new: rows to compare with the training rows; None where they were not given.
+        budget: Budget of all probes.
+        options: Options of the user.
+        train: Rows on which the model was trained; None if not given.
+        seed: Seed of every random choice.
+        new: Rows to compare with the training rows; None if not given.
 
     Attributes:
-        propose_R: mask of the rows in which suspicions are looked for.
-        confirm_R: mask of the other half, in which they are tested.
+        propose_R: Mask of the rows in which suspicions are searched.
+        confirm_R: Mask of the other half, on which they are tested.
     """
 
     def __init__(
@@ -180,24 +180,24 @@ class Subject:
         self.shared: dict[str, Any] = {}
 
     def rng(self, name: str) -> np.random.Generator:
-        """Return a generator of random numbers that depends on the seed and a name only."""
+        """Return a random generator that depends only on the seed and a name."""
         return np.random.default_rng([self.seed, zlib.crc32(name.encode())])
 
     @property
     def model(self) -> Predict:
-        """The model's own function, which no budget limits."""
+        """The user's model, without a budget."""
         return self._predict
 
     def ask(self, table: Table) -> Floats:
-        """Return the model's answers as numbers, (R, K) or (R, 1); raises as `answer`."""
+        """Return predictions as numbers, (R, K) or (R, 1); raises the same errors as `answer`."""
         return self.reading.scores(self.answer(table))
 
     def answer_to(self, rows: Any) -> Any:
-        """Return the model's answers to rows in any container; raises as `answer`."""
+        """Return predictions for rows in any container; raises the same errors as `answer`."""
         return self.answer(Table(rows))
 
     def answer(self, table: Table) -> Any:
-        """Return the model's answers to any rows, as the model gives them.
+        """Return the model's predictions for any rows, unchanged.
 
         Raises:
             BudgetSpent: no predictions are left.
@@ -214,7 +214,7 @@ class Subject:
     def output(self, scores: Floats) -> Floats:
         """Return one number for each row (R,): the prediction, or the probability of class 1.
 
-        Of several classes it is the probability of the class that is most frequent.
+        With several classes, it is the probability of the most frequent class.
         """
         if self.reading.is_regression:
             return scores[:, 0]
@@ -224,7 +224,7 @@ class Subject:
 
     @functools.cached_property
     def output_range(self) -> float:
-        """Range of the outputs: 1 for probabilities, that of the predictions for regression."""
+        """Range of the outputs: 1 for probabilities, otherwise that of the predictions."""
         if not self.reading.is_regression:
             return 1.0
         output_R = self.judged.scores[:, 0]
@@ -241,10 +241,10 @@ class Subject:
 
     @property
     def usual(self) -> Judged:
-        """The rows that new rows are compared with: training rows, else the held-out rows."""
+        """Rows to compare new rows with: training rows if given, otherwise held-out rows."""
         return self.judged if self.train is None else self.train
 
     def require_columns(self) -> None:
-        """Raise NotApplicable where the inputs are not a table."""
+        """Raise NotApplicable if the inputs are not a table."""
         if not self.table.columns:
             raise NotApplicable("the inputs have no columns")

@@ -58,10 +58,10 @@ def make_subject(
     request: Request | None = None,
     new: Any = None,
 ) -> tuple[Subject, Table]:
-    """Return the subject of a probe run, and all rows that were given.
+    """Create the subject of a probe run; also return all given rows.
 
     Raises:
-        ConfigError: data, targets, answers or settings do not fit together.
+        ConfigError: data, targets, predictions, or settings do not fit together.
         MissingExtraError: scikit-learn is not installed.
     """
     if importlib.util.find_spec("sklearn") is None:

@@ -26,8 +26,8 @@ class Column:
     Most tables are only passed on to the model, and converting texts takes longer than many models.
 
     Args:
-        name: of the column.
-        given_R: its values as given.
+        name: Name of the column.
+        given_R: Values as given.
     """
 
     def __init__(self, name: str, given_R: Any) -> None:
@@ -83,7 +83,7 @@ class Column:
         return self.is_number and bool((self.known_R == np.round(self.known_R)).all())
 
     def distinct(self) -> int:
-        """Return the number of distinct values that are there."""
+        """Return the number of distinct values that are not missing."""
         return self._distinct
 
     @functools.cached_property
@@ -112,8 +112,8 @@ class Table:
     Args:
         data: a pandas or polars data frame, an array whose first axis is the rows, or a mapping
             of columns. Arrays of more than two axes have no columns of their own.
-        names: of the columns of an array; by default `x0`, `x1` ...
-        about: further columns that the model does not get, such as metadata of pictures.
+        names: Column names of an array; by default `x0`, `x1` ...
+        about: Further columns that the model does not receive, such as metadata of images.
     """
 
     def __init__(self, data: Any, names: Sequence[str] = (), about: Any = None) -> None:
@@ -135,27 +135,27 @@ class Table:
 
     @property
     def is_named(self) -> bool:
-        """True if the container itself knows the names of its columns."""
+        """True if the container has column names."""
         return _has_columns(self.data)
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The columns that the model gets."""
+        """The columns that the model receives."""
         return tuple(self._columns.values())
 
     @property
     def searched(self) -> tuple[Column, ...]:
-        """All columns in which segments are searched: also those that the model does not get."""
+        """Columns in which segments are searched, including those hidden from the model."""
         return self.columns + (self.about.columns if self.about is not None else ())
 
     def column(self, name: str) -> Column:
-        """Return a column that the model gets; KeyError names those that exist."""
+        """Return a column that the model receives; a KeyError lists the existing columns."""
         if name not in self._columns:
             raise KeyError(f"no column {name!r}; there are: {', '.join(self._columns)}")
         return self._columns[name]
 
     def take(self, rows: Any) -> Table:
-        """Return some of the rows, in the given order; `rows` are indices or a mask."""
+        """Return selected rows in the given order; `rows` are indices or a mask."""
         rows = np.asarray(rows)
         at = np.flatnonzero(rows) if rows.dtype == bool else rows
         if isinstance(self.data, Mapping):
@@ -167,13 +167,13 @@ class Table:
         return Table(data, self._given_names, None if self.about is None else self.about.take(at))
 
     def for_model(self) -> Any:
-        """Return a copy of the rows: a model may change what it gets."""
+        """Return a copy of the rows, because a model may modify its input."""
         if isinstance(self.data, Mapping):
             return {name: np.array(values) for name, values in self.data.items()}
         return self.data.copy() if hasattr(self.data, "copy") else copy.copy(self.data)
 
     def replaced(self, values: Mapping[str, Any]) -> Table:
-        """Return the same rows with other values in some columns.
+        """Return the same rows with some columns replaced.
 
         Args:
             values: new values by name of the column: one for all rows, or one per row. Numbers

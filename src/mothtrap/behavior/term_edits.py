@@ -24,7 +24,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class Edit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One change of the curve of a column.
+    """One change to the curve of a column.
 
     Attributes:
         term: name of the column.
@@ -49,15 +49,15 @@ class Edit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class TermEdits:
     """Edits of the single-column terms of an explainable boosting machine (`interpret`).
 
-    `report.patch(edits.change)` says whether the edits help, and refuses them if they harm in a
-    segment.
+    `report.patch(edits.change)` tests whether the edits help, and refuses them if they increase the
+    loss in a segment.
 
     Args:
         model: a fitted model for numbers or two classes; it is not changed.
 
     Attributes:
         model: the edited copy.
-        edits: what was done, in order.
+        edits: Edits so far, in order.
 
     Raises:
         ConfigError: the model has no editable terms.
@@ -118,7 +118,7 @@ class TermEdits:
         self._do(Edit(term=term, kind="monotone", direction=direction))
 
     def undo(self) -> None:
-        """Take back the last edit."""
+        """Undo the last edit."""
         if self.edits:
             rest, self.edits, self.model = self.edits[:-1], [], copy.deepcopy(self._given)
             for each in rest:

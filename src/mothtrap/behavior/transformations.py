@@ -23,12 +23,12 @@ Make = Callable[[Array, Array, np.random.Generator], Array]
 
 @dataclass(frozen=True, slots=True)
 class Transformation:
-    """A change of rows.
+    """A transformation of rows.
 
     Attributes:
-        name: what users call it.
-        make: makes the changed rows.
-        code: the change as Python code, for rows `X`.
+        name: Name shown to users.
+        make: Function that returns the transformed rows.
+        code: The transformation as Python code, for rows `X`.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Transformation:
 
 
 def menu(kind: Kind) -> tuple[Transformation, ...]:
-    """Return the changes of one kind of rows."""
+    """Return the transformations for one kind of rows."""
     return MENUS[kind]
 
 

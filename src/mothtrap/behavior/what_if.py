@@ -31,24 +31,24 @@ class Answer:
 
 
 def answer(subject: Subject, row: Table, changes: Mapping[str, Any]) -> Answer:
-    """Return the output for a row, and for the same row with changes; see `ProbeReport.what_if`."""
+    """Return the output for a row before and after changes; see `ProbeReport.what_if`."""
     new = {name: changed(row, name, change) for name, change in changes.items()}
     before, after = subject.ask(row), subject.ask(row.replaced(new))
     return Answer(changes=new, before=_shown(subject, before), after=_shown(subject, after))
 
 
 def table(subject: Subject, row: Table, columns: Sequence[str]) -> list[Answer]:
-    """Return an answer for each number and each of `PERCENTS`."""
+    """Return the outputs for each numeric column changed by each of `PERCENTS`."""
     names = columns or [c.name for c in row.columns if c.is_number]
     return [answer(subject, row, {name: f"{p:+d}%"}) for name in names for p in PERCENTS]
 
 
 def changed(row: Table, name: str, change: Any) -> Any:
-    """Return the new value of a column: the given one, or the old one changed by a percentage.
+    """Return the new value of a column: the given value, or the old one changed by a percentage.
 
     Raises:
         UnknownNameError: there is no such column.
-        ConfigError: a percentage of what is no number.
+        ConfigError: a percentage was given for a value that is not a number.
     """
     if name not in row.names:
         raise UnknownNameError(f"no column {name!r}{nearest(name, row.names)}")

@@ -18,13 +18,13 @@ WAIT_S = 0.005
 
 
 class Arenas:
-    """A bounded set of memory pieces, each in use while it is referred to.
+    """A bounded set of memory blocks; a block is in use while something refers to it.
 
-    New memory costs a page fault for every 4 KiB, several times the price of the copy
-    into it; so a piece is used again as soon as what was made of it is gone.
+    Allocating memory costs a page fault for every 4 KiB, several times the cost of the copy into
+    it. So a block is reused as soon as nothing refers to it.
 
     Args:
-        limit_bytes: of all pieces together.
+        limit_bytes: limit of all pieces together.
     """
 
     def __init__(self, limit_bytes: int) -> None:
@@ -35,14 +35,14 @@ class Arenas:
 
     @property
     def bytes_held(self) -> int:
-        """Memory of all pieces, in use or not."""
+        """Total memory of all blocks in bytes, used or not."""
         return sum(piece.nbytes for piece in self._pieces)
 
     def allocate_with(self, memory: Callable[[int], Bytes]) -> None:
-        """Make pieces of other memory from now on, such as a device can write to.
+        """Allocate blocks from other memory from now on, such as memory that a device can write to.
 
         Args:
-            memory: returns so many bytes. Pieces of the old kind are not used again.
+            memory: allocates this many bytes. Pieces of the old kind are not reused.
         """
         if memory != self._memory:
             self._memory = memory

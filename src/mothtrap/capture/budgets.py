@@ -10,16 +10,16 @@ MOST_UNPAID = 256
 
 
 class Budgets:
-    """Ask the governor of a stream, and keep apart what users' own captures cost.
+    """Applies the time budget of each stream, and accounts for users' captures separately.
 
-    What a user asks for is captured whatever it costs, unless its collection sets `overhead`.
-    Its cost is not taken from what mothtrap may spend on captures of its own.
+    Requested captures are always made, unless their collection sets `overhead`. Their cost does not
+    reduce the budget of mothtrap's own captures.
 
     Args:
         overhead: share of the training time, see `Governor`.
 
     Attributes:
-        asked_s: seconds that captures which users asked for have taken so far.
+        asked_s: seconds that requested captures have taken so far.
     """
 
     def __init__(self, overhead: float) -> None:
@@ -30,7 +30,7 @@ class Budgets:
         self._unpaid: list[tuple[float, float]] = []
 
     def begin(self) -> None:
-        """Count what users' captures cost from now on."""
+        """Start to count the cost of users' captures."""
         self.asked_s = self._told_s = 0.0
 
     def admits(self, stream: Stream) -> bool:
@@ -40,7 +40,7 @@ class Budgets:
         return stream.essential or self._governor(stream).admits(stream.name, stream.priority)
 
     def charge(self, stream: Stream, cost_s: float) -> None:
-        """Book a cost on a stream."""
+        """Charge a cost to a stream."""
         if stream.is_asked:
             self.asked_s += cost_s
         if not stream.essential:
@@ -48,14 +48,14 @@ class Budgets:
             costs[stream.name] = costs.get(stream.name, 0.0) + cost_s
 
     def earn(self, step_s: float, own_s: float) -> None:
-        """Pay in the share of a step, or of a forward of an evaluation.
+        """Credit the budget with the share of a step, or of an evaluation forward pass.
 
-        That of steps without captures is put together until one is asked for: which light steps
-        never do.
+        The credit of steps without captures is collected until a capture needs it, which never
+        happens in light steps.
 
         Args:
-            step_s: what it took.
-            own_s: the part of it that mothtrap took, captures and all.
+            step_s: time of the step.
+            own_s: time of mothtrap in it, including captures.
         """
         if self._spent or self._of_collections or self.asked_s != self._told_s:
             self._pay()

@@ -35,27 +35,27 @@ ArrayT = TypeVar("ArrayT", contravariant=True)
 
 
 class Captures(Generic[ArrayT]):
-    """Takes of each tensor what is due.
+    """Captures the data of each tensor that is due.
 
     Attributes:
-        cost_s: seconds that this has taken; the rest of mothtrap's own is the fixed cost.
+        cost_s: time of captures in seconds; the rest of mothtrap's time is the fixed cost.
         reducer: the arithmetic of the framework.
-        rows: of the step in progress; adapters give them the `device`, where there is one.
-        gradients: what the gradients reduced in this step were found to be.
-        copies: of values, of the step in progress.
-        forward: captures of the forward that runs, or has just returned.
-        holds: whether there are copies that may yet be of the next step.
-        has_raw: whether there may be something to be taken by `take_raw`.
+        rows: rows of the step in progress; adapters set the `device`, if there is one.
+        gradients: result of the check of the gradients reduced in this step.
+        copies: copies of values, of the step in progress.
+        forward: captures of the forward pass that is running, or has just returned.
+        holds: whether there are copies that may belong to the next step.
+        has_raw: whether `take_raw` may return data.
 
     Args:
-        rows: of the same reducer.
-        arenas: where copies lie.
-        raw_wait_s: how long to wait for memory where there is none.
-        plan: says what is due.
-        tensors: all that were defined.
-        notes: take changed shapes.
-        times: of steps, and of forwards.
-        outlet: takes forwards of evaluations, which are records of their own.
+        rows: rows of the same reducer.
+        arenas: memory for copies.
+        raw_wait_s: time to wait for memory if none is free.
+        plan: determines what is due.
+        tensors: all defined tensors.
+        notes: records changed shapes.
+        times: times of steps, and of forwards.
+        outlet: receives forward passes of evaluations, which are separate records.
     """
 
     def __init__(
@@ -89,15 +89,15 @@ class Captures(Generic[ArrayT]):
         *,
         reducer: Reducer[ArrayT] | None = None,
     ) -> None:
-        """Reduce or copy tensors of one kind as is due.
+        """Reduce or copy the tensors of one kind that are due.
 
         Args:
-            kind: of all of them; those of a forward, or of an evaluation, wait for
+            kind: kind of all of them; those of a forward, or of an evaluation, wait for
                 `commit_forward`.
             ids: their numbers.
-            tensors: are read now, and not held.
-            mode: None = train, or what the forward turns out to be.
-            reducer: knows these tensors, where that is not the framework's own.
+            tensors: read immediately, and not kept.
+            mode: None = train, or the mode of the forward pass once it is known.
+            reducer: module for these tensors, if not the framework's own.
         """
         if not ids or (self.rows.device is not None and self.rows.device.is_capturing()):
             return
@@ -148,18 +148,18 @@ class Captures(Generic[ArrayT]):
         return self.charge(kind, self._times.clock() - began, mode, COPIES)
 
     def add_row(self, tensor_id: int, fields: dict[str, float], cost_s: float = 0.0) -> None:
-        """Add to a tensor's row of the step in progress numbers that the adapter worked out."""
+        """Add statistics that the adapter computed to a tensor's row of the step in progress."""
         self.rows.add_fields(tensor_id, fields)
         self.charge(self._tensors[tensor_id].kind, cost_s, Mode.TRAIN, next(iter(fields), ""))
 
     def charge(self, kind: str, cost_s: float, mode: Mode | None, part: str = "") -> float:
-        """Book, and return, what captures of a kind have taken; see `Due.charge`."""
+        """Charge and return the cost of captures of a kind; see `Due.charge`."""
         self.cost_s += cost_s
         self._due.charge(kind, cost_s, mode, part)
         return cost_s
 
     def begin_forward(self) -> None:
-        """Forget what a forward that never returned has left behind."""
+        """Discard the captures of a forward pass that never returned."""
         if self._plan.evaluated is not None:
             if self._outlet.is_open:
                 self._plan.budgets.earn(*self._times.passed())
@@ -168,11 +168,12 @@ class Captures(Generic[ArrayT]):
             self.forward.forget()
 
     def commit_forward(self, key: StepKey, purpose: Purpose | None = None) -> None:
-        """Commit the captures of the forward that just returned; hand on those of an evaluation.
+        """Commit the captures of the latest forward pass, or emit those of an evaluation.
 
         Args:
-            key: training, where only a backward can show that it was not.
-            purpose: asked when the step is over, for a forward that seems to be training.
+            key: key of the forward pass if it seems to be training, which only a backward pass can
+                confirm.
+            purpose: called when the step is over, for a forward pass that seems to be training.
         """
         is_training = key.mode is Mode.TRAIN
         is_captured = self._due.count_forward() if is_training else self._outlet.is_open
@@ -189,14 +190,14 @@ class Captures(Generic[ArrayT]):
             self._plan.end_forward(key)
 
     def settle_forwards(self) -> None:
-        """Find out which forwards of the step were training; hand the others on."""
+        """Determine which forward passes of the step were training, and emit the others."""
         for key, rows, raw in self.forward.settle():
             if rows or raw:
                 self._outlet.put(key, Collected(parts=rows), raw=raw)
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Add copies that are made inside to the step in progress, or else to the next one."""
+        """Add copies made inside the block to the step in progress, or else to the next one."""
         self.copies.are_held = self.holds = True
         try:
             yield
@@ -204,12 +205,12 @@ class Captures(Generic[ArrayT]):
             self.copies.are_held = False
 
     def take_held(self) -> Sequence[RawBlock]:
-        """Return, and forget, copies that were held."""
+        """Return and remove copies that were held back."""
         self.holds = False
         return self.copies.take_held()
 
     def take_raw(self) -> list[RawBlock]:
-        """Return, and forget, copies and counts of the step."""
+        """Return and remove the copies and counts of the step."""
         raw = [*self.copies.take(), *self._exponents.take()]
         self.has_raw = bool(raw)  # the next one is asked, too: it goes by what this one took
         return raw

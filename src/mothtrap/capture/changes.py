@@ -13,15 +13,15 @@ from mothtrap.core.facts.captures import CaptureChanged
 
 
 class Changes:
-    """Takes requests from any thread, and changes the plan on the training thread.
+    """Accepts requests from any thread, and changes the plan on the training thread.
 
     Attributes:
-        asked: what waits for the end of the step.
-        made: answers to what was carried out already.
+        asked: requests that wait for the end of the step.
+        made: answers to requests that were already carried out.
 
     Args:
-        plan: what is captured.
-        announce: told of each known tensor that is wanted after a change.
+        plan: the plan to change.
+        announce: called with each known tensor that is wanted after a change.
     """
 
     def __init__(self, plan: Plan, announce: Callable[[int], None]) -> None:
@@ -30,11 +30,11 @@ class Changes:
         self.made: list[CaptureChanged] = []
 
     def ask(self, request: CaptureRequest) -> None:
-        """Leave a request for the end of the step."""
+        """Queue a request until the end of the step."""
         self.asked.append((request.id, request))
 
     def make(self, collections: Mapping[str, Collection]) -> None:
-        """Put collections in force in the step in progress; for the training thread."""
+        """Activate collections in the step in progress; call it on the training thread."""
         step = self._plan.step
         request = CaptureRequest(id="", attempt=0, add=dict(collections))
         for tensor_id in self._plan.change(request, step):
@@ -43,15 +43,15 @@ class Changes:
         self.made.append(self._answer("", step, collections, None))
 
     def refuse(self, request: str, error: str) -> None:
-        """Answer, at the end of the step, that a request is invalid."""
+        """Reject an invalid request at the end of the step."""
         self.asked.append((request, error))
 
     def settle(self, step: int, *, ended: bool = False) -> list[CaptureChanged]:
-        """Carry out what was asked for; return the answers.
+        """Carry out the queued requests; return the answers.
 
         Args:
             step: the step that begins.
-            ended: there is none: everything is refused.
+            ended: there is no next step, so everything is refused.
         """
         answers, self.made = self.made, []
         while self.asked:

@@ -27,31 +27,30 @@ _LONGEST_POLLS = 20
 
 
 class Channel:
-    """Carries records to `consume` on a thread of its own, never blocking by default.
+    """Passes records to `consume` on its own thread; by default, `put` never blocks.
 
-    The consumer is woken every `poll_s` seconds, or up to twenty times that where it takes
-    more than a five-hundredth of a processor, and gets all that waits; or at once for
-    one of the first urgent records: waking a thread at every step would fight the
-    training for the interpreter. Tensors kept whole wake it when their memory is a quarter
-    of `limit_bytes`. When `limit_bytes` are waiting or with the consumer (those tensors not
-    counted: they have a limit of their own, in `arena`), `on_full` decides: `degrade`
-    keeps the numbers of a step and the rows that are not finite, `drop` drops the step,
-    `block` waits; when nothing has moved for `BLOCK_S` it does as `degrade` until something
-    does. The next record, or one at `close`, brings what a dropped one defined and
-    observed, and says in a `Dropped` observation what was given up. For rows that are still on
-    their way from a device the consumer's thread waits, not `put`.
+    The consumer is woken every `poll_s` seconds (up to twenty times less often if it takes more
+    than a five-hundredth of a processor), and gets all waiting records. The first urgent records
+    wake it immediately: waking a thread at every step would compete with the training for the
+    interpreter. Whole tensors wake it when they fill a quarter of `limit_bytes`. When
+    `limit_bytes` are waiting or being consumed (not counting whole tensors, which have a separate
+    limit in `arena`), `on_full` decides: `degrade` keeps the numbers of a step and the rows that
+    are not finite, `drop` drops the step, and `block` waits; if nothing has moved for `BLOCK_S`,
+    `block` acts like `degrade` until something does. The next record, or one at `close`, contains
+    the definitions and observations of a dropped one, and a `Dropped` observation that says what
+    was dropped. The consumer's thread, not `put`, waits for rows in transfer from a device.
 
     Args:
-        name: of the thread.
+        name: name of the thread.
         consume: called with all waiting records, oldest first.
-        on_error: called with what `consume` raised; after that the channel is closed.
-        on_dropped: gets the `Dropped` observations, in `put` or `close`, in place of the
-            next record.
-        raw: whether the consumer wants the tensors that are kept whole.
-        idle: called as often, while nothing waits; fails as `consume` does.
+        on_error: called with the exception that `consume` raised; the channel is closed afterwards.
+        on_dropped: receives the `Dropped` observations, in `put` or `close`, instead of the next
+            record.
+        raw: whether the consumer uses whole tensors.
+        idle: called equally often while nothing is waiting; failures are handled as for `consume`.
 
     Attributes:
-        lost: train steps that a consumer which failed has not taken.
+        lost: train steps that a failed consumer did not process.
     """
 
     def __init__(
@@ -85,7 +84,7 @@ class Channel:
         self._thread.start()
 
     def put(self, record: StepRecord, *, urgent: bool = False) -> None:
-        """Hand a record over; a closed channel takes nothing."""
+        """Pass on a record; a closed channel ignores it."""
         with self._lock:
             if self._closed:
                 self.lost += record.key.mode is Mode.TRAIN
@@ -110,7 +109,7 @@ class Channel:
                 self._wake()
 
     def close(self, timeout_s: float = 30.0) -> bool:
-        """Let the consumer finish what waits; False when it did not in time."""
+        """Wait for the consumer to finish; return False on timeout."""
         with self._changed:
             last = None if self._closed else self._shedding.last()
             if last is not None:

@@ -17,7 +17,7 @@ class Containment:
         say: prints one line for the user.
 
     Attributes:
-        failed: the parts that must not be called any more, and why.
+        failed: parts that must not be called anymore, and the reasons.
         left_by: the exception that left the block of what is watched, where one did.
     """
 
@@ -27,11 +27,11 @@ class Containment:
         self.left_by: BaseException | None = None
 
     def is_off(self, part: str) -> bool:
-        """Return whether a part has failed and must not be called any more."""
+        """Return whether a part has failed and must not be called anymore."""
         return part in self.failed
 
     def report(self, part: str, error: BaseException, *, step: int = 0) -> ToolError | None:
-        """Note that a part failed, which switches it off; None when that was said before."""
+        """Record the failure of a part, which switches it off; None if it was already reported."""
         if part in self.failed:
             return None
         failure = ToolError(
@@ -39,13 +39,13 @@ class Containment:
         )
         self.failed[part] = failure
         self._say(
-            f"mothtrap: {part} failed and is switched off; training goes on ({failure.error})"
+            f"mothtrap: {part} failed and is switched off; training continues ({failure.error})"
         )
         return failure
 
     @property
     def ended_by(self) -> BaseException | None:
-        """The exception that ended what is watched: it left its block, or was not caught."""
+        """The exception that ended the training: it left the block, or was not caught."""
         # In an interactive session a mistyped line is not the end of the job.
         uncaught = None if hasattr(sys, "ps1") else getattr(sys, "last_value", None)
         return self.left_by or (uncaught if isinstance(uncaught, BaseException) else None)
@@ -61,7 +61,7 @@ class Containment:
 
 
 def say_on_stderr(line: str) -> None:
-    """Print one line on stderr without tearing a tqdm bar that is on the screen."""
+    """Print one line on stderr without breaking a visible tqdm bar."""
     tqdm = sys.modules.get("tqdm")
     try:
         if tqdm is not None and hasattr(tqdm, "tqdm"):

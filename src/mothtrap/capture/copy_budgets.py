@@ -13,14 +13,14 @@ ArrayT = TypeVar("ArrayT")
 
 
 class CopyBudgets:
-    """Books copies on the collections that keep them, until a budget is used up.
+    """Charges copies to the collections that store them, until their budget is used up.
 
     Attributes:
         exhausted: names of the streams whose budget is used up.
 
     Args:
         selection: the streams in force, and the tensors that they match.
-        tell: takes, once for each stream, that its budget is used up.
+        tell: called once per stream when its budget is used up.
     """
 
     def __init__(self, selection: Selection, tell: Callable[[Dropped], None]) -> None:
@@ -29,7 +29,7 @@ class CopyBudgets:
         self.exhausted: set[str] = set()
 
     def forget(self, name: str) -> None:
-        """Begin anew for a stream that is put out of force."""
+        """Reset the budget of a stream that is deactivated."""
         self.exhausted.discard(name)
         self._used_bytes.pop(name, None)
 
@@ -43,13 +43,13 @@ class CopyBudgets:
         active: frozenset[str],
         step: int,
     ) -> list[Wanted[ArrayT]]:
-        """Return of some copies those that are made, and what for; some lack a budget.
+        """Return the copies that are made, with their purposes; some are over budget.
 
         Args:
-            purpose: of all of them.
+            purpose: purpose of all copies.
             tensor_ids: numbers of the tensors.
-            tensors: are asked for their size.
-            copier: knows the bytes of a tensor.
+            tensors: tensors whose size is needed.
+            copier: determines the size of a tensor.
             active: names of the streams that capture.
             step: the one in progress.
         """

@@ -49,15 +49,15 @@ REMEMBERED = 32
 
 
 class Depths:
-    """Decides about each step.
+    """Decides for each step whether to observe it in full.
 
     Args:
         overhead: share of the training time; 0 = every step is watched in full.
 
     Attributes:
-        all_full: the user asked for something that only full steps have.
-        in_group: other processes train with this one; the step number alone decides.
-        full_at: the first full step that is not over, so far as is known.
+        all_full: the user requested data that only full steps have.
+        in_group: other processes train together with this one, so only the step number decides.
+        full_at: the next full step, as far as is known.
     """
 
     def __init__(self, overhead: float) -> None:
@@ -74,23 +74,23 @@ class Depths:
         self._looking_until = 0
 
     def begin(self, step: int) -> None:
-        """Begin anew: `step` is the first one that this process makes."""
+        """Restart at `step`, the first step of this process."""
         self._first, self._decided, self.full_at = step, -1, step
 
     def go_on(self, step: int) -> None:
-        """A step begins that is later than `full_at`."""
+        """Continue when a step begins that is later than `full_at`."""
         every = self.every(step)
         looks_on = step < self._looking_until or step % every < TOGETHER
         self.full_at = step if looks_on else step + -step % every
 
     def is_full(self, step: int) -> bool:
-        """Return whether a step, if it is watched, is watched in full."""
+        """Return whether a step, if observed, is observed in full."""
         if self._is_first(step) or step < self._looking_until:
             return True
         return step % self.every(step) < TOGETHER
 
     def every(self, step: int) -> int:
-        """Return the distance of the pairs of full steps at a step; `ALL`: each one is full."""
+        """Return the interval between pairs of full steps; `ALL` if every step is full."""
         if self._is_first(step):
             return ALL
         most = max(number for number in ROUND if number <= max(ROUND[0], step // DENSITY))
@@ -102,7 +102,7 @@ class Depths:
         return min(most, self._every)
 
     def loss(self, step: int, name: str, value: float) -> None:
-        """Take in a loss, as a norm; after the first one of another training steps are full."""
+        """Record a loss; the first loss of another training run causes full observation."""
         if name not in self._losses and len(self._losses) < MOST_LOSSES:
             self._losses.add(name)
             if step - self._first >= FIRST:
@@ -111,7 +111,7 @@ class Depths:
             self._look_on(step)
 
     def signal(self, step: int, name: str, value: float) -> None:
-        """Take in a norm of a step; where it leaves its range those after it are full."""
+        """Record a norm; if it leaves its range, the following steps are observed in full."""
         if self._signals.leaves(name, value):
             self._look_on(step)
 
@@ -128,17 +128,17 @@ class Depths:
         """Record the time of a step.
 
         Args:
-            step_s: all of it.
-            own_s: the part of it that mothtrap took.
-            captures_s: the part of that which captures took.
-            light: it was no full one.
+            step_s: total time of the step.
+            own_s: time of mothtrap in it.
+            captures_s: time of captures in that.
+            light: it was not a full step.
         """
         self._first_s += own_s
         self._plain_s.append(step_s - own_s)
         (self._light_s if light else self._full_s).append(own_s - captures_s)
 
     def look_at(self, step: int) -> None:
-        """Watch a step and the next one in full."""
+        """Observe a step and the next one in full."""
         self._looking_until = max(self._looking_until, step + TOGETHER)
         self.full_at = min(self.full_at, step)
 

@@ -23,17 +23,17 @@ _NONE = frozenset[str]()
 
 
 class Due:
-    """Streams that capture in this step, as the plan has decided, and who pays for it.
+    """Streams that capture in this step, and how their cost is shared.
 
     Attributes:
         active: the streams, by mode.
-        kinds: by mode the kinds of tensors of which these capture anything.
+        kinds: by mode, the kinds of tensors that these capture.
         forwards: training forwards of the step so far.
         is_enough: nothing more is captured of training forwards in this step.
 
     Args:
-        selection: all streams in force, and the tensors that they match.
-        budgets: of time.
+        selection: all active streams, and the tensors that they match.
+        budgets: time budgets.
     """
 
     def __init__(self, selection: Selection, budgets: Budgets) -> None:
@@ -46,7 +46,7 @@ class Due:
         self._payers: dict[tuple[str, str, Mode], tuple[Stream, ...]] = {}
 
     def activate(self, mode: Mode, active: tuple[Stream, ...]) -> None:
-        """Set the streams that capture."""
+        """Set the streams that capture in this step."""
         before, self.active[mode] = self.active[mode], active
         if active != before:
             self._payers.clear()
@@ -60,7 +60,7 @@ class Due:
         self.kinds[mode] = found - _MADE_BY_FORWARDS if enough else found
 
     def count_forward(self) -> bool:
-        """Count a training forward of the step; whether it is captured."""
+        """Count a training forward pass of the step; return whether it is captured."""
         is_captured = not self.is_enough
         self.forwards += 1
         if is_captured and self.forwards >= OPEN_FORWARDS:
@@ -69,16 +69,16 @@ class Due:
         return is_captured
 
     def forget_forwards(self, step: int) -> Dropped | None:
-        """Begin anew; return what is to be told of forwards that were not captured."""
+        """Reset the counts; return a report of forward passes that were not captured."""
         unseen, self.forwards, self.is_enough = self.forwards - OPEN_FORWARDS, 0, False
         self._find_kinds(Mode.TRAIN)
         if unseen <= 0:
             return None
-        reason = f"more than {OPEN_FORWARDS} forwards without an optimizer step"
+        reason = f"more than {OPEN_FORWARDS} forward passes without an optimizer step"
         return Dropped(step=step, what="forwards", count=unseen, reason=reason)
 
     def is_due(self, kind: str, mode: Mode = Mode.TRAIN, *, statistic: str = "") -> bool:
-        """Return whether anything of a kind, or one statistic of it, is captured in this step."""
+        """Return whether anything of a kind, or one of its statistics, is captured in this step."""
         if kind not in self.kinds[mode]:
             return False
         return not statistic or statistic in self.of_kind(kind, mode)
@@ -90,31 +90,31 @@ class Due:
         return _NONE.union(*(s.statistics for s in self.active[mode] if kind in s.kinds))
 
     def statistics(self, tensor_id: int, mode: Mode = Mode.TRAIN) -> frozenset[str]:
-        """Return the statistics due for a tensor in this step, and purposes that take a copy."""
+        """Return the statistics due for a tensor in this step, and the purposes of its copies."""
         if self.is_enough and self._selection.kind(tensor_id) not in self.kinds[mode]:
             return _NONE
         return self._selection.statistics(tensor_id, self._names[mode])
 
     def groups(self, tensor_ids: Sequence[int], mode: Mode | None) -> Groups:
-        """Group tensors by the statistics due in this step, each with its indices in the list.
+        """Group tensors by the statistics due in this step; each group has indices into the list.
 
         Args:
-            tensor_ids: of all of them.
+            tensor_ids: tensor ids of all of them.
             mode: None = any.
         """
         names = self.any_names if mode is None else self._names[mode]
         return self._selection.groups(tensor_ids, names)
 
     def charge(self, kind: str, cost_s: float, mode: Mode | None, part: str = "") -> None:
-        """Book a cost, in equal parts, on the streams that asked for it.
+        """Charge a cost, in equal parts, to the streams that caused it.
 
-        Needs of rules that are never thinned pay nothing.
+        Needs of rules that are never skipped pay nothing.
 
         Args:
-            kind: of the tensors.
+            kind: kind of the tensors.
             cost_s: seconds.
-            mode: that they were captured in; None = train, or what else asked for them.
-            part: `COPIES`, or the one statistic that it was of; else of any.
+            mode: mode in which they were captured; None = train, or another source of requests.
+            part: `COPIES`, or one statistic; otherwise any data.
         """
         for asked in MODES if mode is None else (mode,):
             what = kind, part, asked

@@ -19,9 +19,9 @@ _TEXTS = msgspec.msgpack.Encoder(enc_hook=str)
 
 
 def footprint(record: StepRecord) -> int:
-    """Return the bytes of a record, without the tensors that are kept whole.
+    """Return the size of a record in bytes, without stored tensor values.
 
-    Those have a limit of their own, see `arena`.
+    Stored tensor values have a separate limit, see `arena`.
     """
     size = RECORD_BYTES + int(record.summary_TF.nbytes) + SCALAR_BYTES * len(record.scalars)
     if record.pending is not None:
@@ -36,6 +36,6 @@ def footprint(record: StepRecord) -> int:
 
 
 def held_bytes(blocks: Iterable[RawBlock]) -> int:
-    """Memory that tensors keep from others: of the pieces that they are the beginnings of."""
+    """Return the memory blocked by tensors: the blocks at whose start they lie."""
     pieces = ((block.bytes_N.base, block.bytes_N) for block in blocks)
     return sum(base.nbytes if isinstance(base, np.ndarray) else own.nbytes for base, own in pieces)

@@ -17,14 +17,14 @@ _Parked = tuple[Purpose, list[Part], Sequence[RawBlock], Mapping[int, Any]]
 
 
 class ForwardCaptures:
-    """The rows, copies and counts of one forward.
+    """The rows, copies and counts of one forward pass.
 
     Attributes:
         is_any: whether anything of the forward may have been captured.
-        parked: forwards that wait for the end of the step.
+        parked: forward passes that wait for the end of the step.
 
     Args:
-        rows: of the step, and of the forward apart.
+        rows: rows of the step, and of the forward apart.
         copies: the same, of values.
         exponents: the same, of counted exponents.
     """
@@ -37,27 +37,27 @@ class ForwardCaptures:
         self.parked: list[_Parked] = []
 
     def forget(self) -> None:
-        """Drop what a forward has left behind: it never returned, or is not asked for."""
+        """Discard a forward pass that never returned, or that is not needed."""
         self._rows.take_forward()
         self._copies.begin_forward()
         self._exponents.begin_forward()
         self.is_any = False
 
     def keep(self) -> None:
-        """Make it part of the step."""
+        """Make the forward pass part of the step."""
         self._rows.keep(self._rows.take_forward())
         self._copies.keep(self._copies.take_forward())
         self._exponents.keep(self._exponents.take_forward())
         self.is_any = False
 
     def park(self, purpose: Purpose) -> None:
-        """Put it aside until the step is over: only a backward shows that it was training."""
+        """Set the forward pass aside until the step shows whether it was training."""
         rows, raw = self._rows.take_forward(), self._copies.take_forward()
         self.parked.append((purpose, rows, raw, self._exponents.take_forward()))
         self.is_any = False
 
     def settle(self) -> Iterator[tuple[StepKey, Sequence[Part], Sequence[RawBlock]]]:
-        """Make what was training part of the step; yield the others with their keys."""
+        """Add the training forward passes to the step; yield the others with their keys."""
         parked, self.parked = self.parked, []
         for purpose, rows, raw, counts in parked:
             key = purpose()
@@ -69,7 +69,7 @@ class ForwardCaptures:
                 self._exponents.keep(counts)
 
     def take(self) -> tuple[Sequence[Part], Sequence[RawBlock]]:
-        """Return, and forget, the rows and the values, which are a record of their own."""
+        """Return and remove the rows and values, which form their own record."""
         rows, raw = self._rows.take_forward(), self._copies.take_forward()
         blocks = self._exponents.blocks(self._exponents.take_forward())
         self.forget()

@@ -78,7 +78,7 @@ class _Budget:
 
 
 class Governor:
-    """Says which streams may capture; streams that hold the non-finite checks never ask.
+    """Decides which streams may capture; streams for non-finite checks are exempt.
 
     Args:
         overhead: share of the training time, e.g. 0.02; 0 turns the governor off.
@@ -116,11 +116,11 @@ class Governor:
             budget.held_s -= cost_s
 
     def earn(self, step_s: float, own_s: float) -> None:
-        """Pay in the share of a step.
+        """Credit the share of a step.
 
         Args:
-            step_s: what it took.
-            own_s: the part of it that mothtrap took, captures and all.
+            step_s: time of the step.
+            own_s: time of mothtrap in it, including captures.
         """
         self._steps += 1
         self._fixed_s += own_s
@@ -149,7 +149,7 @@ class Governor:
             pay_s = _fill(budgets, pay_s, usual_s)
 
     def rested(self) -> None:
-        """The next step told is a long one because others went by unwatched: that was no pause."""
+        """Mark the next reported step as long because unobserved steps came before it."""
         self._rested = True
 
     def _by_priority(self) -> list[list[_Budget]]:
@@ -163,7 +163,7 @@ def _fill(budgets: Iterable[_Budget], pay_s: float, spare_s: float) -> float:
 
     Args:
         budgets: hold at most the cost of a capture plus `spare_s`.
-        pay_s: for all of them.
+        pay_s: time for all of them.
         spare_s: what a step usually pays, so that a rest is not lost while it waits for more.
     """
     rooms = []

@@ -16,7 +16,7 @@ _NAN, _INF, _L2 = (FIELDS.index(name) for name in ("nan", "inf", "l2"))
 
 
 class GradientLook:
-    """Result of a look at some gradients.
+    """Result of checking some gradients.
 
     Attributes:
         is_late: whether the answer may still be on its way from a device: to ask is to wait.
@@ -40,7 +40,7 @@ class GradientLook:
 
     @functools.cached_property
     def nonfinite(self) -> bool:
-        """Return whether one of them holds NaN or an infinite value."""
+        """Return whether any gradient contains NaN or an infinite value."""
         return GradientLook(self._known).nonfinite
 
     @functools.cached_property
@@ -50,7 +50,7 @@ class GradientLook:
 
     @functools.cached_property
     def norm(self) -> float:
-        """The norm of all their finite values; NaN where one's was not taken."""
+        """Return the norm of all finite values; NaN if any norm is missing."""
         return GradientLook(self._known).norm
 
 
@@ -58,17 +58,17 @@ NONE_SEEN = GradientLook(np.empty((0, WIDTH)))
 
 
 class GradientLooks:
-    """Collects the rows of gradients until the look is taken.
+    """Collects the rows of gradients until they are checked.
 
     Attributes:
-        rows: statistics of gradients since the look before; shapes (T, F).
+        rows: statistics of gradients since the last check; shapes (T, F).
     """
 
     def __init__(self) -> None:
         self.rows: list[Rows | PendingRows] = []
 
     def take(self) -> GradientLook:
-        """Return the look at all gradients since the last call."""
+        """Return the check of all gradients since the last call."""
         rows, self.rows = self.rows, []
         if not rows:
             return NONE_SEEN

@@ -21,13 +21,13 @@ import msgspec
 
 
 class BackwardBegan(msgspec.Struct, frozen=True, tag=True):
-    """A backward was entered.
+    """A backward pass began.
 
     Attributes:
-        site: where it was called.
-        loss: a key by which the caller knows the root's value.
-        accumulates: inside of a step, it adds to the gradients with which the step was
-            entered: nothing has zeroed or replaced them since.
+        site: call site.
+        loss: key of the root's value.
+        accumulates: inside a step, it adds to the gradients with which the step began, which have
+            not been zeroed or replaced since.
     """
 
     site: str
@@ -36,11 +36,11 @@ class BackwardBegan(msgspec.Struct, frozen=True, tag=True):
 
 
 class BackwardEnded(msgspec.Struct, frozen=True, tag=True):
-    """A backward returned, or raised."""
+    """A backward pass returned or raised an exception."""
 
 
 class StepBegan(msgspec.Struct, frozen=True, tag=True):
-    """`optimizer.step()` was entered; `alone`: each time it is a step, whatever came between."""
+    """`optimizer.step()` was entered; with `alone`, each call counts as a step."""
 
     optimizer: str
     alone: bool = False
@@ -53,19 +53,19 @@ class StepEnded(msgspec.Struct, frozen=True, tag=True):
 
 
 class StepSkipped(msgspec.Struct, frozen=True, tag=True):
-    """`optimizer.step()` was left out on purpose, as a gradient scaler does."""
+    """`optimizer.step()` was skipped on purpose, as by a gradient scaler."""
 
     optimizer: str
 
 
 class StepCancelled(msgspec.Struct, frozen=True, tag=True):
-    """An `optimizer.step()` that began was not done, or was undone."""
+    """An `optimizer.step()` that began was not applied, or was undone."""
 
     optimizer: str
 
 
 class RootCalled(msgspec.Struct, frozen=True, tag=True):
-    """The forward of a root module began; `owned`: an optimizer holds parameters of it."""
+    """The forward pass of a root module began; `owned`: an optimizer holds parameters of it."""
 
     root: str
     owned: bool = True
@@ -78,7 +78,7 @@ class GradientsZeroed(msgspec.Struct, frozen=True, tag=True):
 
 
 class Ended(msgspec.Struct, frozen=True, tag=True):
-    """Nothing more will come."""
+    """No more events follow."""
 
 
 Event = (
@@ -103,9 +103,9 @@ class SeriesLosses(msgspec.Struct, frozen=True):
 
 
 class ClosedStep(msgspec.Struct, frozen=True):
-    """One finished step. `micro_batches`: the most backwards that any call site had.
+    """One finished step. `micro_batches` is the largest number of backward calls at one call site.
 
-    `owners` names the optimizers in few words, as the labels of series do.
+    `owners` names the optimizers briefly, as in the labels of series.
     """
 
     step: int
@@ -140,11 +140,11 @@ class _Group(msgspec.Struct):
 
 
 class Grouper:
-    """Feed it events in the order in which they happen; it says when a step is over.
+    """Receives events in order, and determines when a step ends.
 
     Attributes:
-        step: the number of the step in progress: steps finished so far.
-        running: optimizers whose `step()` is running, the outermost first.
+        step: number of the step in progress, which is the number of finished steps.
+        running: optimizers whose `step()` is running, outermost first.
         between_steps: the latest step was applied, or skipped, and no other one has begun.
     """
 
@@ -161,13 +161,13 @@ class Grouper:
 
     @property
     def steps_applied(self) -> int:
-        """Steps that the weights have taken: also the one in progress, once applied."""
+        """Number of steps applied to the weights, including the step in progress once applied."""
         applied = self._group is not None and bool(self._group.applied) and not self.running
         return self.step + applied
 
     @property
     def inside_step(self) -> bool:
-        """Return whether an `optimizer.step()` is running (then a backward is a closure's)."""
+        """Return whether an `optimizer.step()` is running; a backward is then a closure's."""
         return bool(self.running)
 
     @property
@@ -177,17 +177,17 @@ class Grouper:
 
     @property
     def losses(self) -> tuple[tuple[str, int], ...]:
-        """Site and key of the losses whose gradients the step in progress applies."""
+        """Return call sites and keys of the losses whose gradients the current step applies."""
         pending = self._group.losses if self._group is not None else []
         return tuple((p.site, p.loss) for p in pending if p.loss is not None)
 
     @property
     def knows_no_loss(self) -> bool:
-        """Return whether no backward has been seen since the last step was closed."""
+        """Return whether no backward pass has occurred since the last step closed."""
         return not self._pending and self._group is None
 
     def feed(self, event: Event) -> ClosedStep | None:
-        """Take one event; return the step that it closed, if any."""
+        """Process one event; return the step that it closed, if any."""
         closed = None
         match event:
             case RootCalled():
@@ -217,7 +217,7 @@ class Grouper:
         return closed
 
     def step_alone(self, optimizer: str, *, skipped: bool) -> ClosedStep:
-        """Count a step of a framework that has nothing to do with the events fed so far."""
+        """Count a step of a framework that is unrelated to the events so far."""
         names = [optimizer]
         return self._finish(_Group(False, [] if skipped else names, names if skipped else []))
 

@@ -28,12 +28,12 @@ LEAST_AXES = 2
 def streams_of_run(
     config: Config, needs: Iterable[Need], own: Iterable[Need]
 ) -> tuple[Stream, ...]:
-    """Return all streams of a run: of rules and collections, histograms, and logged tensors.
+    """Return all streams of a run: for rules, collections, histograms, and logged tensors.
 
     Args:
-        config: of the run.
-        needs: of rules.
-        own: of rules that a user has written.
+        config: configuration of the run.
+        needs: needs of rules.
+        own: needs of the user's rules.
     """
     if config.capture == "off":
         return ()
@@ -41,10 +41,11 @@ def streams_of_run(
 
 
 def histograms(config: Config) -> tuple[Stream, ...]:
-    """Return the stream of the histograms; none if the user chose what is captured.
+    """Return the histogram stream; none if the user chose what is captured.
 
     Args:
-        config: of the run. `capture = "off"`, `select`, and `collections` leave the histograms out.
+        config: configuration of the run. `capture = "off"`, `select`, and `collections` turn the
+            histograms off.
     """
     if config.capture == "off" or config.select or config.collections:
         return ()

@@ -29,7 +29,8 @@ def log_number(recorder: Recorder[Any], name: str, value: Any) -> None:
     """Add a number to the step in progress.
 
     Raises:
-        Exception: whatever the value raises when it is no number, and the name when it is no text.
+        Exception: any exception that the value raises if it is not a number, or the name if it is
+            not a string.
     """
     number = float(value)
     recorder.logs(False)
@@ -37,15 +38,15 @@ def log_number(recorder: Recorder[Any], name: str, value: Any) -> None:
 
 
 class LoggedSteps:
-    """The step that a value belongs to which a script logs.
+    """The step to which a value logged by the script belongs.
 
-    It is the one in progress. Between `optimizer.step()` and the next forward that is the step just
-    made, except for names that a script logs where a step begins, and for what comes after the
-    last step: these are of the next one. A name that was first logged in such a gap is held
-    until it is known whether another step comes.
+    This is the step in progress. Between `optimizer.step()` and the next forward pass, it is the
+    step just made. Exceptions are names that a script logs where a step begins, and values logged
+    after the last step: they belong to the next step. A name that was first logged in such a gap is
+    held until it is known whether another step follows.
 
     Args:
-        recorder: takes the values.
+        recorder: receives the values.
     """
 
     def __init__(self, recorder: Recorder[Any]) -> None:
@@ -54,7 +55,7 @@ class LoggedSteps:
         self._first_steps: dict[str, int] = {}
 
     def place(self, name: str) -> tuple[int, bool]:
-        """Return the step of a name that is logged now, and whether it may yet be the next one."""
+        """Return the step of a name logged now, and whether it may belong to the next step."""
         moment = self._recorder.moment()
         if moment == "begins":
             self._at_the_beginning.add(name)
@@ -66,12 +67,13 @@ class LoggedSteps:
 
 
 class Logged:
-    """Takes what users log, in the step in progress; never raises.
+    """Records logged values in the step in progress; never raises.
 
-    What is no number, tensor or name is left out, and told once.
+    Values that are not numbers or tensors, or whose names are not strings, are skipped, and
+    reported once.
 
     Args:
-        recorder: takes it.
+        recorder: receives the values.
         say: prints one line for the user.
     """
 
@@ -82,7 +84,7 @@ class Logged:
         self._told: set[str] = set()
 
     def number(self, name: str, value: float, timestamp: float | None = None) -> None:
-        """Add a number, and when it was measured where that is given, in Unix seconds."""
+        """Record a number, with the Unix time of its measurement in seconds, if given."""
         if self._is_deferred(name, value, lambda found: self.number(name, np.mean(found))):
             return
         if self._take(name, value, "number", self._add) and name in MEASURED:
@@ -108,7 +110,7 @@ class Logged:
         self._recorder.notes.observe(fact, may_be_next=may_be_next)
 
     def tensor(self, name: str, value: Any) -> None:
-        """Keep a tensor whole."""
+        """Store all values of a tensor."""
         if self._is_deferred(name, value, lambda found: self.tensor(name, found)):
             return
         self._take(name, value, "tensor", self._tensors.add)
@@ -143,14 +145,13 @@ class Logged:
 
 
 class LoggedTensors:
-    """Keeps what is logged as tensors of the kind `metric`, in the step in progress.
+    """Stores logged tensors, of kind `metric`, in the step in progress.
 
-    The second value of a name in a step is kept as `name#1`, as that of a second call of
-    a module is.
+    The second value of a name in a step is stored as `name#1`, like the second call of a module.
 
     Args:
-        recorder: takes the tensors.
-        steps: says which step they belong to.
+        recorder: receives the tensors.
+        steps: determines the step to which they belong.
     """
 
     def __init__(self, recorder: Recorder[Any], steps: LoggedSteps | None = None) -> None:
@@ -160,14 +161,14 @@ class LoggedTensors:
         self._step = -1
 
     def add(self, name: str, value: Any) -> None:
-        """Keep a value.
+        """Store a value.
 
         Args:
-            name: of the tensor.
+            name: name of the tensor.
             value: a number, an array, nested lists of numbers, or a tensor of the framework.
 
         Raises:
-            Exception: whatever the value raises when it is none of these.
+            Exception: any exception that the value raises if it is none of these.
         """
         recorder = self._recorder
         step, may_be_next = self._steps.place(name)

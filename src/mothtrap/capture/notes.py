@@ -12,13 +12,13 @@ from mothtrap.core.records import Scalar
 
 
 class Notes:
-    """Collects what adapters and users say of a step until it closes.
+    """Collects the numbers and facts of a step until it closes.
 
     Attributes:
         scalars: numbers of the step so far.
         facts: facts of the step so far.
-        holds: whether there are some that may yet be of the next step.
-        unstepped: why the process has made no step, where it has made none.
+        holds: whether there are notes that may belong to the next step.
+        unstepped: reason why the process has made no step, if it has made none.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class Notes:
         self._blind = set[str]()
 
     def scalar(self, name: str, of: str, value: float, *, may_be_next: bool = False) -> None:
-        """Add a number to the step in progress; or to the next one, where there comes none."""
+        """Add a number to the step in progress, or to the next one if no step is in progress."""
         self.holds = self.holds or may_be_next
         target = self._held_scalars if may_be_next else self.scalars
         target.append(Scalar(name, of, value))
@@ -42,32 +42,32 @@ class Notes:
             self.scalars.append(Scalar(name, of, value))
 
     def number_of_each(self, name: str, of: Sequence[str], values: Sequence[float]) -> None:
-        """Add a number of each of some owners."""
+        """Add one number for each of several owners."""
         self.scalars += [Scalar(name, o, value) for o, value in zip(of, values, strict=True)]
 
     def observe(self, observation: Fact, *, may_be_next: bool = False) -> None:
-        """Add a fact to the step in progress; or to the next one, where there comes none."""
+        """Add a fact to the step in progress, or to the next one if no step is in progress."""
         self.holds = self.holds or may_be_next
         (self._held_facts if may_be_next else self.facts).append(observation)
 
     def blind(self, step: int, what: str, reason: str) -> None:
-        """Say, once, what is not observed and why."""
+        """Report, once, what is not observed, and why."""
         if what not in self._blind:
             self._blind.add(what)
             self.observe(Blind(step=step, what=what, reason=reason))
 
     def never_stepped(self, reason: str) -> None:
-        """Note why a process that trains has made no step."""
+        """Record why a process that trains has not made a step."""
         self.unstepped.append(Blind(step=0, what="the training", reason=reason))
 
     def take(self) -> tuple[list[Scalar], list[Fact]]:
-        """Return, and forget, the numbers and facts of the step."""
+        """Return and remove the numbers and facts of the step."""
         scalars, facts = self.scalars, self.facts
         self.scalars, self.facts = [], []
         return scalars, facts
 
     def take_held(self, step: int) -> None:
-        """Make what was held part of a step."""
+        """Add held numbers and facts to a step."""
         self.holds = False
         self.scalars += self._held_scalars
         self.facts += (structs.replace(fact, step=step) for fact in self._held_facts)

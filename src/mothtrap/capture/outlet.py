@@ -20,21 +20,21 @@ class Sink(Protocol):
     """A queue to the writer, or to the rules."""
 
     def put(self, record: StepRecord, *, urgent: bool = False) -> None:
-        """Take a record; never blocks unless the user asked for it."""
+        """Queue a record; never blocks unless the user requested it."""
 
 
 class Outlet:
-    """Makes records, and hands them on.
+    """Creates records, and passes them on.
 
     Attributes:
-        sinks: where they go.
-        is_open: the first step was closed; nothing is handed on before that.
+        sinks: receivers of the records.
+        is_open: the first step was closed; nothing is passed on before that.
 
     Args:
-        rows: completes those that are still on their way from a device.
-        tensors: tells of new ones with the next record.
-        containment: catches what sinks raise.
-        observe: takes what is told of it.
+        rows: completes those in transfer from a device.
+        tensors: announces new tensors with the next record.
+        containment: catches exceptions of sinks.
+        observe: receives its observations.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Outlet:
         raw: Sequence[RawBlock] = (),
         closed: ClosedStep | None = None,
     ) -> None:
-        """Hand a record to all sinks; one that fails is taken out, and that is told."""
+        """Pass a record to all sinks; a sink that fails is removed and reported."""
         ids, summary_TF, pending = self._rows.joined(collected, raw)
         record = StepRecord(
             key=key,

@@ -20,72 +20,72 @@ Ids = npt.NDArray[np.uint32]
 
 
 class PendingRows(Protocol):
-    """Rows of statistics on their way."""
+    """Rows of statistics that are still being transferred."""
 
     @property
     def nbytes(self) -> int:
         """Bytes of the rows."""
 
     def has_arrived(self) -> bool:
-        """Return whether `rows` would not wait."""
+        """Return whether `rows` would return immediately."""
 
     def rows(self) -> Rows:
-        """Wait for the rows; RuntimeError when they never come."""
+        """Wait for the rows; RuntimeError if they never arrive."""
 
 
 class Flight(Protocol):
-    """All that was on its way at one moment."""
+    """All data that was being transferred at one moment."""
 
     def has_arrived(self) -> bool:
-        """Return whether `wait` would not wait."""
+        """Return whether `wait` would return immediately."""
 
     def wait(self) -> None:
-        """Wait for it; RuntimeError when it never comes."""
+        """Wait for the data; RuntimeError if it never arrives."""
 
 
 class PendingNumber(Protocol):
-    """One number on its way."""
+    """A number that is still being transferred."""
 
     def __float__(self) -> float:
         """Wait for the number; RuntimeError when it never comes."""
 
 
 class Device(Copier[ArrayT], Protocol[ArrayT]):
-    """Devices whose tensors are reduced and copied without waiting for them.
+    """Devices whose tensors are reduced and copied asynchronously.
 
-    What `copy_bytes` is given is filled when the next `send` has arrived.
+    Memory passed to `copy_bytes` is filled when the next `send` has arrived.
     """
 
     def holds(self, tensors: Sequence[ArrayT]) -> bool:
-        """Return whether tensors lie on such a device."""
+        """Return whether tensors are on such a device."""
 
     def is_capturing(self) -> bool:
-        """Return whether nothing can be read at present."""
+        """Return whether no data can be read at present."""
 
     def reduce(self, tensors: Sequence[ArrayT], statistics: Collection[str]) -> PendingRows:
-        """Begin to reduce each tensor to one row."""
+        """Start to reduce each tensor to one row."""
 
     def memory(self, size: int) -> npt.NDArray[np.uint8]:
         """Memory that `copy_bytes` can write to."""
 
     def bring(self, number: ArrayT) -> PendingNumber:
-        """Begin to bring over a tensor of one element, ahead of what waits to be sent."""
+        """Start to transfer a one-element tensor, ahead of the queue."""
 
     def send(self) -> Flight:
-        """Begin to bring over what was asked for; return all that is on its way."""
+        """Start to transfer the queued data; return everything in transfer."""
 
     def settle(self) -> None:
-        """Wait for all that is on its way; what failed is given up."""
+        """Wait for all transfers; data that failed is discarded."""
 
 
 class PendingStep:
-    """Completes the record of a step on whatever thread needs it whole.
+    """Completes the record of a step on the thread that needs it.
 
     Args:
-        rows: numbers of tensors with their rows, known or on their way.
+        rows: statistics of tensors with their rows, available or in transfer.
         fields: columns that adapters worked out, by tensor.
-        numbers: further scalars, as name and owner, that are on their way.
-        flight: brings the rest, and fills the copies of the record.
+        numbers: further scalars in transfer, as name and owner.
+        flight: provides the rest, and fills the copies of the record.
     """
 
     def __init__(
@@ -105,11 +105,11 @@ class PendingStep:
         self._lock = threading.Lock()
 
     def has_arrived(self) -> bool:
-        """Return whether `complete` would not wait."""
+        """Return whether `complete` would return immediately."""
         return self._flight.has_arrived()
 
     def complete(self, record: StepRecord) -> StepRecord:
-        """Wait for what is missing; return the record with it, and with what was lost told."""
+        """Wait for missing data; return the complete record, with a report of lost data."""
         lost_copies = 0
         try:
             # First of all: whoever asks for rows that were not sent has the device send them,
@@ -164,5 +164,5 @@ class PendingStep:
 
 
 def completed(record: StepRecord) -> StepRecord:
-    """Return a record with all that was on its way; waits for it."""
+    """Wait for all data in transfer, and return the complete record."""
     return record if record.pending is None else record.pending.complete(record)

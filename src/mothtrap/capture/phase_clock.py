@@ -16,18 +16,18 @@ EVERY, EVERY_S = 100, 30.0
 
 
 class PhaseClock:
-    """Exclusive clock of the training thread: at any time one phase runs.
+    """Exclusive clock of the training thread: exactly one phase runs at any time.
 
-    Time that mothtrap takes within a phase counts as its own. A change of phase costs a third of a
+    mothtrap's time within a phase counts as its own time. A change of phase costs a third of a
     microsecond.
 
     Args:
-        times: has the clock, and mothtrap's own time.
+        times: contains the clock and mothtrap's own time.
 
     Attributes:
-        is_used: an adapter enters phases; without one nothing is reported.
-        accelerator: says whether the training computes on an accelerator.
-        in_forward: a model is running, whose parts are not asked about.
+        is_used: an adapter enters phases; otherwise nothing is reported.
+        accelerator: returns whether the training computes on an accelerator.
+        in_forward: a model is running, whose submodules are not considered.
     """
 
     def __init__(self, times: StepTimes, cpu_times: Callable[[], Any] = psutil.cpu_times) -> None:
@@ -37,7 +37,7 @@ class PhaseClock:
         self.begin(0)
 
     def begin(self, step: int) -> None:
-        """Begin anew: `step` is the next one."""
+        """Restart the clock; `step` is the next step."""
         self._first = step
         self._seconds = dict.fromkeys(PHASES, 0.0)
         self._phase = self._after_forward = OTHER
@@ -46,7 +46,7 @@ class PhaseClock:
         self._cpu_before = self._cpu_times() if self.is_used else None
 
     def enter(self, phase: str) -> str:
-        """Begin a phase; return the one that ran until now."""
+        """Begin a phase; return the previous one."""
         now_s, all_own_s = self._clock(), self._times.own_s
         own_s = all_own_s - self._own_s
         before, seconds = self._phase, self._seconds
@@ -56,22 +56,22 @@ class PhaseClock:
         return before
 
     def forward_began(self, trains: bool) -> None:
-        """Begin the forward of a model; `trains`: a gradient may be taken of it."""
+        """Begin the forward pass of a model; `trains`: a gradient may be computed."""
         self.in_forward = True
         self._after_forward = LOSS if trains else OTHER
         self.enter(FORWARD if trains else EVALUATION)
 
     def forward_ended(self) -> None:
-        """End the forward: the loss comes next, unless the model was evaluated."""
+        """End the forward pass; the loss phase follows unless the model was evaluated."""
         self.in_forward = False
         self.enter(self._after_forward)
 
     def closed(self, step: int, *, last: bool = False) -> tuple[PhasesTimed, ...]:
-        """Return the times measured since the last report, if a report is due.
+        """Return the times since the last report, if a report is due.
 
         Args:
-            step: that closes.
-            last: it is the last one.
+            step: step that closes.
+            last: this is the last report.
         """
         if not self.is_used or step < self._first:
             return ()

@@ -21,21 +21,21 @@ from mothtrap.core.steps import Mode, StepKey
 
 
 class Plan:
-    """Joins schedules, findings, budgets and the governor into one answer per step: `due`.
+    """Combines schedules, findings, budgets and the governor into one answer per step: `due`.
 
-    Belongs to the training thread, but for `call`, which may come from any.
+    Used on the training thread, except `call`, which may be called on any thread.
 
     Attributes:
         step: the train step in progress.
-        depths: says which steps are watched in full.
+        depths: determines which steps are observed in full.
         is_light: the step in progress is not watched in full.
-        next_is_light: neither is the one after it, so far as is known.
-        due: what is captured in this step.
+        next_is_light: the next step is not a full one either, as far as is known.
+        due: data to capture in this step.
         selection: all streams, and the tensors that they match.
-        evaluated: the forward of an evaluation that was the last to end in this step, if any.
-        budgets: of time, which steps pay into.
-        copy_budgets: of bytes.
-        told: what was given up, and what has come to its end, since a step closed.
+        evaluated: the last evaluation forward pass that ended in this step, if any.
+        budgets: time budgets, which steps pay into.
+        copy_budgets: limits in bytes.
+        told: skipped captures and ended collections since a step closed.
 
     Args:
         streams: all reasons to capture.
@@ -65,18 +65,18 @@ class Plan:
 
     @property
     def streams(self) -> tuple[Stream, ...]:
-        """All reasons to capture that are in force, due or not."""
+        """All active reasons to capture, due or not."""
         return self.selection.streams
 
     @property
     def reductions(self) -> Mapping[str, tuple[str, Reduction]]:
-        """The functions that collections in force ask for: own name and function, by purpose."""
+        """Reduction functions of the active collections: name and function, by purpose."""
         asked = [(s, name) for s in self.streams for name in s.reductions]
         own = {name: name.removeprefix(f"{s.collection}.") for s, name in asked}
         return {name: (own[name], s.reductions[name]) for s, name in asked}
 
     def captures_in(self, mode: Mode) -> bool:
-        """Return whether anything is captured in steps of a mode, be it due now or not."""
+        """Return whether anything is captured in steps of a mode, now or later."""
         return mode in self._turns and self._turns[mode].is_any
 
     def begin(self, step: int) -> None:
@@ -103,13 +103,13 @@ class Plan:
             self._decide(mode)
 
     def continue_at(self, step: int, evaluations: int) -> None:
-        """Go on with a step, and forward of an evaluation, that is the first of this process."""
+        """Continue with the first step, and evaluation forward pass, of this process."""
         self.evaluated, self._mode_steps[Mode.EVAL] = None, evaluations
         self.depths.begin(step)
         self.begin(step)
 
     def begin_forward(self) -> None:
-        """Decide what is captured in the next forward, when one of an evaluation is over."""
+        """Decide what is captured in the next forward pass, after an evaluation forward pass."""
         key, self.evaluated = self.evaluated, None
         if key is not None:
             self._mode_steps[key.mode] = key.mode_step + 1
@@ -134,23 +134,23 @@ class Plan:
         return False
 
     def end_forward(self, key: StepKey) -> None:
-        """Keep what is decided of an evaluation until the next one: its loss is still to come."""
+        """Keep the decision for an evaluation until the next one: its loss is still to come."""
         self.evaluated = key
         self._thinning.count(self._thinnable[key.mode], key.mode, self.step)
 
     def call(self, code: str) -> None:
-        """Open what waits for a finding of a rule, from the next step on."""
+        """Activate streams that wait for a finding of a rule, from the next step on."""
         self._called.append(code)
 
     def change(self, request: CaptureRequest, step: int) -> list[int]:
-        """Put collections in force from `step` on, and others out.
+        """Activate and deactivate collections from `step` on.
 
         Args:
-            request: a sound one; what is in force already is replaced.
-            step: the first step that it counts for.
+            request: a valid request; an active collection of the same name is replaced.
+            step: first step to which it applies.
 
         Returns:
-            The known tensors that anything in force wants.
+            The known tensors that any active collection needs.
         """
         gone = {*request.add, *request.remove}
         kept = [s for s in self.streams if not s.collection or s.collection not in gone]
@@ -169,9 +169,9 @@ class Plan:
         return wanted
 
     def next_named(self, step: int) -> int:
-        """Return the first step from `step` on that was requested; `FAR` if there is none.
+        """Return the first requested step from `step` on; `FAR` if there is none.
 
-        A user asks, a schedule that names it, or a finding.
+        It is requested by a user, by a schedule that lists it, or by a finding.
         """
         called = any(until > step for until in self._open_until.values())
         if called or self._called:
@@ -180,7 +180,7 @@ class Plan:
         return min((_next_named(stream, step) for stream in training), default=FAR)
 
     def rested(self, step: int, *, is_full: bool) -> None:
-        """Go on with `step`: those before were not watched, to pay for those that are."""
+        """Continue with `step` after steps that were not observed, to stay within the budget."""
         self.budgets.rested()
         if is_full:
             self.depths.look_at(step)
@@ -189,11 +189,11 @@ class Plan:
     def take_told(
         self, *, last: bool = False
     ) -> list[Dropped | CaptureChanged | Thinned | Blind | FullSteps]:
-        """Return the facts on skipped captures and ended collections when a step closes.
+        """Return the facts about skipped captures and ended collections when a step closes.
 
         Args:
-            last: no step does, nothing more will come: tell also of what is still being
-                thinned, and of collections that never found a tensor.
+            last: no further step follows, so also report captures that are still being skipped, and
+                collections that never matched a tensor.
         """
         if self.is_light and not last:  # nothing was due that could be thinned
             told, self.told = self.told, []
@@ -280,5 +280,5 @@ def _next_named(stream: Stream, step: int) -> int:
 
 
 def in_force(streams: Sequence[Stream]) -> tuple[str, ...]:
-    """Return the names of the collections that some streams serve."""
+    """Return the names of the collections served by some streams."""
     return tuple(dict.fromkeys(stream.collection for stream in streams if stream.collection))

@@ -26,10 +26,10 @@ _GROWTH = 1.1
 
 
 class Copier(Protocol[ArrayT]):
-    """The bytes of the arrays of one library: part of a module of `mothtrap.statistics`."""
+    """Copies arrays of one library; part of a module of `mothtrap.statistics`."""
 
     def describe(self, tensor: ArrayT) -> tuple[str, tuple[int, ...], int]:
-        """Name of the element type, shape, and number of bytes."""
+        """Return the name of the element type, the shape, and the number of bytes."""
 
     def copy_bytes(self, tensor: ArrayT, out_N: npt.NDArray[np.uint8]) -> None:
         """Write the tensor in C order, little-endian."""
@@ -37,7 +37,7 @@ class Copier(Protocol[ArrayT]):
     def gather_bytes(
         self, tensors: Sequence[ArrayT], begins: Sequence[int], out_N: npt.NDArray[np.uint8]
     ) -> None:
-        """Write many tensors so, each from a place of the same memory on."""
+        """Write several tensors in C order, each from an offset in the same memory."""
 
 
 @dataclass(slots=True)
@@ -51,18 +51,18 @@ class _Placed(Generic[ArrayT]):
 
 
 class RawCopies(Generic[ArrayT]):
-    """Collects copies of tensors until they are taken, in pieces of bounded memory.
+    """Collects copies of tensors in blocks of bounded memory until they are taken.
 
     Attributes:
-        is_full: whether the last tensor without memory had no room beside these copies, so
-            that no waiting would have helped.
+        is_full: whether the last tensor without memory had no room next to these copies, so that
+            waiting would not have helped.
 
     Args:
-        copier: knows the bytes of a tensor.
-        arenas: where the copies lie.
-        wait_s: how long to wait for memory when there is none; having waited in vain, it
-            does not wait again before there was some.
-        beside: bytes of the arenas that others hold for as long as these copies are held.
+        copier: determines the size of a tensor.
+        arenas: memory for the copies.
+        wait_s: time to wait for memory if there is none; after waiting in vain, it does not wait
+            again until some memory was free.
+        beside: bytes of the arenas that are used elsewhere for as long as these copies are kept.
     """
 
     def __init__(
@@ -88,21 +88,21 @@ class RawCopies(Generic[ArrayT]):
         purpose: frozenset[str] = KEEP,
         copier: Copier[ArrayT] | None = None,
     ) -> bool:
-        """Copy a tensor; False when there is no memory for it. See `add_all`."""
+        """Copy a tensor; return False if there is no memory for it. See `add_all`."""
         return not self.add_all([(tensor_id, tensor, purpose)], copier)
 
     def add_all(
         self, wanted: Iterable[Wanted[ArrayT]], copier: Copier[ArrayT] | None = None
     ) -> list[tuple[ArrayT, bool]]:
-        """Copy tensors, those that lie in one piece of memory at once.
+        """Copy tensors; those in one memory block are copied at once.
 
         Args:
-            wanted: number, tensor, and what its copy is for, see `RawBlock.purposes`; a tensor
-                is read now, and not held.
-            copier: knows these tensors, where that is not the usual one.
+            wanted: number, tensor, and the purpose of its copy (see `RawBlock.purposes`); a tensor
+                is read immediately, and not kept.
+            copier: module for these tensors, if not the usual one.
 
         Returns:
-            The tensors for which there is no memory, each with what `is_full` says of it.
+            The tensors for which there is no memory, each with the value of `is_full`.
         """
         copier = copier or self._copier
         refused = []
@@ -133,12 +133,12 @@ class RawCopies(Generic[ArrayT]):
 
     @property
     def held_bytes(self) -> int:
-        """Memory of the copies, unused ends of pieces included."""
+        """Return the memory of the copies, including unused ends of blocks."""
         return held_bytes(self._blocks) + (0 if self._piece is None else len(self._piece))
 
     @property
     def copied_bytes(self) -> int:
-        """Bytes of the copies."""
+        """Return the size of the copies in bytes."""
         return self._taken + self._end
 
     def _copy(self, placed: _Placed[ArrayT], copier: Copier[ArrayT]) -> None:
@@ -193,15 +193,15 @@ class RawCopies(Generic[ArrayT]):
 
 
 class StepCopies(Generic[ArrayT]):
-    """The copies of a step: its own, and those of forwards that are not yet committed.
+    """The copies of a step, and of forward passes that are not committed yet.
 
     Args:
-        copier: knows the bytes of a tensor.
-        arenas: where the copies lie.
+        copier: determines the size of a tensor.
+        arenas: memory for the copies.
         wait_s: see `RawCopies`.
 
     Attributes:
-        are_held: copies are kept apart, until it is known of which step they are.
+        are_held: copies are held separately until their step is known.
     """
 
     def __init__(self, copier: Copier[ArrayT], arenas: Arenas, *, wait_s: float = 0.0) -> None:
@@ -217,12 +217,12 @@ class StepCopies(Generic[ArrayT]):
     def add_all(
         self, wanted: Iterable[Wanted[ArrayT]], copier: Copier[ArrayT], *, waits: bool
     ) -> None:
-        """Copy tensors, and count those for which there is no memory; see `RawCopies.add_all`.
+        """Copy tensors, and count those without memory; see `RawCopies.add_all`.
 
         Args:
-            wanted: the tensors, each with what it is wanted for.
+            wanted: the tensors, each with the purpose of its copy.
             copier: copies arrays of their framework.
-            waits: they belong to a forward whose mode is not known yet.
+            waits: they belong to a forward pass whose mode is not known yet.
         """
         target = self._forward if waits else self._held if self.are_held else self._own
         for tensor, is_full in target.add_all(wanted, copier):
@@ -233,16 +233,16 @@ class StepCopies(Generic[ArrayT]):
                 self._late += 1
 
     def begin_forward(self) -> None:
-        """Forget what a forward that never returned has left behind."""
+        """Discard the copies of a forward pass that never returned."""
         self._forward.take()
         self._lost_of_forward = 0
 
     def take_forward(self) -> Sequence[RawBlock]:
-        """Return the copies of the forward that returned."""
+        """Return the copies of the forward pass that returned."""
         return self._forward.take()
 
     def keep(self, blocks: Sequence[RawBlock]) -> None:
-        """Make copies of a forward part of the step."""
+        """Make copies of a forward pass part of the step."""
         self._committed += blocks
         self._lost_bytes += self._lost_of_forward
         self._lost_of_forward = 0
@@ -254,11 +254,11 @@ class StepCopies(Generic[ArrayT]):
         return [*committed, *self._own.take()]
 
     def take_held(self) -> Sequence[RawBlock]:
-        """Return the copies that are kept apart."""
+        """Return the copies that were held back."""
         return self._held.take()
 
     def take_dropped(self, step: int) -> list[Dropped]:
-        """Return how many tensors found no memory since the last call, and why."""
+        """Return the number of tensors without memory since the last call, and why."""
         needed_mb, limit_mb = self._needed_bytes / 2**20, self._arenas.limit_bytes / 2**20
         reasons = {
             "their memory (queue_mb) was still full of data waiting to be written": self._late,

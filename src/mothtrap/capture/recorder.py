@@ -11,11 +11,11 @@ from mothtrap.capture.captures import Captures
 from mothtrap.capture.changes import Changes
 from mothtrap.capture.containment import Containment
 from mothtrap.capture.grouper import ClosedStep
-from mothtrap.capture.looks import Looks
 from mothtrap.capture.notes import Notes
 from mothtrap.capture.outlet import Outlet
 from mothtrap.capture.phase_clock import PhaseClock
 from mothtrap.capture.plan import Plan
+from mothtrap.capture.readiness import Looks
 from mothtrap.capture.selection import Stream
 from mothtrap.capture.statistics_rows import Reducer
 from mothtrap.capture.step_rows import Collected, StepRows
@@ -37,37 +37,37 @@ ArrayT = TypeVar("ArrayT", contravariant=True)
 
 
 class Recorder(Generic[ArrayT]):
-    """Closes steps, and decides with the plan about the next one.
+    """Closes steps, and decides with the plan about the next step.
 
-    Adapters ask `due` and the plan, and fill `captures` and `notes`; the session sets it up,
-    changes the plan, and ends it.
+    Adapters query `due` and the plan, and fill `captures` and `notes`; the session sets the
+    recorder up, changes the plan, and ends it.
 
     Attributes:
-        plan: says what is due, and whether the step in progress is a light one.
-        due: what of the tensors is captured in the step in progress.
-        depths: says which steps are watched in full.
+        plan: determines what is due, and whether the step in progress is a light one.
+        due: tensor data to capture in the step in progress.
+        depths: determines which steps are observed in full.
         captures: rows and copies of tensors of the step in progress.
         notes: numbers and facts of the step in progress.
-        tensors: all that were defined.
-        times: of steps, and of mothtrap's own part of them.
-        sinks: where closed steps go; filled by the session when the first step closes.
-        containment: knows what has failed.
+        tensors: all defined tensors.
+        times: times of steps, and of mothtrap's share of them.
+        sinks: receivers of closed steps; filled by the session when the first step closes.
+        containment: the failed parts.
         steps: train steps closed so far.
-        changes: takes what users ask of the running job.
-        sampler: says which steps are to be watched.
+        changes: receives user requests during the job.
+        sampler: determines which steps are watched.
         logs: called when users log something, with whether a step is known to begin with it;
-            returns the step that it belongs to.
-        moment: says where in a step the training is; see `Moment`.
-        ends: the step that is closed next is the last one of this process.
-        looks: the facts that are needed, and the steps in which observers looked for them.
-        boundary: called between two steps with the number of the next; may end the training.
+            returns the step to which it belongs.
+        moment: position of the training in the step; see `Moment`.
+        ends: the next step to close is the last one of this process.
+        looks: the needed facts, and the steps in which observers looked for them.
+        boundary: called between two steps with the number of the next one; may end the training.
         unheard: hides the operations of hooks from the user's modes; see `capture.unheard`.
-        left_out: says whether the calling thread trains without being observed, so that what it
-            logs belongs to no step of the run.
+        left_out: returns whether the calling thread trains without being observed, so that its
+            logged values belong to no step of the run.
         before_guard_stops: called when an adapter's guard is about to end the training, with
             whether the guards of all workers end it at the same step.
-        deferring: called with name, value and taker of what users log; True: the value comes
-            later, when a program that it was given in has run.
+        deferring: called with the name, value and receiver of logged values; True: the value comes
+            later, when the compiled program that computes it has run.
     """
 
     def __init__(
@@ -123,12 +123,12 @@ class Recorder(Generic[ArrayT]):
     def evaluation(
         self, key: StepKey, scalars: Sequence[Scalar], facts: Sequence[Fact] = ()
     ) -> None:
-        """Hand on what is known outside of a train step (before the first one: nothing yet)."""
+        """Emit data from outside a train step (before the first step: nothing)."""
         if self._outlet.is_open:
             self._outlet.put(key, Collected(), scalars, facts)
 
     def close_step(self, closed: ClosedStep) -> None:
-        """Hand the step on and decide about the next one."""
+        """Emit the step, and decide about the next one."""
         opening_s = self._open() if not (self._outlet.is_open or self._left) else 0.0
         self.steps += 1
         plan, captures, notes, step = self.plan, self.captures, self.notes, closed.step
@@ -198,19 +198,19 @@ class Recorder(Generic[ArrayT]):
         return self.captures.take_held()
 
     def next_watched(self, step: int) -> int:
-        """Return the next step that is to be watched, once `step` is over."""
+        """Return the next step to observe, once `step` is over."""
         following, after = self.sampler.next_after(step), step + 1
         return following if following == after else min(following, self.plan.next_named(after))
 
     def rested(
         self, first: int, step: int, losses: Sequence[float] = (), rates: Sequence[float] = ()
     ) -> None:
-        """Go on with `step`: those from `first` on were not watched.
+        """Continue with `step`: the steps from `first` on were not observed.
 
         Args:
             first: the first step that was not watched.
             step: the next one.
-            losses: of these steps, NaN where unknown; empty = all are unknown.
+            losses: losses of these steps, NaN where unknown; empty = all are unknown.
             rates: their learning rates.
         """
         seconds, own_s = self.times.rested()
@@ -231,7 +231,7 @@ class Recorder(Generic[ArrayT]):
         self.plan.rested(step, is_full=self.sampler.is_due(step))
 
     def hand_on_logged(self, step: int) -> None:
-        """Hand on what users have logged in a step that is not watched."""
+        """Emit values that the user logged in a step that is not observed."""
         held = () if self.ends else self._take_held(step)
         scalars, self.notes.scalars = self.notes.scalars, []
         key = StepKey(step=step, mode_step=step)
@@ -241,7 +241,7 @@ class Recorder(Generic[ArrayT]):
     def hand_on_facts(
         self, *more: Fact, own: Sequence[Scalar] = (), raw: Sequence[RawBlock] = ()
     ) -> None:
-        """Hand on what was observed since the last step, for rules that judge a last time."""
+        """Emit facts observed since the last step, for the final evaluation of rules."""
         rows, notes = self.captures.rows, self.notes
         if rows.device is not None:  # no consumer waits in vain where it has failed
             rows.device.settle()
@@ -254,9 +254,9 @@ class Recorder(Generic[ArrayT]):
             self._outlet.put(key, rows.take() if raw else Collected(), own, facts, raw=raw)
 
     def finish(self, ending: WorkerEnded) -> None:
-        """Hand on the last facts, and what was logged after the last step.
+        """Emit the last facts, and values logged after the last step.
 
-        Nothing is said of a process that never stepped.
+        Nothing is emitted for a process that never made a step.
         """
         if self._outlet.is_open:
             notes, captures = self.notes, self.captures

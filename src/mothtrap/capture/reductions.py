@@ -24,16 +24,16 @@ _Copy = tuple[int, str, tuple[int, ...], npt.NDArray[np.uint8]]
 
 
 class Reductions:
-    """Puts what copies are for in their place.
+    """Replaces copies with the data derived from them.
 
-    A copy that is not to be kept is left out, once what was asked of it is worked out.
-    The result of a function becomes a scalar, under the function's name, of the tensor; a
-    distribution becomes a tensor. A function that fails is switched off and told of.
+    A copy that is not to be stored is removed once its derived data has been computed. The result
+    of a function becomes a scalar of the tensor, under the function's name; a distribution becomes
+    a tensor. A function that fails is switched off and reported.
 
     Args:
-        tensors: whose copies they are.
-        functions: own name and function, by the purpose in `RawBlock.purposes`.
-        containment: told of a function that fails.
+        tensors: tensors of the copies.
+        functions: name and function, by purpose in `RawBlock.purposes`.
+        containment: notified of a function that fails.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Reductions:
         self._tensors, self._functions, self._containment = tensors, functions, containment
 
     def work_out(self, records: Sequence[StepRecord]) -> list[StepRecord]:
-        """Return the records with what was asked of their copies in place of these."""
+        """Return the records with the requested data in place of their copies."""
         return [
             self._work_out(record) if any(block.purposes for block in record.raw) else record
             for record in records
@@ -112,25 +112,25 @@ class Reductions:
 
 
 class Queue(Protocol):
-    """A way for finished steps to go."""
+    """A queue for finished steps."""
 
     def put(self, record: StepRecord, *, urgent: bool = False) -> None:
-        """Take a record."""
+        """Add a record."""
 
     def close(self, timeout_s: float = 30.0) -> bool:
-        """Let the consumer finish; False when it did not in time."""
+        """Let the consumer finish; return False on timeout."""
 
 
 class ReducedFirst:
-    """Works copies out on a thread before records go to a sink that cannot.
+    """Reduces copies on a thread before records reach a sink that cannot do so.
 
-    Also waits there for what is still on its way from a device. As long as there is no such
-    thing, and no copy is made for more than to be kept, there is no thread, and no cost.
+    It also waits there for data in transfer from a device. As long as there is none, and all copies
+    are stored as they are, there is no thread and no cost.
 
     Args:
-        sink: gets the records.
-        channel: makes a queue to a consumer.
-        reductions: works them out.
+        sink: receives the records.
+        channel: creates a queue to a consumer.
+        reductions: computes them.
     """
 
     def __init__(
@@ -143,14 +143,14 @@ class ReducedFirst:
         self._channel: Queue | None = None
 
     def put(self, record: StepRecord, *, urgent: bool = False) -> None:
-        """Hand a record over."""
+        """Pass on a record."""
         unfinished = record.pending is not None or any(block.purposes for block in record.raw)
         if self._channel is None and unfinished:
             self._channel = self._make_channel(self._consume)
         (self._channel or self._sink).put(record, urgent=urgent)
 
     def close(self, timeout_s: float = 30.0) -> bool:
-        """Let what waits be worked out and taken; False when that was not done in time."""
+        """Process everything that waits; return False on timeout."""
         worked_out = self._channel is None or self._channel.close(timeout_s)
         return self._sink.close(timeout_s) and worked_out
 

@@ -16,13 +16,13 @@ from mothtrap.core.steps import Mode
 def requested(
     name: str, collection: Collection, first: Mapping[Mode, int], for_steps: int | None
 ) -> tuple[Stream, ...]:
-    """Return the streams of a collection as counted from the steps at which it is in force.
+    """Return the streams of a collection, with steps counted from its activation.
 
     Args:
-        name: of the collection.
-        collection: with schedules that begin at 0.
-        first: by mode, the first step that counts.
-        for_steps: for how many steps of each mode; None = to the end.
+        name: name of the collection.
+        collection: collection with schedules that begin at 0.
+        first: first counted step, by mode.
+        for_steps: number of steps in each mode; None = to the end.
     """
     if for_steps is not None:
         collection = msgspec.structs.replace(collection, on=(REQUEST,), for_steps=for_steps)

@@ -48,10 +48,10 @@ class ReaderState(enum.IntEnum):
 
 
 class Ring:
-    """A ring of bytes in shared memory.
+    """A ring buffer in shared memory.
 
     Args:
-        file: descriptor of the memory, as `create` made it.
+        file: descriptor of the memory, from `create`.
         size: bytes of the ring.
     """
 
@@ -63,16 +63,16 @@ class Ring:
 
     @staticmethod
     def create(size: int) -> tuple[int, int]:
-        """Make the memory.
+        """Create the shared memory.
 
         Args:
-            size: of the ring in bytes, at least; nothing is taken before it is used.
+            size: minimum size of the ring in bytes; memory is not allocated before it is used.
 
         Returns:
             Its descriptor, which the caller closes, and the size of the ring.
 
         Raises:
-            OSError: there is no such memory.
+            OSError: the memory is not available.
         """
         size += -size % mmap.PAGESIZE
         if hasattr(os, "memfd_create"):
@@ -90,15 +90,15 @@ class Ring:
 
     @property
     def used(self) -> int:
-        """Bytes that wait for the reader."""
+        """Return the number of bytes that wait for the reader."""
         return int(self._head[_WRITTEN]) - int(self._head[_READ])
 
     def frame_bytes(self, size: int) -> int:
-        """Return the bytes of the ring that a frame of `size` bytes occupies."""
+        """Return the number of ring bytes that a frame of `size` bytes occupies."""
         return _HEADER.size + size + -size % _ALIGNMENT
 
     def write(self, parts: Sequence[Bytes], *, last: bool = True) -> bool:
-        """Write one frame; False, and nothing is written, when there is no room.
+        """Write one frame; return False, without writing, if there is no room.
 
         Args:
             parts: its bytes, in pieces.
@@ -120,7 +120,7 @@ class Ring:
         return True
 
     def read(self, limit: int) -> list[tuple[Bytes, bool]]:
-        """Return frames that came, as copies, with whether each ends a message.
+        """Return copies of the available frames, each with whether it ends a message.
 
         Args:
             limit: bytes after which no further frame is begun.
@@ -147,13 +147,13 @@ class Ring:
 
     @property
     def words(self) -> str:
-        """Return the reader's message of failure."""
+        """Return the reader's error message."""
         end = _WORDS_AT + min(int(self._head[_WORDS]), _MAX_WORDS_BYTES)
         return self._map[_WORDS_AT:end].decode("utf-8", "replace")
 
     @property
     def reader_pid(self) -> int:
-        """The process that reads; 0 before it has begun."""
+        """Process id of the reader; 0 before it has started."""
         return int(self._head[_PID])
 
     @property

@@ -48,22 +48,22 @@ DENSE_STEPS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Stream:
-    """One reason to capture: tensors that match, what of them, and when.
+    """A reason to capture: matching tensors, the data to capture, and a schedule.
 
     Attributes:
-        statistics: ids, `RAW`, `SHAPE`, and names of what is worked out from copies.
-        schedules: by mode; nothing in modes that are not there.
-        essential: never thinned.
-        overhead: share of the training time that its collection may take; None = the one of
+        statistics: ids, `RAW`, `SHAPE`, and names of data derived from copies.
+        schedules: schedules by mode; missing modes are not captured.
+        essential: never skipped.
+        overhead: share of the training time that its collection may take; None = the share for
             mothtrap's own captures, unless it is essential.
         on: rule codes or families, or `finding`: due only after such a finding ...
         for_steps: ... for so many steps.
-        budget_bytes: bound of the copies of a run; None = no bound.
+        budget_bytes: limit on the copies of a run; None = no limit.
         reductions: functions behind the names among `statistics`.
-        collection: the collection that it serves, if any.
-        own: a rule of the user's own needs it.
+        collection: its collection, if any.
+        own: one of the user's own rules needs it.
         copies: whether it needs copies of whole tensors.
-        priority: when it is shed; of kinds of several priorities see `by_priority`.
+        priority: order in which it is skipped; for kinds with several priorities see `by_priority`.
     """
 
     name: str
@@ -90,9 +90,9 @@ class Stream:
 
     @property
     def in_light_steps(self) -> bool:
-        """Return whether it captures in light steps, too.
+        """Return whether the stream also captures in light steps.
 
-        What guards them, and what users hand over.
+        True for data that guards the steps, and for values that users log.
         """
         guards = self.kinds == ("gradient",) and self.statistics <= ESSENTIAL
         in_each = self.essential and not self.collection
@@ -100,28 +100,28 @@ class Stream:
 
     @property
     def is_asked(self) -> bool:
-        """Return whether a user asked for just this: it is no cost of mothtrap's own."""
+        """Return whether a user requested exactly this, so its cost is not mothtrap's."""
         return bool(self.collection) or self.own or self.kinds == ("metric",)
 
     @property
     def by_user(self) -> bool:
-        """Return whether a user has asked for it.
+        """Return whether a user requested it.
 
-        The steps in which it is due are no light ones.
+        Steps in which it is due are full steps.
         """
         return bool(self.collection) or self.own or self.name.startswith(EVERYTHING)
 
     @property
     def ends(self) -> bool:
-        """Return whether it was asked for some steps, which its schedules name."""
+        """Return whether it was requested for a limited number of steps."""
         return self.on == (collections.REQUEST,)
 
     def is_over(self, steps: Mapping[Mode, int]) -> bool:
-        """Return whether no schedule names the step of its mode, or a later one."""
+        """Return whether no schedule includes the step of its mode, or a later one."""
         return all(schedule.is_over(steps[mode]) for mode, schedule in self.schedules.items())
 
     def is_called_by(self, code: str) -> bool:
-        """Return whether a finding of a rule makes it due."""
+        """Return whether a finding of a rule activates it."""
         return any(word == collections.ANY_FINDING or code.startswith(word) for word in self.on)
 
 
@@ -140,7 +140,7 @@ Groups = list[tuple[frozenset[str], list[int]]]
 
 @dataclass(slots=True)
 class Selection:
-    """All streams of a run, and which of them match a tensor (worked out once)."""
+    """All streams of a run, with cached matches of tensors."""
 
     streams: tuple[Stream, ...]
     _infos: dict[int, TensorInfo] = field(default_factory=dict)
@@ -149,7 +149,7 @@ class Selection:
     _groups: dict[tuple[tuple[int, ...], frozenset[str]], Groups] = field(default_factory=dict)
 
     def define(self, tensor_id: int, info: TensorInfo) -> bool:
-        """Make a tensor known; whether a stream wants it, as things stand."""
+        """Define a tensor; return whether any stream currently needs it."""
         self._infos[tensor_id] = info
         self._groups.clear()
         wanted = tuple(s for s in self.streams if info.kind in s.kinds and s.matches(info))
@@ -157,14 +157,14 @@ class Selection:
         return bool(wanted)
 
     def change(self, streams: tuple[Stream, ...]) -> list[int]:
-        """Put other streams in force; return the known tensors that one of them wants."""
+        """Replace the streams; return the known tensors that any of them needs."""
         self.streams = streams
         self._wanted.clear()
         self._groups.clear()
         return [number for number, info in self._infos.items() if self.define(number, info)]
 
     def matching(self, tensor_id: int) -> tuple[Stream, ...]:
-        """The streams that want a tensor at one time or another."""
+        """Return the streams that need a tensor at any time."""
         return self._matching[tensor_id]
 
     def kind(self, tensor_id: int) -> str:
@@ -178,7 +178,7 @@ class Selection:
         return tuple(name for name in asked if name not in busy)
 
     def statistics(self, tensor_id: int, active: frozenset[str]) -> frozenset[str]:
-        """Union of the statistics that the active streams want of a tensor."""
+        """Return all statistics of a tensor that the active streams need."""
         key = (tensor_id, active)
         found = self._wanted.get(key)
         if found is None:
@@ -204,12 +204,12 @@ class Selection:
 
 
 def streams(config: Config, needs: Iterable[Need], own: Iterable[Need] = ()) -> tuple[Stream, ...]:
-    """Work out the streams of a configuration and the needs of its rules.
+    """Create the streams for a configuration and the needs of its rules.
 
     Args:
-        config: of the run.
-        needs: of rules.
-        own: of rules that a user has written; they are never thinned.
+        config: configuration of the run.
+        needs: needs of rules.
+        own: needs of the user's rules, which are never skipped.
     """
     if config.capture == "off":
         return ()
@@ -238,7 +238,7 @@ def of_first_holder(matches: Callable[[TensorInfo], bool]) -> Callable[[TensorIn
 
 
 def by_priority(found: Iterable[Stream]) -> tuple[Stream, ...]:
-    """Split streams of numbers so that each has one priority, and is thinned by itself."""
+    """Split streams of numbers so that each has one priority and is thinned separately."""
     parts: list[Stream] = []
     for stream in found:
         kinds: dict[Priority, list[str]] = {}
@@ -262,10 +262,10 @@ def _priority(kind: str) -> Priority:
 
 
 def of_collection(name: str, collection: Collection) -> tuple[Stream, ...]:
-    """Return the streams of a collection: of its numbers, and of its copies.
+    """Return the streams of a collection: one for its numbers, one for its copies.
 
-    Copies are a stream of their own, so that they are thinned by themselves; so is what is
-    captured at one step in `RARE_EVERY` unless the collection says when.
+    Copies have their own stream, so that they are skipped separately. The same applies to data
+    captured at one step in `RARE_EVERY`, unless the collection has a schedule.
     """
     functions = {f"{name}.{key}": function for key, function in collection.reductions.items()}
     asked = frozenset(collection.numbers)
@@ -326,7 +326,7 @@ LOGGED = Stream(
 
 
 def every(steps: int) -> Schedule:
-    """A schedule for rules: each so many steps, and all steps at the start."""
+    """Return a schedule for rules: every n-th step, and all steps at the start."""
     dense = () if steps == 1 else tuple(range(DENSE_STEPS))
     return Schedule(every=steps, steps=dense)
 

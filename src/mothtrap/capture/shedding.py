@@ -19,11 +19,11 @@ _OWED_OBSERVATIONS = 1000
 
 
 class Shedding:
-    """Makes records smaller, and owes to the next what a dropped one defined and observed.
+    """Shrinks records, and moves definitions and observations of dropped records to the next one.
 
     Args:
-        name: of the queue.
-        on_dropped: gets the `Dropped` observations in place of the next record.
+        name: name of the queue.
+        on_dropped: receives the `Dropped` observations instead of the next record.
     """
 
     def __init__(self, name: str, on_dropped: Callable[[Dropped], None] | None = None) -> None:
@@ -32,14 +32,14 @@ class Shedding:
         self._owed: StepRecord | None = None
 
     def without_raw(self, record: StepRecord) -> StepRecord:
-        """Return the record without the tensors that are kept whole."""
+        """Return the record without stored tensor values."""
         self._count("tensors", sum(len(block.tensor_R) for block in record.raw))
         return replace(record, raw=()) if record.raw else record
 
     def thin(self, record: StepRecord) -> StepRecord:
-        """Return the record with those rows alone that are not finite.
+        """Return the record with only the rows that are not finite.
 
-        Rows that are still on their way are left: which of them are is not known.
+        Rows still in transfer are kept, because it is unknown which of them are finite.
         """
         if record.pending is not None:
             if not record.pending.has_arrived():
@@ -50,7 +50,7 @@ class Shedding:
         return replace(record, tensor_T=record.tensor_T[keep], summary_TF=record.summary_TF[keep])
 
     def drop(self, record: StepRecord) -> None:
-        """Give the whole record up but for what it defined and observed."""
+        """Drop the record except for its definitions and observations."""
         self._count("steps", 1)
         self._count("tensors", sum(len(block.tensor_R) for block in record.raw))
         owed = self._owed
@@ -68,7 +68,7 @@ class Shedding:
         )
 
     def settle(self, record: StepRecord) -> StepRecord:
-        """Add to a record that gets through what is owed from before."""
+        """Add the pending definitions and observations to a record that is kept."""
         owed, self._owed = self._owed, None
         if owed is not None and owed is not record:
             record = replace(
@@ -90,7 +90,7 @@ class Shedding:
         return replace(record, observations=(*record.observations, *told))
 
     def last(self) -> StepRecord | None:
-        """Return the record that says what is still owed when no other will come."""
+        """Return a final record with the pending definitions and observations."""
         return self.settle(self._owed) if self._owed is not None else None
 
     def _count(self, what: str, lost: int) -> None:

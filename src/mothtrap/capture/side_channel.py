@@ -24,22 +24,21 @@ _LOOK_S = 0.5
 
 
 class SideChannel:
-    """Carries records to a process that writes them; what `put` has taken survives ours.
+    """Passes records to a writer process; accepted data survives the death of this process.
 
-    A record is copied into shared memory before `put` returns. When there is no room,
-    `on_full` decides as in `Channel`: `degrade` gives up the tensors kept whole, then the
-    rows that are finite, then the step; `drop` gives up the step; `block` waits; when there
-    has been no room for `BLOCK_S` it does as `degrade` until there is.
+    A record is copied into shared memory before `put` returns. If there is no room, `on_full`
+    decides as in `Channel`: `degrade` drops whole tensors first, then the finite rows, then the
+    step; `drop` drops the step; `block` waits. If there has been no room for `BLOCK_S`, `block`
+    acts like `degrade` until there is.
 
     Args:
         ring: the shared memory; this process writes.
         alive: whether the other process lives.
-        on_error: called once with what became of the other process; after that the
-            channel is closed.
-        on_full: what gives.
+        on_error: called once with the fate of the other process; the channel is closed afterwards.
+        on_full: what to do if there is no room.
 
     Attributes:
-        lost: whether the other process has failed, or is gone.
+        lost: whether the other process has failed or ended.
     """
 
     def __init__(
@@ -58,7 +57,7 @@ class SideChannel:
         self._lock = threading.Lock()
 
     def put(self, record: StepRecord, *, urgent: bool = False) -> None:  # noqa: ARG002  # a Sink
-        """Hand a record over; a closed channel takes nothing."""
+        """Pass on a record; a closed channel ignores it."""
         with self._lock:
             if self._closed or self._has_failed():
                 return
@@ -74,7 +73,7 @@ class SideChannel:
                 self._write_less(record)
 
     def close(self, timeout_s: float = 30.0) -> bool:
-        """Let the other process finish; False when it did not in time."""
+        """Wait for the other process to finish; return False on timeout."""
         with self._lock:
             if self._closed:
                 return True
@@ -91,7 +90,7 @@ class SideChannel:
             return True
 
     def take_back(self) -> list[StepRecord]:
-        """Return the unread data of a lost process, and the unanswered requests."""
+        """Return the unread data of a lost process, and unanswered requests."""
         with self._lock:
             messages: list[list[Bytes]] = [[]]
             for data, last in self._ring.read(sys.maxsize):

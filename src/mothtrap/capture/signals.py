@@ -15,9 +15,9 @@ MOST_SIGNALS = 64
 
 
 class Signals:
-    """The range of each signal: the span of its latest values, and as much to either side.
+    """The normal range of each signal: the span of its latest values, extended by the same amount.
 
-    A signal of normal noise leaves it about never: 64 values span 4.7 standard deviations.
+    A signal with normal noise almost never leaves it: 64 values span 4.7 standard deviations.
     """
 
     def __init__(self) -> None:
@@ -25,12 +25,12 @@ class Signals:
         self._broken: set[str] = set()
 
     def leaves(self, name: str, value: float) -> bool:
-        """Take in a value; return whether it is the first one outside of the range.
+        """Record a value; return whether it is the first one outside the range.
 
         Args:
-            name: of the signal.
-            value: NaN and infinite values are outside of every range, and stay outside until
-                a finite one comes.
+            name: name of the signal.
+            value: NaN and infinite values are outside every range, and stay outside until a finite
+                value comes.
         """
         if not math.isfinite(value):
             known = name in self._broken

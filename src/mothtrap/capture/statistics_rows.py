@@ -22,19 +22,19 @@ class Reducer(Copier[ArrayT], Protocol[ArrayT]):
     """The arithmetic of one array library: a module of `mothtrap.statistics`."""
 
     def summarize(self, tensors: Sequence[ArrayT], statistics: Iterable[str]) -> Rows:
-        """One row of sufficient statistics per tensor."""
+        """Return one row of sufficient statistics per tensor."""
 
     def count_exponents_of(self, tensors: Sequence[ArrayT]) -> Counts:
-        """Counts by sign and power of two, int64, shape (tensors, 2, bins)."""
+        """Return counts by sign and power of two, int64, shape (tensors, 2, bins)."""
 
     def norms(self, tensors: Sequence[ArrayT]) -> Rows:
-        """Rows with count, l2, nan and inf alone, as cheaply as can be."""
+        """Return rows with only count, l2, nan and inf, as cheaply as possible."""
 
 
 def join(
     rows: Sequence[tuple[Sequence[int], Rows]],
 ) -> tuple[npt.NDArray[np.uint32], Rows]:
-    """Put rows together; several of one tensor (micro-batches) become one."""
+    """Combine rows; several rows of one tensor (micro-batches) become one."""
     if not rows:
         return np.empty(0, np.uint32), np.empty((0, WIDTH))
     order: list[int] = []
@@ -53,7 +53,7 @@ def join(
 def with_fields(
     ids: npt.NDArray[np.uint32], summary_TF: Rows, fields: Mapping[int, Mapping[str, float]]
 ) -> tuple[npt.NDArray[np.uint32], Rows]:
-    """Write columns into the rows of their tensors; a tensor without a row gets one."""
+    """Write columns into the rows of their tensors, adding missing rows."""
     if not fields:
         return ids, summary_TF
     new = [i for i in fields if i not in ids]

@@ -19,14 +19,14 @@ _SHAPE, _DTYPE = SHAPES[EXPONENTS]
 
 
 class StepExponents:
-    """Adds up the counts of each tensor: of micro-batches, and of forwards once committed.
+    """Sums the counts of each tensor over micro-batches and committed forward passes.
 
-    They are stored as tensors of their own, beside those that were kept whole, so that rows of
-    statistics have no columns for what few of them hold.
+    They are stored as separate tensors, next to whole tensors, so that rows of statistics have no
+    columns that few of them use.
 
     Args:
-        tensors: whose counts they are.
-        clock: in seconds.
+        tensors: tensors of the counts.
+        clock: clock in seconds.
     """
 
     def __init__(self, tensors: Tensors, clock: Callable[[], float] = time.perf_counter) -> None:
@@ -42,13 +42,13 @@ class StepExponents:
         *,
         waits: bool,
     ) -> float:
-        """Count the values of some tensors; return the seconds that it took.
+        """Count the values of some tensors; return the time that it took in seconds.
 
         Args:
-            reducer: knows these tensors.
+            reducer: module for these tensors.
             ids: their numbers.
-            tensors: are read now, and not held.
-            waits: they belong to a forward whose mode is not known yet.
+            tensors: read immediately, and not kept.
+            waits: they belong to a forward pass whose mode is not known yet.
         """
         began = self._clock()
         counts_T2B = reducer.count_exponents_of(tensors)
@@ -56,16 +56,16 @@ class StepExponents:
         return self._clock() - began
 
     def begin_forward(self) -> None:
-        """Forget what a forward that never returned has left behind."""
+        """Discard the counts of a forward pass that never returned."""
         self._forward = {}
 
     def take_forward(self) -> Mapping[int, Counts]:
-        """Return the counts of the forward that returned."""
+        """Return the counts of the forward pass that returned."""
         found, self._forward = self._forward, {}
         return found
 
     def keep(self, counts: Mapping[int, Counts]) -> None:
-        """Make counts of a forward part of the step."""
+        """Add the counts of a forward pass to the step."""
         _add(self._own, counts.items())
 
     def take(self) -> list[RawBlock]:
@@ -74,7 +74,7 @@ class StepExponents:
         return self.blocks(found)
 
     def blocks(self, found: Mapping[int, Counts]) -> list[RawBlock]:
-        """Return counts in the form in which they are stored."""
+        """Return counts in their stored form."""
         if not found:
             return []
         numbers = [self._tensors.derived(tensor_id, EXPONENTS) for tensor_id in found]

@@ -21,12 +21,12 @@ Part = tuple[Sequence[int], Rows | PendingRows]
 
 
 class Collected(msgspec.Struct, frozen=True, kw_only=True):
-    """Contents of a record, complete or still on their way from a device.
+    """Contents of a record, complete or still being transferred from a device.
 
     Attributes:
         parts: rows of tensors.
         fields: columns that adapters worked out, by tensor.
-        numbers: further scalars that are on their way, as name and owner.
+        numbers: further scalars in transfer, as name and owner.
     """
 
     parts: Sequence[Part] = ()
@@ -38,8 +38,8 @@ class StepRows(Generic[ArrayT]):
     """Collects rows until they are taken.
 
     Attributes:
-        device: reduces tensors that lie on devices, where the process has such.
-        reducer: of the framework whose tensors can lie there.
+        device: reduces tensors on devices, if the process uses any.
+        reducer: reducer of the framework whose tensors can be there.
 
     Args:
         reducer: the first value of the attribute.
@@ -56,7 +56,7 @@ class StepRows(Generic[ArrayT]):
     def copier(
         self, reducer: Reducer[ArrayT], tensors: Sequence[ArrayT], arenas: Arenas
     ) -> Copier[ArrayT]:
-        """Return the copier of tensors; those of a device go to arenas that it can write to."""
+        """Return the copier for tensors; a device's tensors go to arenas that it can write to."""
         device = self.device
         if device is None or not self._lie_on(device, reducer, tensors):
             return reducer
@@ -75,11 +75,11 @@ class StepRows(Generic[ArrayT]):
         """Reduce tensors, and return the rows.
 
         Args:
-            reducer: knows the tensors.
-            numbers: of the tensors.
-            tensors: are read now, and not held.
-            statistics: ids of what is wanted.
-            waits: they belong to a forward whose mode is not known yet.
+            reducer: module for the tensors.
+            numbers: numbers of the tensors.
+            tensors: read immediately, and not kept.
+            statistics: ids of the wanted statistics.
+            waits: they belong to a forward pass whose mode is not known yet.
         """
         device = self.device
         rows: Rows | PendingRows
@@ -93,24 +93,24 @@ class StepRows(Generic[ArrayT]):
         return rows
 
     def add_fields(self, tensor_id: int, fields: Mapping[str, float]) -> None:
-        """Add columns to a tensor's row of the step."""
+        """Add columns to a tensor's row in this step."""
         self._fields.setdefault(tensor_id, {}).update(fields)
 
     def add_number(self, name: str, of: str, number: PendingNumber) -> None:
-        """Add a scalar that is still on its way to the step."""
+        """Add a scalar that is still being transferred."""
         self._numbers.append((name, of, number))
 
     def take_forward(self) -> list[Part]:
-        """Return, and forget, the rows of the forward."""
+        """Return and remove the rows of the forward pass."""
         forward, self._forward = self._forward, []
         return forward
 
     def keep(self, parts: Sequence[Part]) -> None:
-        """Make rows of a forward part of the step."""
+        """Make rows of a forward pass part of the step."""
         self._own += parts
 
     def take(self) -> Collected:
-        """Return, and forget, what the step is made of."""
+        """Return and remove the contents of the step."""
         taken = Collected(parts=self._own, fields=self._fields, numbers=self._numbers)
         self._own, self._fields, self._numbers = [], {}, []
         return taken
@@ -118,11 +118,11 @@ class StepRows(Generic[ArrayT]):
     def joined(
         self, collected: Collected, raw: Sequence[RawBlock]
     ) -> tuple[Ids, Rows, PendingStep | None]:
-        """Put the rows of a record together.
+        """Combine the rows of a record.
 
         Returns:
-            Ids and rows as in a record, or none of them and what will complete it, where a
-            row, a number or a copy is still on its way from a device.
+            Ids and rows as in a record, or none of them and an object that completes the record if
+            a row, a number or a copy is in transfer from a device.
         """
         parts, fields, numbers = collected.parts, collected.fields, collected.numbers
         if len(parts) == 1 and not (fields or numbers) and self.device is None:

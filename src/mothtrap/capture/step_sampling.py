@@ -54,7 +54,7 @@ class _Took:
 
 
 class StepSampler:
-    """Decides after each watched step which one is the next.
+    """Decides, after each observed step, which step to observe next.
 
     Args:
         overhead: share of the training time; 0 = every step is watched.
@@ -74,14 +74,14 @@ class StepSampler:
     def watched(
         self, step_s: float, own_s: float, *, light: bool = False, busy: float = 1.0
     ) -> None:
-        """Record the time of a watched step, and mothtrap's part of it.
+        """Record the time of an observed step, and mothtrap's share of it.
 
         Args:
-            step_s: all of it.
-            own_s: the part of it that mothtrap took.
-            light: it was no full one.
-            busy: share of it in which the thread had a processor: on a machine that is shared
-                with others the account of a job does not pay for them.
+            step_s: total time of the step.
+            own_s: time of mothtrap in it.
+            light: it was not a full step.
+            busy: share of it in which the thread had a processor: on a shared machine, a job must
+                not pay for other jobs.
         """
         self._full_steps = max(0, self._full_steps - 1)
         self._plain_s.append(step_s - own_s)
@@ -92,11 +92,11 @@ class StepSampler:
         self._is_overdrawn = self._is_overdrawn or self._account_s < 0.0
 
     def rested(self, own_s: float) -> None:
-        """Record mothtrap's time since the end of the last watched step."""
+        """Record mothtrap's time since the end of the last observed step."""
         self._latest.own_s[-1] += own_s
 
     def next_after(self, step: int) -> int:
-        """Return the next step that is to be watched, once `step` is over."""
+        """Return the next step to observe, once `step` is over."""
         following = step + 1
         if not self._overhead or self._full_steps or not self._is_overdrawn:
             return following
@@ -114,11 +114,11 @@ class StepSampler:
         return following if following % every < TOGETHER else following + -following % every
 
     def long_s(self) -> float:
-        """Return from which time on a step of a rest is a long one."""
+        """Return the duration from which a skipped step counts as long."""
         return LONGER * median(self._plain_s)
 
     def ended(self, planned: int, steps: int, took_s: float) -> None:
-        """Take in how many steps a rest had that was to have `planned`, and how long it took."""
+        """Record how many of `planned` steps were skipped, and how long they took."""
         if steps:
             self._rest_step_s.append(took_s / steps)
         self._cut = self._cut + 1 if steps < min(planned / 2, WORTH_IT) else 0
@@ -126,7 +126,7 @@ class StepSampler:
             self._cut, self._full_steps = 0, AFTER_CUTS
 
     def is_due(self, step: int) -> bool:
-        """Return whether a step that ends a rest is one of a pair; else something cut it short."""
+        """Return whether skipping ended as planned, and not early."""
         return step % self._every < TOGETHER
 
     def _plain(self) -> float:
@@ -145,10 +145,10 @@ class StepSampler:
 
 
 class LongSteps:
-    """Notices that the steps of a rest became longer.
+    """Detects that skipped steps have become longer.
 
     Args:
-        long_s: from which time on a step is a long one.
+        long_s: duration from which on a step counts as long.
     """
 
     def __init__(self, long_s: float) -> None:
@@ -156,6 +156,6 @@ class LongSteps:
         self._excess = 0
 
     def are_many(self, step_s: float) -> bool:
-        """Record the time of a step; return whether sampling pauses."""
+        """Record the time of a step; return whether sampling should pause."""
         self._excess = self._excess + 1 if step_s > self._long_s else max(0, self._excess - 1)
         return self._excess > MOST_LONG

@@ -7,13 +7,14 @@ from contextlib import contextmanager
 
 
 class StepTimes:
-    """Begins when it is made, and once more when that is said.
+    """Measures the time of steps and of mothtrap; can be restarted.
 
     Attributes:
         clock: returns seconds.
-        own_s: seconds that mothtrap has spent on the training thread since the beginning;
-            adapters add what their hooks take.
-        waited_s: seconds that the hook in progress has waited for the training; none of its own.
+        own_s: seconds that mothtrap has spent on the training thread since the beginning; adapters
+            add the time of their hooks.
+        waited_s: seconds that the hook in progress has waited for the training, which are not its
+            own time.
 
     Args:
         clock: the first value of the attribute.
@@ -25,13 +26,13 @@ class StepTimes:
         self.begin()
 
     def begin(self) -> None:
-        """From now on all counts; the first step took what it took all the same."""
+        """Start counting from now; the first step keeps its time."""
         self._began_s = self._told_s = self.clock()
         self.own_s = self._closed_own_s = self._told_own_s = 0.0
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Wait, in a hook, for what the training computes: that is no time of mothtrap's."""
+        """Wait, in a hook, for the training to compute; this is not mothtrap's time."""
         began_s = self.clock()
         try:
             yield
@@ -40,13 +41,13 @@ class StepTimes:
 
     @property
     def wall_s(self) -> float:
-        """Seconds since the beginning, evaluations included, as in `own_s`."""
+        """Return the seconds since the start, including evaluations, as in `own_s`."""
         return self.clock() - self._began_s
 
     def closed(self) -> tuple[float, float, float, float]:
-        """Return the seconds that a step took, and mothtrap's part of them.
+        """Return the duration of a step, and mothtrap's share of it, in seconds.
 
-        Then the same since this or `passed` was called last.
+        It also returns the same since the last call of this or `passed`.
         """
         now_s, own_s = self.clock(), self.own_s
         times = (
@@ -58,14 +59,14 @@ class StepTimes:
         return times
 
     def rested(self) -> tuple[float, float]:
-        """Return the seconds that steps took which were not watched, and mothtrap's part."""
+        """Return the duration of unobserved steps, and mothtrap's share, in seconds."""
         now_s, own_s = self.clock(), self.own_s
         times = now_s - self._closed_s, own_s - self._closed_own_s
         self._closed_s, self._closed_own_s = now_s, own_s
         return times
 
     def passed(self) -> tuple[float, float]:
-        """Return what passed since the last time this was asked, and mothtrap's part of it."""
+        """Return the time since the last call, and mothtrap's share, in seconds."""
         now_s, own_s = self.clock(), self.own_s
         times = now_s - self._told_s, own_s - self._told_own_s
         self._told_s, self._told_own_s = now_s, own_s

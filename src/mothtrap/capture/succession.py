@@ -10,13 +10,13 @@ from mothtrap.core.records import StepRecord
 
 
 class Succession:
-    """Hands records to a process for as long as it lives, then to a thread.
+    """Passes records to a process while it lives, then to a thread.
 
-    What waits in the memory of a process that is gone is handed over again.
+    Data waiting in the memory of a process that ended is passed on again.
 
     Args:
         side: the way to the process.
-        here: makes the queue to the thread.
+        here: creates the queue to the thread.
     """
 
     def __init__(self, side: SideChannel, here: Callable[[], Queue]) -> None:
@@ -24,7 +24,7 @@ class Succession:
         self._here: Queue | None = None
 
     def put(self, record: StepRecord, *, urgent: bool = False) -> None:
-        """Hand a record over."""
+        """Pass on a record."""
         if self._here is None:
             self._side.put(record, urgent=urgent)
             if not self._side.lost:
@@ -33,7 +33,7 @@ class Succession:
         self._here.put(record, urgent=urgent)
 
     def close(self, timeout_s: float = 30.0) -> bool:
-        """Let what waits be written; False when that was not done in time."""
+        """Write everything that waits; return False on timeout."""
         if self._here is None:
             closed = self._side.close(timeout_s)
             if not self._side.lost:

@@ -12,16 +12,15 @@ from mothtrap.statistics.distribution import SHAPES
 
 
 class Tensors:
-    """Numbers tensors; those that are captured are announced once, with the next record.
+    """Assigns ids to tensors; captured tensors are announced once, with the next record.
 
-    What is worked out from a tensor and is itself an array is a tensor of its own:
-    `metric:exponents(weight:head.weight)`.
+    An array derived from a tensor is a separate tensor: `metric:exponents(weight:head.weight)`.
 
     Attributes:
-        new: those that were announced since the last record.
+        new: tensors announced since the last record.
 
     Args:
-        selection: says which are captured.
+        selection: determines which are captured.
     """
 
     def __init__(self, selection: Selection) -> None:
@@ -36,14 +35,14 @@ class Tensors:
         return self._infos[tensor_id]
 
     def define(self, info: TensorInfo) -> int:
-        """Make a tensor known; return its number."""
+        """Define a tensor; return its id."""
         tensor_id = self._add(info)
         if self._selection.define(tensor_id, info):
             self.announce(tensor_id)
         return tensor_id
 
     def announce(self, tensor_id: int) -> None:
-        """Tell the run of a tensor, and of the distributions among what is wanted of it."""
+        """Announce a tensor, and the distributions derived from it."""
         self._announce(tensor_id)
         wanted = (stream.statistics for stream in self._selection.matching(tensor_id))
         for name in sorted(SHAPES.keys() & frozenset[str]().union(*wanted)):
@@ -62,14 +61,14 @@ class Tensors:
             self.new.append((tensor_id, self._infos[tensor_id]))
 
     def take_new(self) -> tuple[tuple[int, TensorInfo], ...]:
-        """Return what was announced since the last call."""
+        """Return the tensors announced since the last call."""
         new, self.new = self.new, []
         return tuple(new)
 
     def changed_shapes(
         self, step: int, numbers: Iterable[int], shapes: Iterable[tuple[int, ...]]
     ) -> list[ShapeChanged]:
-        """Tell of tensors with another shape than when this was last asked, if it ever was."""
+        """Return facts about tensors whose shape changed since the last call."""
         found = []
         for number, shape in zip(numbers, shapes, strict=True):
             if self._shapes.get(number) != shape:
@@ -79,12 +78,12 @@ class Tensors:
         return found
 
     def with_logged(self, blocks: Sequence[RawBlock]) -> list[RawBlock]:
-        """Return those of some copies in which there are tensors that a script logged."""
+        """Return the copies that belong to tensors logged by the script."""
         kinds = [{self._infos[number].kind for number in block.tensor_R} for block in blocks]
         return [block for block, found in zip(blocks, kinds, strict=True) if "metric" in found]
 
     def derived(self, tensor_id: int, name: str) -> int:
-        """The number of a distribution of a tensor that was announced."""
+        """Return the id of a distribution of an announced tensor."""
         return self._derived[tensor_id, name]
 
 

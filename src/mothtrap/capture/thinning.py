@@ -27,13 +27,13 @@ class _Count:
 
 
 class Thinning:
-    """Counter of thinned captures: reports a stream at its first skip, and then now and again."""
+    """Counts thinned captures: reports a stream at its first skip, and then at intervals."""
 
     def __init__(self) -> None:
         self._counts: dict[tuple[str, Mode], _Count] = {}
 
     def count(self, due: Iterable[tuple[Stream, bool]], mode: Mode, step: int) -> None:
-        """Note which captures were due in a train step, each with whether it was made."""
+        """Count the captures that were due in a train step, each with whether it was made."""
         for stream, admitted in due:
             count = self._counts.get((stream.name, mode))
             if count is None:
@@ -45,11 +45,11 @@ class Thinning:
                 count.skipped += 1
 
     def take(self, step: int, *, last: bool = False) -> list[Thinned]:
-        """Return what is to be told in the step that closes.
+        """Return the facts to report in the step that closes.
 
         Args:
             step: its number.
-            last: nothing more will come.
+            last: no further step follows.
         """
         told = []
         for (name, mode), count in self._counts.items():

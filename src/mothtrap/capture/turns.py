@@ -20,11 +20,11 @@ class _Turn:
 
 
 class Turns:
-    """The streams of one mode, each with the steps at which it is due next.
+    """The streams of one mode, each with its next due steps.
 
     Args:
-        streams: all that are in force.
-        mode: whose steps are counted.
+        streams: all active streams.
+        mode: mode whose steps are counted.
     """
 
     def __init__(self, streams: Iterable[Stream], mode: Mode) -> None:
@@ -38,13 +38,13 @@ class Turns:
 
     @property
     def is_any(self) -> bool:
-        """Return whether a stream of this mode is in force."""
+        """Return whether any stream of this mode is active."""
         return bool(self._turns)
 
     def due(self, step: int) -> list[Stream]:
-        """Return the streams that are due at a step, in the order in which they were given.
+        """Return the streams that are due at a step, in their original order.
 
-        One whose turn came at a step after the one asked about last is due at the next.
+        A stream that became due after the last queried step is due at the next one.
         """
         if step == self._step:
             return self._due

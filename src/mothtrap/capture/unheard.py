@@ -10,13 +10,13 @@ Context = Callable[[], AbstractContextManager[Any]]
 
 
 class Unheard(NamedTuple):
-    """Contexts of a framework in which no mode and no tensor type of the user sees an operation.
+    """Contexts in which the user's modes and tensor types do not see an operation.
 
     Attributes:
-        modes: returns how many modes need the second, slower context.
-        plain: the context where there is no such mode.
-        in_modes: the context where there is one.
-        heard: undoes `plain`, around functions of the user that are called inside it.
+        modes: returns the number of modes that need the second, slower context.
+        plain: context without such a mode.
+        in_modes: context with such a mode.
+        heard: undoes `plain` around user functions that are called inside it.
     """
 
     modes: Callable[[], int]
@@ -25,15 +25,15 @@ class Unheard(NamedTuple):
     heard: Context
 
     def enter(self) -> AbstractContextManager[Any]:
-        """Return the context that is needed now."""
+        """Return the context that is currently needed."""
         return self.in_modes() if self.modes() else self.plain()
 
 
 def aside(unheard: Unheard | None) -> AbstractContextManager[Any]:
-    """Return a context for operations of mothtrap; None if the framework needs none."""
+    """Return a context for mothtrap's operations; None if the framework needs none."""
     return nullcontext() if unheard is None else unheard.enter()
 
 
 def heard(unheard: Unheard | None) -> AbstractContextManager[Any]:
-    """Return a context for functions of the user that a hook calls."""
+    """Return a context for user functions that a hook calls."""
     return nullcontext() if unheard is None else unheard.heard()

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from mothtrap.checks.subject import Array, Rows
+from mothtrap.checks.subject import Array, DataSet, Rows
 
 
 class ArraySet:
@@ -40,7 +40,8 @@ class ArraySet:
         self.name, self.location = name, location
         self.role: Literal["train", "evaluation"] = role
         self.size: int | None = len(self._rows)
-        self.drawn: Sequence[int] = ()
+        self.origin: DataSet | None = None
+        self.stored: DataSet | None = None
         self.handed: Sequence[Rows] = ()
         self.random = self.shuffled = False
         self.base = id(self) if base is None else base

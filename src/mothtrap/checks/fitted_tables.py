@@ -32,7 +32,7 @@ class FittedTable:
         task: Task of the model; empty if unknown.
         model: Class of the model.
         location: `file:line` of the call.
-        direct: True if the script itself made the call, not another model such as a search.
+        direct: True if the script itself made the call, not another estimator such as a search.
     """
 
     x: Any
@@ -45,7 +45,7 @@ class FittedTable:
 
 
 class TablesSeen:
-    """Tables of a script, kept until its checks run."""
+    """Tables of a script, stored until the checks run."""
 
     def __init__(self) -> None:
         self._tables: list[FittedTable] = []
@@ -56,7 +56,7 @@ class TablesSeen:
         return any(table.role == "train" for table in self._tables)
 
     def take(self, table: FittedTable) -> None:
-        """Keep a table unless it is already kept."""
+        """Store a table unless it is already stored."""
         if not any(one.x is table.x and one.role == table.role for one in self._tables):
             self._tables.append(table)
 
@@ -66,9 +66,9 @@ class TablesSeen:
         """Run the checks of data on the table of the largest fit, and on the evaluation tables.
 
         Args:
-            checks: to run.
-            seconds: for all of them.
-            asks: samples that a person is to predict; 0 = none.
+            checks: Checks to run.
+            seconds: Time for all checks together.
+            asks: Number of samples for a person to predict; 0 = none.
         """
         until = time.monotonic() + seconds
         subject = self._subject()

@@ -9,12 +9,12 @@ from contextlib import contextmanager
 
 
 class TooLong(BaseException):
-    """The time of a block is over. It is no `Exception`, so that the block does not handle it."""
+    """The time of a block is over. Not an `Exception`, so that the block does not catch it."""
 
 
 @contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """Interrupt a block after some time.
+    """Interrupt a block when its time is over.
 
     A block is not interrupted in a thread, or on a system without alarms.
 

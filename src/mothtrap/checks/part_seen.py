@@ -10,14 +10,14 @@ from mothtrap.core.check_plan import Part
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartSeen:
-    """Run of one part of the script, while the others gave recorded values.
+    """Result of running one part of the script while recorded values replace the others.
 
     Attributes:
         part: name of the part.
-        turns: of the training loop.
-        seconds: that the part took in each turn; empty if they are not known.
-        epochs: loops over the training data that ended.
-        evaluations: batches that loaders of evaluation gave.
+        turns: Number of iterations of the training loop.
+        seconds: Time of the part in each iteration; empty if unknown.
+        epochs: Number of completed loops over the training data.
+        evaluations: Number of batches from evaluation loaders.
         files: names of the files that the script wrote.
         forms: distinct types and shapes of batches, without the batch size.
         error: exception that left the script, in one line; empty for none.

@@ -33,14 +33,14 @@ def chosen(
     contract: bool = False,
     asks: bool = False,
 ) -> tuple[Check, ...]:
-    """Return the checks to make.
+    """Return the checks to run.
 
     Args:
-        checks: those that the settings select.
-        part: the one part to check; None = all.
-        resumes: a command that resumes the script is known.
-        contract: layers and inputs are to be learned, or compared.
-        asks: a person is to predict samples.
+        checks: Checks selected by the settings.
+        part: The only part to check; None = all.
+        resumes: Whether a command that resumes the script is known.
+        contract: Whether layers and inputs are learned or compared.
+        asks: Whether a person predicts samples.
     """
     without = [*([] if resumes else [RESUMES]), *([] if contract else CONTRACT)]
     without += [] if asks else [PERSON]

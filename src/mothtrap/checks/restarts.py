@@ -25,14 +25,14 @@ from mothtrap.core.errors import NotApplicable, NotEnoughData
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """The start of this process; made before the script runs."""
+    """Command that started this process; created before the script runs."""
 
     words: tuple[str, ...] = field(default_factory=lambda: (sys.executable, *sys.orig_argv[1:]))
     folder: str = field(default_factory=os.getcwd)
     environ: dict[str, str] = field(default_factory=lambda: dict(os.environ))
 
     def why_not_again(self) -> str:
-        """Return why the process cannot be started a second time; empty where it can."""
+        """Return why the process cannot be started a second time; '' if it can."""
         if multiprocessing.parent_process() is not None:
             return "a process that the script itself starts cannot be started again"
         if self.words[1:2] in ((), ("-",)):
@@ -41,12 +41,12 @@ class Command:
 
 
 class Restarts:
-    """Starts of the script of this process.
+    """Starts the script of this process again.
 
     Args:
-        plan: of this process.
-        command: that starts the script.
-        deadline: monotonic seconds at which the last start must have ended.
+        plan: Plan of this process.
+        command: Command that starts the script.
+        deadline: Monotonic time in seconds by which every start must have ended.
     """
 
     def __init__(self, plan: CheckPlan, command: Command, deadline: float) -> None:
@@ -54,7 +54,7 @@ class Restarts:
 
     @property
     def left_s(self) -> float:
-        """Seconds left."""
+        """Seconds until the deadline."""
         return self._deadline - time.monotonic()
 
     def run(
@@ -69,10 +69,10 @@ class Restarts:
         """Start the script, wait for its end, and return whether it ended in time.
 
         Args:
-            folder: that gets the plan.
-            plan: of the script.
-            seconds: after which the script is ended.
-            words: of the command; None = those that started this process.
+            folder: Folder to write the plan to.
+            plan: Plan for the script.
+            seconds: Time after which the script is stopped.
+            words: Arguments of the command; None = those that started this process.
             environ: further environment variables.
         """
         write_whole(folder / "plan.json", msgspec.json.encode(plan))
@@ -86,7 +86,7 @@ class Restarts:
         words: tuple[str, ...] | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> bool:
-        """Start the script with the plan that a folder holds; see `run`."""
+        """Start the script with the plan stored in a folder; see `run`."""
         ours = {CHECK_VARIABLE: str(folder / "plan.json")}
         process = subprocess.Popen(
             words or self._command.words,
@@ -106,16 +106,16 @@ class Restarts:
         return True
 
     def seen(self, steps: int) -> StartSeen:
-        """Start the script once more, and return what its first steps were.
+        """Start the script once more, and return its first steps.
 
         The first call starts it; further calls, also in copies of the process, read the result.
 
         Args:
-            steps: after which the second start ends.
+            steps: Number of steps after which the second start ends.
 
         Raises:
             NotApplicable: the script cannot be started again.
-            NotEnoughData: it did not reach these steps in the time that is left.
+            NotEnoughData: the script did not reach these steps before the deadline.
         """
         if why := self._command.why_not_again():
             raise NotApplicable(why)
@@ -131,10 +131,10 @@ class Restarts:
         return msgspec.json.decode(results.read_bytes(), type=StartSeen)
 
     def resumed(self, command: str) -> Resumed:
-        """Run the script until its checkpoint, and the command that resumes it.
+        """Run the script until it writes a checkpoint, then run the command that resumes it.
 
         Args:
-            command: that resumes the training, as typed into a shell.
+            command: Shell command that resumes training.
 
         Raises:
             NotEnoughData: one of the two wrote no result in time.
@@ -148,10 +148,10 @@ class Restarts:
         folder.mkdir(exist_ok=True)
         before = self._state(folder, "before", self.left_s / 2, None)
         if before is None:
-            raise NotEnoughData("the script wrote no checkpoint in the time for it")
+            raise NotEnoughData("the script wrote no checkpoint in the time allowed")
         after = self._state(folder, "after", self.left_s, tuple(words))
         if after is None:
-            raise NotEnoughData("the resumed script made no training step in the time for it")
+            raise NotEnoughData("the resumed script took no training step in the time allowed")
         return Resumed(before=before, after=after)
 
     def _state(
@@ -172,7 +172,7 @@ class Restarts:
 
 
 def write_whole(file: Path, content: bytes) -> None:
-    """Write a file that other processes see whole or not at all."""
+    """Write a file atomically: other processes see the whole file or none."""
     unfinished = file.with_suffix(".unfinished")
     unfinished.write_bytes(content)
     unfinished.replace(file)

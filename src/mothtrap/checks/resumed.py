@@ -6,14 +6,14 @@ import msgspec
 
 
 class StepState(msgspec.Struct, frozen=True, kw_only=True):
-    """State at the start of an optimizer step, and the steps after it.
+    """State at the start of an optimizer step, and results of the following steps.
 
     Attributes:
-        weights: digest of each parameter of the optimizers, in their order.
+        weights: Digest of each optimizer parameter, in order.
         moments: digests of the tensors that an optimizer keeps for each parameter, by name, such as
-            `exp_avg`; parameters without one are left out.
-        rates: learning rate of each group of parameters, in this step and in those after it.
-        losses: of this step and those after it.
+            `exp_avg`; parameters without such tensors are left out.
+        rates: Learning rate of each parameter group, in this and the following steps.
+        losses: Losses of this and the following steps.
         checkpoint: name of the file that was written before this step; empty if none was.
     """
 
@@ -25,7 +25,7 @@ class StepState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Resumed(msgspec.Struct, frozen=True, kw_only=True):
-    """A training that went on after its checkpoint, and one that was resumed from it.
+    """States of an uninterrupted run and of a run resumed from its checkpoint.
 
     Attributes:
         before: state in the first step after the checkpoint, without an interruption.

@@ -23,12 +23,12 @@ MAX_VALUES = 60
 
 
 def picture_of(parts: Sequence[Array]) -> Array | None:
-    """Return a sample as a picture, uint8 of shape (height, width, 1 to 4); None for other samples.
+    """Return a sample as an image, uint8 of shape (height, width, 1 to 4); None for other samples.
 
-    A row of 64 numbers or more is a picture if their count is a square number.
+    A row of 64 or more numbers is an image if their count is a square number.
 
     Args:
-        parts: the inputs of the sample.
+        parts: Inputs of the sample.
     """
     if len(parts) != 1 or parts[0].dtype.kind not in "buif":
         return None
@@ -58,7 +58,7 @@ def _small(image: Array, most: int) -> Array:
 
 
 def in_characters(image: Array) -> str:
-    """Return lines of characters that show an image, uint8 of shape (height, width, channels)."""
+    """Return lines of text that draw an image, uint8 of shape (height, width, channels)."""
     small = _small(image, SIDE)
     colors = small[:, :, :3] if small.shape[2] > 2 else small[:, :, :1]
     gray = colors.mean(axis=2)
@@ -70,7 +70,7 @@ def in_words(parts: Sequence[Array]) -> str:
     """Return lines that list the values of a sample.
 
     Args:
-        parts: the inputs of the sample.
+        parts: Inputs of the sample.
     """
     lines = []
     for number, part in enumerate(parts):

@@ -7,15 +7,18 @@ from collections.abc import Sequence
 
 import msgspec
 
+CANNOT_START = "this script cannot be started again by a check"
+"""Why a check that needs a second start does not apply, where nothing else is known."""
+
 
 class StartSeen(msgspec.Struct, frozen=True, kw_only=True):
     """First steps of one start of a script.
 
     Attributes:
-        losses: of the steps; NaN where none is known.
+        losses: Loss of each step; NaN if unknown.
         weights: digest of each parameter after these steps.
-        seconds: duration of each step; the first one also has what is set up in it.
-        waits_s: seconds of each step that the loop waited for data.
+        seconds: Duration of each step; the first one includes setup.
+        waits_s: Seconds that each step waited for data.
         memory_bytes: largest memory of the process so far.
         device_bytes: largest memory that tensors took on an accelerator; 0 without one.
     """
@@ -32,9 +35,9 @@ class Starts(msgspec.Struct, frozen=True, kw_only=True):
     """Two starts of a script.
 
     Attributes:
-        first: the start that was watched; its durations include the time that watching took.
-        second: the start that was not watched.
-        seeded: the script seeded the random numbers of its framework.
+        first: The observed start; its durations include the time of observation.
+        second: The start that was not observed.
+        seeded: Whether the script seeded its framework's random generator.
     """
 
     first: StartSeen
@@ -46,18 +49,18 @@ class LoopsSeen(msgspec.Struct, frozen=True, kw_only=True):
     """Number of optimizer steps that the loops of a script make.
 
     Attributes:
-        steps: of the whole run; NaN where a loop has no known end.
-        epoch: of the innermost loop; NaN where it has no known end, or is the only one.
+        steps: Steps of the whole run; NaN if a loop has no known end.
+        epoch: Steps of the innermost loop; NaN if it has no known end or is the only loop.
     """
 
     steps: float = math.nan
     epoch: float = math.nan
 
     def within(self, turns: Sequence[float]) -> LoopsSeen:
-        """Return the steps of the same loops if further loops are around them.
+        """Return the step counts when further loops enclose these loops.
 
         Args:
-            turns: of each further loop, the innermost first.
+            turns: Iterations of each enclosing loop, innermost first.
         """
         if not turns:
             return self

@@ -31,9 +31,11 @@ class Change:
         regularized: False switches weight decay off and dropout to evaluation mode.
         scheduled: False keeps the learning rate of the recorded step.
         adam: replace the optimizer by Adam with a learning rate of 0.001.
-        predictions: `free` trains the outputs of the model in the place of its weights.
+        predictions: `free` trains the model's outputs instead of its weights.
         batches: batches that are used in turn; 1 repeats one batch.
         repeats: how often each row is in the batch.
+        fresh: begin with the weights as they were before the watched steps, and with an optimizer
+            that has no state.
     """
 
     inputs: Literal["", "constant"] = ""
@@ -47,6 +49,7 @@ class Change:
     predictions: Literal["", "free"] = ""
     batches: int = 1
     repeats: int = 1
+    fresh: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,12 +57,12 @@ class Trial:
     """Result of a trial.
 
     Attributes:
-        losses: before each optimizer step; NaN if the loss was not finite.
-        ended: why the trial made fewer steps than asked for; empty if it made all.
+        losses: Loss before each optimizer step; NaN if it was not finite.
+        ended: Why the trial took fewer steps than requested; empty if it took all.
         right: share of the class labels that the last step predicted; NaN if the loss has none.
-        memory_bytes: most memory that the process, or its tensors on an accelerator, took in the
-            trial; NaN if it is not known.
-        limit_bytes: memory that they may take, with what they have.
+        memory_bytes: Peak memory of the process, or of its tensors on an accelerator, during the
+            trial; NaN if unknown.
+        limit_bytes: Memory available to them, including what they already use.
     """
 
     losses: Array
@@ -74,13 +77,13 @@ class LossSeen:
     """The first call of a loss function in a step.
 
     Attributes:
-        operation: name of the function, as `cross_entropy`.
+        operation: Name of the function, such as `cross_entropy`.
         value: its result; NaN if not known.
         prediction: first argument; classes are on axis 1 for class losses.
         target: second argument.
         options: its other arguments by name; arrays for weights.
         location: `file:line` of the call.
-        alone: the step's loss is this value, without further terms.
+        alone: Whether this value is the whole loss of the step.
     """
 
     operation: str
@@ -98,7 +101,7 @@ class LossSeen:
 
     @property
     def task(self) -> Literal["classes", "numbers", ""]:
-        """Kind of task, by the function; empty where the function does not tell."""
+        """Task that the loss function implies; empty if it implies none."""
         if self.has_classes:
             return "classes"
         return "numbers" if self.operation in NUMBER_LOSSES else ""
@@ -110,13 +113,26 @@ class LossSeen:
 
     @property
     def classes(self) -> int:
-        """Number of classes; 1 where there is no such axis."""
+        """Number of classes; 1 if there is no class axis."""
         return int(self.prediction.shape[1 if self.prediction.ndim > 1 else 0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BatchSeen:
+    """A batch of the watched steps.
+
+    Attributes:
+        inputs: of the model, by their path in the arguments.
+        target: second argument of the first loss call.
+    """
+
+    inputs: Mapping[str, Array]
+    target: Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ParameterSeen:
-    """A parameter in the watched steps.
+    """A parameter as observed in the watched steps.
 
     Attributes:
         name: path in the model.
@@ -155,7 +171,7 @@ class Forward(Protocol):
     Attributes:
         model: type of the model.
         inputs: arrays by their path in the arguments.
-        rows: batch size; 0 if no axis is known to be that of the batch.
+        rows: Batch size; 0 if no batch axis is known.
         kinds: types of all layers of the model.
         channels: axis of the channels of images, 1 or -1.
         location: `file:line` of the call.
@@ -175,14 +191,14 @@ class Forward(Protocol):
         training: bool = False,
         seed: int = 0,
     ) -> tuple[Array, ...]:
-        """Return the floating outputs of the model.
+        """Return the floating-point outputs of the model.
 
-        State of the model and random states are the same for each call.
+        Each call starts from the same model state and random states.
 
         Args:
-            inputs: values that replace the recorded ones, by path.
-            training: training mode; else evaluation mode.
-            seed: 0 = the random states of the recorded step; others differ from it.
+            inputs: Values that replace the recorded inputs, by path.
+            training: Use training mode instead of evaluation mode.
+            seed: 0 = the random states of the recorded step; other values use different states.
         """
 
     def parts(
@@ -192,37 +208,37 @@ class Forward(Protocol):
         training: bool = False,
         seed: int = 0,
     ) -> Sequence[tuple[str, Array]]:
-        """Return the output of each module call, in order of their ends."""
+        """Return the output of each module call, in the order in which the calls end."""
 
     def stale(self) -> Mapping[str, tuple[Array, ...]] | None:
-        """Return the outputs with one tensor as it was before the watched steps, by its name.
+        """Return, by tensor, the outputs after resetting it to its value before the watched steps.
 
-        Only tensors that have changed since then, that no checkpoint holds, and that have no axis
-        as long as the batch. None where the framework has no such tensors.
+        Covers only tensors that have changed since then, that no checkpoint contains, and that have
+        no axis as long as the batch. None where the framework has no such tensors.
         """
 
     def layers(self) -> Sequence[LayerRow]:
-        """Return the layers without layers inside, and those with parameters of their own."""
+        """Return the layers without sublayers, and the layers with their own parameters."""
 
     def left_out(self) -> Sequence[str]:
-        """Return the layers that were called to make the model, but whose output no model uses."""
+        """Return the layers that were called to build the model, but whose output is not used."""
 
     def drops(self) -> bool:
         """Return whether the model drops values at random in evaluation mode."""
 
     def influence(self, seeds: int = 2) -> Mapping[str, Array]:
-        """Return the summed magnitudes of the outputs' gradient by each value of an input.
+        """Return the summed absolute gradient of the outputs with respect to each input value.
 
         Floating inputs that the graph does not reach are missing.
         """
 
     def gradients(self, *, double: bool) -> Mapping[str, Array]:
-        """Return the gradient of a random projection of the outputs by each parameter.
+        """Return the gradient of a random projection of the outputs for each parameter.
 
         The model is in evaluation mode.
 
         Args:
-            double: compute in float64, without autocast.
+            double: Compute in float64, without autocast.
         """
 
     def exact_outputs(self) -> tuple[Array, ...]:
@@ -250,15 +266,16 @@ class Step(Protocol):
     """The recorded step.
 
     Attributes:
-        number: of the step.
-        forward: the call of the model; None if the step has not exactly one model.
-        loss: first loss call of step 0, before any update; None if none was seen.
-        parameters: those that require a gradient.
-        loaded: weights were loaded from a file before the step.
-        watched: watched steps.
+        number: Number of the step.
+        forward: The model call; None unless the step calls exactly one model.
+        loss: First loss call of step 0, before any update; None if none was recorded.
+        parameters: Parameters that require a gradient.
+        loaded: Whether weights were loaded from a file before the step.
+        watched: Number of watched steps.
         target: target of the first loss call of the recorded step, whose inputs `forward` has; None
             if it is not known.
         rates: the largest learning rate of each watched step; empty if they are not known.
+        losses: loss of each watched step; empty if none was made, or if they are not known.
         peak_rate: the largest learning rate that the schedule is known to reach; 0 if none is.
     """
 
@@ -267,10 +284,17 @@ class Step(Protocol):
     loss: LossSeen | None
     target: Array | None
     rates: Sequence[float]
+    losses: Sequence[float]
     peak_rate: float
     parameters: Sequence[ParameterSeen]
     loaded: bool
     watched: int
+
+    def batches(self) -> Sequence[BatchSeen]:
+        """Return the latest batches, the recorded step's last.
+
+        A trial with as many `Change.batches` uses them in turn. Empty if they are not known.
+        """
 
     def train(self, change: Change, steps: int, seconds: float) -> Trial:
         """Repeat the step with one thing changed, in the script's own loop, and return the losses.

@@ -32,8 +32,8 @@ class Rows:
     """Samples of a dataset.
 
     Attributes:
-        indices: of the samples, in the order asked for; samples that could not be read are
-            left out here and below.
+        indices: Indices of the samples, in the requested order. Samples that could not be read are
+            left out of all attributes.
         inputs: one array per input, with one row per sample. An array has the dtype `object`
             if the samples differ in shape.
         targets: one row per sample; None for a dataset without targets.
@@ -49,10 +49,9 @@ class DataSet(Protocol):
 
     Attributes:
         name: the variable or class, for messages.
-        role: purpose of the forwards that its batches fed.
+        role: Purpose of the forward calls that use its batches.
         size: number of samples; None for a stream, of which only the watched batches are known.
         location: `file:line` of the loop over its loader.
-        drawn: indices drawn in the watched steps, in order; empty if not known.
         random: reading one sample twice gives different values (augmentation).
         shuffled: its loader draws samples in random order.
         base: number of the dataset that the samples lie in; parts of one have the same number.
@@ -64,7 +63,6 @@ class DataSet(Protocol):
     role: Literal["train", "evaluation"]
     size: int | None
     location: str | None
-    drawn: Sequence[int]
     random: bool
     shuffled: bool
     base: int
@@ -73,10 +71,18 @@ class DataSet(Protocol):
 
     @property
     def handed(self) -> Sequence[Rows]:
-        """Rows of each watched batch, as the loader handed them over; empty if not known."""
+        """Rows of each watched batch, as returned by the loader; empty if unknown."""
+
+    @property
+    def origin(self) -> DataSet | None:
+        """The rows that `handed` is made of, each with its own target; None = this dataset."""
+
+    @property
+    def stored(self) -> DataSet | None:
+        """Inputs as they are stored, before reading a row changes them; None if not known."""
 
     def read(self, indices: Sequence[int], deadline: float) -> Rows:
-        """Read samples by index; stop at `deadline` (monotonic seconds) with those read so far.
+        """Read samples by index, and return those read before `deadline` (monotonic seconds).
 
         A stream returns the samples of the watched batches, whatever `indices` asks for.
         """
@@ -84,25 +90,26 @@ class DataSet(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """Everything that a check may look at.
+    """Data and functions that a check may use.
 
-    A check runs in a copy of the script's process, with one thread. It may change objects of
-    the copy; nothing reaches the script.
+    A check runs in a copy of the script's process, with one thread. It may change objects of the
+    copy; the script is not affected.
 
     Attributes:
         recorded: the recorded step; `step` is the same, and never None.
-        datasets: those that the script's loaders read.
+        datasets: Datasets that the script's loaders read.
         task: `classes` for integer targets of a classification loss, `numbers` for regression.
-        missing: why a source is not available, in one sentence.
-        deadline: monotonic seconds at which the check's time ends.
-        part: how the one part of the script ran that is checked; None without one.
-        resume: runs the script until its checkpoint, and resumes it; None if it is not known how.
-        starts: starts the script again up to the same step, and returns what both starts did; None
-            if that is not possible.
-        loops: how many steps the loops of the script make.
-        sources: the data sets that feed training, as rows of the table of layers.
-        asks: samples that a person is to predict; 0 = none.
-        figures: numbers that a check adds to its result; kept in the run as scalars.
+        missing: Why a source is not available, by source.
+        deadline: Monotonic time in seconds at which the check must end.
+        part: Result of running the checked part of the script; None if no part was selected.
+        resume: Runs the script until its checkpoint, and resumes it; None if the command is
+            unknown.
+        starts: Starts the script again up to the same step, and returns both records; None if that
+            is not possible.
+        loops: Number of steps that the loops of the script take.
+        sources: Datasets used for training, as rows of the table of layers.
+        asks: Number of samples for a person to predict; 0 = none.
+        figures: Numbers that a check adds to its result; stored in the run as scalars.
     """
 
     recorded: Step | None = None
@@ -123,7 +130,7 @@ class Subject:
 
     @property
     def left_s(self) -> float:
-        """Seconds left."""
+        """Seconds until the deadline."""
         return self.deadline - time.monotonic()
 
     @property
@@ -149,5 +156,5 @@ class Subject:
         return self.step.forward
 
     def of(self, role: Literal["train", "evaluation"]) -> tuple[DataSet, ...]:
-        """Return the datasets of a role."""
+        """Return the datasets with a given role."""
         return tuple(one for one in self.datasets if one.role == role)

@@ -32,7 +32,7 @@ class Digested:
     """Digests of the inputs of samples.
 
     Attributes:
-        indices: of the samples, in the order read.
+        indices: Indices of the samples, in the order read.
         digests: one per sample; samples whose values are all equal, such as blank images, have
             an empty digest.
         targets: one row per sample; None for a dataset without targets.
@@ -68,7 +68,7 @@ def evaluation_sets(subject: Subject) -> tuple[DataSet, ...]:
 
 
 def read(dataset: DataSet, subject: Subject, most: int = MAX_ROWS) -> Rows:
-    """Read samples in a random order that is always the same, within the limits of this module."""
+    """Read samples in a fixed random order, within the limits of this module."""
     order, until = _order(dataset, most), _until(subject)
     first = dataset.read(order[:1], until)
     size = sum(_bytes(array) for array in first.inputs)
@@ -76,7 +76,7 @@ def read(dataset: DataSet, subject: Subject, most: int = MAX_ROWS) -> Rows:
 
 
 def digested(dataset: DataSet, subject: Subject) -> Digested:
-    """Read samples in parts, and keep digests in the place of inputs."""
+    """Read samples in parts, keeping digests instead of inputs."""
     indices: list[int] = []
     keys: list[bytes] = []
     targets: list[Array] = []
@@ -119,7 +119,7 @@ def _bytes(array: Array) -> int:
 
 
 def digests(rows: Rows) -> Iterator[bytes]:
-    """Yield a digest of the inputs of each row; an empty one if all of its values are equal."""
+    """Yield a digest of the inputs of each row; empty if all of the row's values are equal."""
     for place in range(len(rows.indices)):
         parts = [np.asarray(array[place]) for array in rows.inputs]
         if all(part.size == 0 or bool((part == part.flat[0]).all()) for part in parts) and any(
@@ -148,7 +148,7 @@ def columns(rows: Rows) -> Array | None:
 
 
 def features(rows: Rows) -> Array:
-    """Return numbers for a simple model, float64 of shape (rows, features).
+    """Return features for a simple model, float64 of shape (rows, features).
 
     Images that have more than `MAX_COLUMNS` values are averaged to `GRID` x `GRID`.
 
@@ -198,7 +198,7 @@ def classes(targets: Array | None, subject: Subject) -> Array:
 
 
 def numbers(targets: Array | None, subject: Subject) -> Array:
-    """Return the number that each row is to predict, float64 of shape (rows,).
+    """Return the numeric target of each row, float64 of shape (rows,).
 
     Raises:
         NotApplicable: the targets are not numbers.
@@ -215,6 +215,6 @@ def _one_number_each(targets: Array) -> Array | None:
 
 
 def named(indices: list[int], most: int = 10) -> str:
-    """Return the first indices in words, as `3, 17, 20, ...`."""
+    """Return a few indices as text, such as `3, 17, 20, ...`."""
     shown = ", ".join(map(str, sorted(indices)[:most]))
     return f"{shown}, ..." if len(indices) > most else shown

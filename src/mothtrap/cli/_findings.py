@@ -38,8 +38,7 @@ baseline_option = click.option(
     is_flag=False,
     flag_value=DEFAULT_FILE,
     metavar="[FILE]",
-    help="Leave out the findings in FILE, unless they became worse [default FILE: "
-    f"{DEFAULT_FILE}].",
+    help=f"Leave out the findings in FILE, unless they got worse [default FILE: {DEFAULT_FILE}].",
 )
 all_option = click.option(
     "--all",
@@ -73,10 +72,10 @@ def show(
     """Print the findings in one of the formats.
 
     Args:
-        summary: of the run.
-        form: of the output.
+        summary: summary of the run.
+        form: form of the output.
         everything: also why rules do not apply, and the whole record.
-        record: of the run, where it is to be shown.
+        record: record of the run, if it should be shown.
     """
     from mothtrap.core import jsonable
     from mothtrap.report import text

@@ -25,17 +25,17 @@ POLL_S = 0.2
 def follow(
     run: Run, explains: Mapping[str, frozenset[str]], baseline: Baseline | None
 ) -> RunSummary:
-    """Print the verdict so far, each new finding as it comes, and the verdict at the end.
+    """Print the verdict so far, each new finding, and the final verdict.
 
     If the run has ended, only the verdict is printed.
 
     Args:
         run: opened just before.
-        explains: by rule code, the codes whose findings that rule's finding causes.
+        explains: by rule code, codes of the rules whose findings that rule's findings cause.
         baseline: known findings, which are not printed.
 
     Returns:
-        The run as it ended.
+        The run at its end.
     """
     from mothtrap.report.live_line import live_line
     from mothtrap.report.style import Style

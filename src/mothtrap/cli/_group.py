@@ -22,7 +22,7 @@ class Refusal(click.ClickException):
     exit_code = USAGE_OR_OWN_ERROR
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """Print the message on stderr, without a traceback, and with control characters escaped."""
+        """Print the message on stderr without a traceback, escaping control characters."""
         from mothtrap.core.masking import without_secrets
         from mothtrap.core.texts import printable
 
@@ -31,7 +31,7 @@ class Refusal(click.ClickException):
 
 
 class CommandFolder(click.Group):
-    """Finds commands by the file names of a folder; module and command have one name."""
+    """Finds commands by the file names in a folder; module and command have the same name."""
 
     def __init__(self, *args: Any, folder: Path, package: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -44,7 +44,7 @@ class CommandFolder(click.Group):
         return sorted(file.stem for file in files if not file.stem.startswith("_"))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import one command; None when there is no such module."""
+        """Import one command; None if there is no such module."""
         if cmd_name not in self.list_commands(ctx):
             return None
         module = importlib.import_module(f"{self._package}.{cmd_name}")
@@ -56,7 +56,7 @@ class CommandFolder(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command of a command line; suggest the nearest name for an unknown one."""
+        """Find the command of a command line; suggest the closest name for an unknown one."""
         name = args[0] if args else ""
         known = self.list_commands(ctx)
         if name.endswith(".py"):
@@ -66,7 +66,7 @@ class CommandFolder(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands by the first line of their files: no command is imported."""
+        """List the commands with the first line of their files, without importing them."""
         rows = []
         for name in self.list_commands(ctx):
             source = (self._folder / f"{name}.py").read_text(encoding="utf-8")
@@ -76,7 +76,7 @@ class CommandFolder(click.Group):
             formatter.write_dl(rows)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; turn errors into a sentence, with a traceback only under -v."""
+        """Run the command; report errors in one sentence, with a traceback only under -v."""
         try:
             return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
@@ -100,7 +100,7 @@ class CommandFolder(click.Group):
 
 
 def show_version(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
-    """Print the installed version and leave."""
+    """Print the installed version and exit."""
     if not value or ctx.resilient_parsing:
         return
     from importlib.metadata import version

@@ -10,10 +10,10 @@ from types import TracebackType
 
 
 class Keys:
-    """Reads keys from a terminal while it is entered.
+    """Reads keys from a terminal inside a `with` block.
 
     Args:
-        descriptor: of the terminal.
+        descriptor: descriptor of the terminal.
     """
 
     def __init__(self, descriptor: int) -> None:

@@ -21,9 +21,9 @@ def label(runs: Sequence[str], kind: LabelKind, texts: Sequence[str], runs_dir: 
 
     Args:
         runs: paths or names.
-        kind: of the labels.
+        kind: kind of the labels.
         texts: one label each.
-        runs_dir: where runs are kept; None: as configured.
+        runs_dir: folder of the runs; None: as configured.
     """
     from mothtrap.core.config import load_config
     from mothtrap.report.style import Style

@@ -28,10 +28,10 @@ def mark(
     Args:
         run: path or name; None: the latest.
         which: codes, names or fingerprints.
-        kind: of the mark.
-        runs_dir: where runs are kept; None: as configured.
+        kind: kind of the mark.
+        runs_dir: folder of the runs; None: as configured.
         note: a remark.
-        for_s: how long it mutes, in seconds; None: for good.
+        for_s: duration in seconds; None: forever.
     """
     from mothtrap.core.config import load_config
     from mothtrap.core.marks import Mark

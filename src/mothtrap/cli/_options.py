@@ -21,7 +21,7 @@ format_option = click.option(
 
 
 def warn_of_damage(run: Run) -> None:
-    """Warn on stderr about damage to a run, in commands that show no verdict."""
+    """Warn on stderr about damage to a run, for commands that show no verdict."""
     from mothtrap.report.style import Style
 
     for text in run.damage:
@@ -32,17 +32,18 @@ def runs_folder(where: str, *, given: bool) -> Path:
     """Return the folder of runs.
 
     Args:
-        where: as it was set.
-        given: the command line names the folder, so it must exist.
+        where: folder as set.
+        given: the folder comes from the command line, so it must exist.
 
     Raises:
         Refusal: it is a file, or does not exist.
     """
     folder = Path(where)
     if folder.exists() and not folder.is_dir():
-        raise Refusal(f"{folder} is a file, not a folder; give the folder of the runs")
+        raise Refusal(f"{folder} is a file, not a folder; pass the folder that contains the runs")
     if given and not folder.exists():
         raise Refusal(
-            f"the folder {where} does not exist in {Path.cwd()}; give the folder of the runs"
+            f"the folder {where} does not exist in {Path.cwd()}; pass the folder that contains "
+            "the runs"
         )
     return folder

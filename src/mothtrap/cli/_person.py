@@ -50,7 +50,7 @@ def ask(asked: Asked) -> PersonScore | None:
 
 def _beginning(asked: Asked) -> str:
     if asked.metric == "R2":
-        kind = f"a number; they go from {asked.answers[0]} to {asked.answers[1]}"
+        kind = f"a number; they range from {asked.answers[0]} to {asked.answers[1]}"
     else:
         more = ", ..." if len(asked.answers) > MAX_CHOICES else ""
         kind = f"one of {', '.join(asked.answers[:MAX_CHOICES])}{more}"
@@ -81,7 +81,7 @@ def _answered(asked: Asked, sample: AskedSample, number: int, folder: Path) -> s
             return answer
         if not line or answer == QUIT:
             return None
-        click.echo(f"  {answer!r} is not possible here", err=True)
+        click.echo(f"  {answer!r} is not a possible answer", err=True)
 
 
 def _is_possible(asked: Asked, answer: str) -> bool:

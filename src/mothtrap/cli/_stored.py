@@ -16,7 +16,7 @@ because its process cannot be checked from here; chosen by hand."""
 
 
 def stored(path: Path) -> StoredRun:
-    """Return the run, with the reason why it must stay, if there is one."""
+    """Return the run, with the reason why it must not be removed, if any."""
     from mothtrap.core.errors import MothtrapError
     from mothtrap.core.facts.workers import WorkerStarted
     from mothtrap.reader.run import open_run

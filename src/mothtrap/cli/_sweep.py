@@ -25,7 +25,7 @@ MOST_ROWS = 20
 
 
 def executor_options(command: Command) -> Command:
-    """Add the options that are for several runs."""
+    """Add the options that apply to several runs."""
     options = (
         click.option(
             "--executor",
@@ -57,7 +57,7 @@ def executor_options(command: Command) -> Command:
 
 
 def is_sweep(runs: Sequence[str], executor: str | None, by: str | None, *, skip_done: bool) -> bool:
-    """Return whether a command line means several runs."""
+    """Return whether a command line refers to several runs."""
     if len(runs) > 1 or executor or by or skip_done:
         return True
     return len(runs) == 1 and glob.has_magic(runs[0]) and not Path(runs[0]).exists()
@@ -75,11 +75,11 @@ def analyze_sweep(
     fail_on: str | None,
     strict: bool,
 ) -> int:
-    """Evaluate runs, and print a line for each, then the table of options.
+    """Evaluate runs, print a line for each, then the table of parameters.
 
     Returns:
-        The exit code: 2 where a run could not be evaluated (or, if `strict`, a rule failed), 1
-        where a finding is as severe as `fail_on`, else 0.
+        The exit code: 2 if a run could not be evaluated (or, if `strict`, a rule failed), 1 if a
+        finding is as severe as `fail_on`, otherwise 0.
     """
     from mothtrap.core import jsonable
     from mothtrap.monitor.stored.sweep import Analysis, places

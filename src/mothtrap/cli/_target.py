@@ -18,14 +18,14 @@ TARGET = "mothtrap.target"
 
 
 def split(args: Sequence[str], with_value: Collection[str]) -> tuple[list[str], list[str]]:
-    """Split a command line where the target begins; the words after it are not parsed.
+    """Split a command line at the target; the words after it are not parsed.
 
     Args:
         args: everything after `mothtrap run`.
-        with_value: our options that take the next word as their value.
+        with_value: mothtrap's options that take the next word as their value.
 
     Returns:
-        Our options, and the target: it begins with `--`, `-m`, or a script's path.
+        mothtrap's options, and the target, which begins with `--`, `-m`, or a script's path.
     """
     position = 0
     while position < len(args):
@@ -49,7 +49,7 @@ def command_of(target: Sequence[str]) -> list[str]:
     """
     if not target:
         raise Refusal(
-            "missing TARGET: give a script, -m MODULE, or -- COMMAND, e.g. mothtrap run train.py"
+            "missing TARGET: pass a script, -m MODULE, or -- COMMAND, e.g. mothtrap run train.py"
         )
     first, *rest = target
     if first == "-m":
@@ -65,8 +65,8 @@ def command_of(target: Sequence[str]) -> list[str]:
     program = _program(rest[0])
     if program is None:
         raise Refusal(
-            f"program {rest[0]!r} is neither on PATH nor in {Path(sys.executable).parent}; give an "
-            "executable program, or a script that ends in .py"
+            f"program {rest[0]!r} is neither on PATH nor in {Path(sys.executable).parent}; pass "
+            "an executable program, or a script that ends in .py"
         )
     return [program, *rest[1:]]
 
@@ -87,7 +87,7 @@ def _script(name: str, *, launcher_hint: bool) -> str:
     if path.is_file() or (path / "__main__.py").is_file():
         return name
     if path.is_dir():
-        raise Refusal(f"{name!r} is a folder without a __main__.py; give a script")
+        raise Refusal(f"{name!r} is a folder without a __main__.py; pass a script")
     hint = ""
     if launcher_hint and path.suffix != ".py" and _program(name):
         hint = f"; to run the program {name!r}, write: mothtrap run -- {name} ..."
@@ -112,6 +112,6 @@ class RunCommand(click.Command):
         return super().parse_args(ctx, ours)
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        """The usage line, with the target in it."""
+        """Return the usage line, including the target."""
         pieces: list[Any] = [*super().collect_usage_pieces(ctx), "TARGET [ARGS]..."]
         return pieces

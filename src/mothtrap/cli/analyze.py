@@ -43,7 +43,7 @@ Thresholds = dict[str, dict[str, float | int | str | bool]]
 )
 @rule_files_option
 @click.option("--select", metavar="CODES", help="Rules to evaluate, by code or family: NUM,GRD101.")
-@click.option("--ignore", metavar="CODES", help="Rules to leave out, by code or family.")
+@click.option("--ignore", metavar="CODES", help="Rules to skip, by code or family.")
 @click.option("--reference", metavar="RUN", help="A run to compare with.")
 @click.option(
     "--invariants",

@@ -75,7 +75,7 @@ def command(
     path = find_run(run, config.runs_dir)
     if asked["add"] or asked["remove"]:
         if lists:
-            raise Refusal("--list cannot be combined with --add or --remove; leave one of them out")
+            raise Refusal("--list cannot be combined with --add or --remove; omit one of them")
         job = check_running(path)
         trains = asked["add"] and "train" in (asked["modes"] or ("train",))
         request = _request(path, asked, common_step(job) if trains else 0)
@@ -87,7 +87,7 @@ def command(
     elif lists:
         collections = in_force(path)
     else:
-        raise Refusal("nothing to do; give --add TENSORS, --remove NAME, or --list")
+        raise Refusal("nothing to do; pass --add TENSORS, --remove NAME, or --list")
     if not collections and not asked["add"]:
         click.echo("no collection is active; only data that the rules need is captured", err=True)
     for name, collection in collections.items():

@@ -52,12 +52,12 @@ if TYPE_CHECKING:
 @click.option(
     "--part",
     type=click.Choice(["data", "model", "loss", "callbacks"]),
-    help="Check one part alone; recorded values take the place of the others.",
+    help="Check one part alone; recorded values replace the others.",
 )
 @click.option(
     "--dummy-loss",
     is_flag=True,
-    help="Replace the loss by the mean square of the model's output, to check the model alone.",
+    help="Replace the loss with the mean square of the model's output, to check the model alone.",
 )
 @click.option(
     "--cut", default="", metavar="LAYER", help="End the network at this layer, with a dummy loss."
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     "--resume-command",
     default="",
     metavar="COMMAND",
-    help='Compare with a training that is resumed: "python train.py --resume last.pt".',
+    help='Compare with resumed training: "python train.py --resume last.pt".',
 )
 @click.option(
     "--human",
@@ -90,7 +90,7 @@ if TYPE_CHECKING:
 @click.option(
     "--save-invariants",
     metavar="FILE",
-    help="Save layers and inputs to a file of invariants, to compare later runs with.",
+    help="Save layers and inputs to a file of invariants, to compare later runs with them.",
 )
 @click.option(
     "--invariants", metavar="FILE", help="Compare layers and inputs with a file of invariants."

@@ -61,7 +61,7 @@ def command(
     from mothtrap.reader.run import open_run
 
     if (above is None) == (below is None):
-        raise Refusal("give a limit: --above LIMIT or --below LIMIT")
+        raise Refusal("pass a limit: --above LIMIT or --below LIMIT")
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides={"runs_dir": runs_dir})
     opened = open_run(run, config.runs_dir)
     condition = Condition(

@@ -30,14 +30,14 @@ from mothtrap.cli._options import format_option, runs_dir_option
 @click.option(
     "--perturbed",
     metavar="RUN",
-    help="A run like A, made with `mothtrap run --perturb`. It measures the tolerance between runs "
-    "with different numbers of ranks.",
+    help="A run like A, recorded with `mothtrap run --perturb`. It measures the tolerance "
+    "between runs with different numbers of ranks.",
 )
 @click.option(
     "--ignore",
     multiple=True,
     metavar="GLOB",
-    help="Names to leave out of the comparison, e.g. 'rng.*' or 'batch:*'; can be repeated.",
+    help="Names to exclude from the comparison, e.g. 'rng.*' or 'batch:*'; can be repeated.",
 )
 @format_option
 @runs_dir_option

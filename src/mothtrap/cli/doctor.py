@@ -27,7 +27,7 @@ PACKAGES = ("torch", "numpy", "pyarrow", "msgspec")
 
 
 class Check(NamedTuple):
-    """One thing looked at; `state` is `ok`, `warning` or `problem`."""
+    """One checked item; `state` is `ok`, `warning` or `problem`."""
 
     state: str
     what: str

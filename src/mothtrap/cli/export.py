@@ -31,7 +31,7 @@ from mothtrap.cli._options import runs_dir_option
     "--steps",
     default=":",
     metavar="A:B",
-    help="Steps from A up to, but not including, B; A or B can be left out.",
+    help="Steps from A up to, but not including, B; A or B can be omitted.",
 )
 @click.option(
     "--follow", is_flag=True, help="Keep exporting until the run ends; for tensorboard only."

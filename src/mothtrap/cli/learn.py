@@ -18,7 +18,7 @@ from mothtrap.cli._options import runs_dir_option, warn_of_damage
 def command(runs: tuple[str, ...], output: str, runs_dir: str | None) -> None:
     """Learn invariants from healthy runs, for `mothtrap run --invariants`.
 
-    An invariant is kept only if it holds at every step of all runs. Give several runs that differ
+    An invariant is kept only if it holds at every step of all runs. Pass several runs that differ
     in seed and data, as your next runs will. Runs of different programs give invariants that hold
     for any training. You can read and edit the file.
 
@@ -48,7 +48,7 @@ def command(runs: tuple[str, ...], output: str, runs_dir: str | None) -> None:
         if not found:
             raise Refusal(
                 f"nothing can be learned from {run.path.name}: none of its attempts has "
-                f"{MIN_STEPS} steps; give runs that trained longer"
+                f"{MIN_STEPS} steps; pass runs that trained longer"
             )
         errors = sum(finding.severity is Severity.ERROR for finding in run.findings)
         if errors:
@@ -60,11 +60,11 @@ def command(runs: tuple[str, ...], output: str, runs_dir: str | None) -> None:
         trainings += found
     if len(opened) == 1:
         click.echo(
-            "warning: bounds learned from one run are very wide; give two or three runs", err=True
+            "warning: bounds learned from one run are very wide; pass two or three runs", err=True
         )
     learned = learn(trainings)
     if not learned:
-        raise Refusal("no invariant holds in all of these runs; give runs that are more alike")
+        raise Refusal("no invariant holds in all of these runs; pass runs that are more alike")
     target.write_text(text(learned, [run.path.name for run in opened]), encoding="utf-8")
     plural = "" if len(opened) == 1 else "s"
     click.echo(f"{output}: {len(learned)} invariants, from {len(opened)} run{plural}")

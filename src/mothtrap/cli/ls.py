@@ -56,7 +56,7 @@ def command(
     from mothtrap.store.objects import is_url
 
     if folder is not None and runs_dir is not None:
-        raise Refusal("DIR and --runs-dir are the same; give one of them")
+        raise Refusal("DIR and --runs-dir are the same; pass only one of them")
     runs_dir = runs_dir or folder
     overrides = {"runs_dir": runs_dir}
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides=overrides)

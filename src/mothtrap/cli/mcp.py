@@ -46,5 +46,5 @@ def command(runs: str | None, replays: bool, control: bool) -> None:
         raise Refusal("mothtrap mcp needs a folder on this machine, not a URL")
     folder = Path(config.runs_dir)
     if attempts(folder):
-        raise Refusal(f"{folder} is one run; give the folder that contains it: {folder.parent}")
+        raise Refusal(f"{folder} is one run; pass the folder that contains it: {folder.parent}")
     build(folder, replays=replays, control=control).run("stdio")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.option("--new", "awaits_new", is_flag=True, help="Follow runs that appear later, too.")
 @rule_files_option
 @click.option("--select", metavar="CODES", help="Rules to evaluate, by code or family: NUM,GRD101.")
-@click.option("--ignore", metavar="CODES", help="Rules to leave out, by code or family.")
+@click.option("--ignore", metavar="CODES", help="Rules to skip, by code or family.")
 @click.option(
     "--executor",
     metavar="NAME",
@@ -98,9 +98,9 @@ def command(
         return
     if watch.left_out and not followed:
         raise Refusal(
-            f"{len(watch.left_out)} runs were left out, because their jobs evaluate the rules "
-            "themselves; start a job with `mothtrap run --no-rules`, or choose rules with --select "
-            "or --rules"
+            f"{len(watch.left_out)} runs were skipped, because their jobs evaluate the rules "
+            "themselves; start a job with `mothtrap run --no-rules`, or choose rules with "
+            "--select or --rules"
         )
 
 

@@ -24,7 +24,7 @@ from mothtrap.cli._options import runs_dir_option
 @click.option(
     "--monotone",
     metavar="COLUMN:+,...",
-    help="The output must not fall (+) or rise (-) as this column grows.",
+    help="The output must not fall (+) or rise (-) as this column increases.",
 )
 @click.option("--expect-used", metavar="COLUMNS", help="Columns that the model is meant to use.")
 @click.option(
@@ -35,7 +35,7 @@ from mothtrap.cli._options import runs_dir_option
 )
 @click.option("--assert", "checks", metavar="FILE", help="Python file with assertions to check.")
 @click.option("--select", metavar="CODES", help="Probes to run, by code or family: BEH2,BEH301.")
-@click.option("--ignore", metavar="CODES", help="Probes to leave out, by code or family.")
+@click.option("--ignore", metavar="CODES", help="Probes to skip, by code or family.")
 @click.option(
     "--pictures",
     metavar="NAMES",

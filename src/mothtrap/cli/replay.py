@@ -48,7 +48,7 @@ class _WithCommand(click.Command):
 @click.option(
     "--dtype",
     type=click.Choice(["float64", "float32"]),
-    help="Compute in this type, to see whether precision is to blame.",
+    help="Compute in this type, to see whether precision is the cause.",
 )
 @click.option("--pdb", "debug", is_flag=True, help="Open a debugger at the failure.")
 @click.option(
@@ -63,10 +63,10 @@ class _WithCommand(click.Command):
 @click.option("--no-narrow", is_flag=True, help="Do not search for the operation and the rows.")
 @click.option("--through", is_flag=True, help="Let the script train until it reaches the step.")
 @click.option(
-    "--cwd", metavar="DIR", help="Folder to start the script in [default: as in the run]."
+    "--cwd", metavar="DIR", help="Folder in which to start the script [default: as in the run]."
 )
 @click.option(
-    "--anyway", is_flag=True, help="Replay even if the job is still running, and do not ask."
+    "--anyway", is_flag=True, help="Replay even if the job is still running, without confirmation."
 )
 @click.option(
     "--timeout",
@@ -119,15 +119,15 @@ def command(
     if asked["build"] and ":" not in asked["build"]:
         raise Refusal(f"--build {asked['build']!r} has no colon; expected module:function")
     if asked["debug"] and form == "json":
-        raise Refusal("--pdb cannot be combined with --format json; leave one of them out")
+        raise Refusal("--pdb cannot be combined with --format json; omit one of them")
     for written, file in (("--as-test", asked["test_file"]), ("--repro", asked["repro_file"])):
         if file:
             _check_new_file(written, Path(file))
             if no_narrow or asked["debug"]:
                 option = "--pdb" if asked["debug"] else "--no-narrow"
-                raise Refusal(f"{written} needs the search for the failure; leave {option} out")
+                raise Refusal(f"{written} needs the search for the failure; omit {option}")
     if asked["test_file"] and asked["test_file"] == asked["repro_file"]:
-        raise Refusal("--as-test and --repro name the same file; give two names")
+        raise Refusal("--as-test and --repro name the same file; use two names")
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides={"runs_dir": runs_dir})
     if is_url(run or config.runs_dir):
         raise Refusal("a replay needs the folder of the run on this machine, not its URL")
@@ -170,7 +170,7 @@ def _agreed(start: Start, *, anyway: bool) -> None:
     if not sys.stdin.isatty():
         raise Refusal(
             f"this run was recorded on {start.foreign}, and the replay would use its command and "
-            "folder. Check them, then pass --anyway, or give your own with --cwd DIR -- COMMAND"
+            "folder. Check them, then pass --anyway, or pass your own with --cwd DIR -- COMMAND"
         )
     click.confirm(
         f"This run was recorded on {start.foreign}. Run its command here?", abort=True, err=True
@@ -179,7 +179,7 @@ def _agreed(start: Start, *, anyway: bool) -> None:
 
 def _check_new_file(option: str, path: Path) -> None:
     if path.suffix != ".py":
-        raise Refusal(f"{option} {path} is not a Python file; give a name that ends in .py")
+        raise Refusal(f"{option} {path} is not a Python file; use a name that ends in .py")
     for there in (path, path.with_suffix(".npz")):
         if there.exists():
-            raise Refusal(f"{option} would overwrite {there}; give another name, or remove it")
+            raise Refusal(f"{option} would overwrite {there}; use another name, or remove it")

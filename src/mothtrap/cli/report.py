@@ -22,7 +22,7 @@ from mothtrap.cli._options import runs_dir_option
     type=click.Choice(["html", "markdown", "sarif", "junit", "github", "json"]),
     help="Default: from the name of FILE; without FILE, markdown on a terminal, else html.",
 )
-@click.option("--no-code", is_flag=True, help="Leave out source lines.")
+@click.option("--no-code", is_flag=True, help="Omit source lines.")
 @fail_on_option(default=None)
 @baseline_option
 @runs_dir_option

@@ -16,7 +16,7 @@ from mothtrap.core.errors import nearest
 def command(rule: str) -> None:
     """Explain one rule or probe: when it fires, why it matters, what to do.
 
-    Give the rule's code or name, in upper or lower case: STR701, dead_units.
+    Use the rule's code or name, in upper or lower case: STR701, dead_units.
     """
     from mothtrap.core.config import load_config
     from mothtrap.monitor.catalogue import documented, left_out_of

@@ -62,7 +62,7 @@ from mothtrap.core.run_names import check_name
     "replay_at_end",
     is_flag=True,
     default=None,
-    help="At the end, replay the first bad step; this starts the script once more.",
+    help="At the end, replay the first bad step; this starts the script a second time.",
 )
 @click.option(
     "--recheck",
@@ -83,7 +83,7 @@ from mothtrap.core.run_names import check_name
     "--keep-output",
     "keeps_output",
     is_flag=True,
-    help="Keep the end of the output in the run, also of a terminal or a pipe.",
+    help="Keep the end of the output in the run, even if it goes to a terminal or a pipe.",
 )
 @click.option("--quiet", "-q", is_flag=True, default=None, help="Print only findings.")
 @click.pass_context
@@ -156,7 +156,7 @@ def command(
 
 
 def age_s() -> float:
-    """Return the seconds since this process was started; 0 where that is unknown.
+    """Return the seconds since this process was started; 0 if unknown.
 
     On Linux a start is known in ticks since the boot. `psutil` makes a Unix time of it with the
     time of the boot in whole seconds, so it is wrong by up to a second.

@@ -56,7 +56,7 @@ MOST_STEPS = 3
     default=20,
     show_default=True,
     metavar="N",
-    help="Show at most this many samples or steps (3 steps by default); JSON has all.",
+    help="Show at most this many samples or steps (3 steps by default); JSON has all of them.",
 )
 @format_option
 @runs_dir_option
@@ -91,7 +91,7 @@ def command(
     from mothtrap.report.style import Style
 
     if seen is not None and (steps or rules or ranks):
-        raise Refusal("--seen searches all steps; leave --step, --where, and --rank out")
+        raise Refusal("--seen searches all steps; omit --step, --where, and --rank")
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides={"runs_dir": runs_dir})
     opened, style = open_run(run, config.runs_dir), Style.of(sys.stdout)
     warn_of_damage(opened)

@@ -49,7 +49,7 @@ def _show_tracebacks(failures: Iterable[ToolError]) -> None:
     is_flag=False,
     flag_value=DEFAULT_FILE,
     metavar="[FILE]",
-    help="Write all findings to FILE as known ones, and show nothing [default FILE: "
+    help="Write all findings to FILE as known findings, and show nothing [default FILE: "
     f"{DEFAULT_FILE}].",
 )
 @all_option
@@ -94,9 +94,7 @@ def command(
     from mothtrap.store.naming import name_here
 
     if follow and (save_baseline or form != "full"):
-        raise Refusal(
-            "--follow cannot be combined with --format or --save-baseline; leave them out"
-        )
+        raise Refusal("--follow cannot be combined with --format or --save-baseline; omit them")
     overrides = {"runs_dir": runs_dir}
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides=overrides)
     opened = open_run(run, config.runs_dir)

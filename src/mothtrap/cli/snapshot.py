@@ -46,7 +46,7 @@ def command(run: str | None, lists: bool, form: str, timeout: float, runs_dir: s
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides={"runs_dir": runs_dir})
     if is_url(run or config.runs_dir):
         raise Refusal(
-            "snapshots are stored on the machine of the job, not at the URL; give the folder of "
+            "snapshots are stored on the machine of the job, not at the URL; pass the folder of "
             "the run there"
         )
     path = find_run(run, config.runs_dir)
@@ -79,7 +79,7 @@ def _print(path: Path, found: list[Stored], form: str) -> None:
     if not found:
         click.echo(
             f"{path.name} has no snapshots. One is taken when a loss or gradient is not finite, "
-            "when a finding is an error, and when you ask a running job for one",
+            "when a finding is an error, and when you request one from a running job",
             err=True,
         )
     from mothtrap.core.runs import has_script

@@ -112,7 +112,7 @@ class _View:
             self._asked_s = time.monotonic()
             return "press s again to stop the job"
         number = attempts(self.run.path)[-1]
-        request = StopRequest(id=new_id(), attempt=number, reason="asked in mothtrap top")
+        request = StopRequest(id=new_id(), attempt=number, reason="requested in mothtrap top")
         try:
             send(self.run.path, request)
         except OSError as err:

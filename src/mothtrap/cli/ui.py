@@ -64,11 +64,11 @@ def command(
     if not is_url(config.runs_dir):
         runs_folder(config.runs_dir, given=runs is not None)
     if host is not None and uds:
-        raise Refusal("--host and --uds cannot be combined; give one of them")
+        raise Refusal("--host and --uds cannot be combined; pass only one of them")
     if host is not None and replays:
         raise Refusal(
             "--allow-replay lets everyone who can open the page run scripts, so it cannot be "
-            "combined with --host; leave --host out, and use ssh -L"
+            "combined with --host; omit --host, and use ssh -L"
         )
     folder = RunsFolder(config.runs_dir)
     bound = server.listen(host or server.LOOPBACK, port, uds)

@@ -35,7 +35,7 @@ def command(ctx: click.Context, run: str | None, to: str | None, name: str | Non
     waiting = spooled()
     if run is None:
         if to is not None or name is not None:
-            raise ConfigError("--to and --name apply to one run; name the run, too")
+            raise ConfigError("--to and --name apply to one run; also name the run")
         if not waiting:
             click.echo("every run is already in its store; nothing to upload", err=True)
         chosen = waiting

@@ -29,10 +29,10 @@ def command(run: str | None, follow: bool, form: str, runs_dir: str | None) -> N
     """Show each rank of a job: its node, its steps, and what it is doing.
 
     Without RUN, the latest run. The first line counts the ranks that were seen. `age` is the time
-    since the rank last stored a step. `own` and `step` are medians of its last steps: the
-    rank's own work, and the full step including the time it waits for other ranks. A rank
-    that has not stored a step for a while `waits` in a collective, is `idle` elsewhere, or is
-    `busy`. A rank of which its node reports nothing is `silent`.
+    since the rank last stored a step. `own` and `step` are medians of its last steps: the rank's
+    own work, and the full step including the time it waits for other ranks. A rank that has not
+    stored a step for a while `waits` in a collective, is `idle` elsewhere, or is `busy`. A rank
+    about which its node reports nothing is `silent`.
     """
     from mothtrap.core import jsonable
     from mothtrap.core.config import load_config

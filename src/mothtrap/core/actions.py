@@ -30,13 +30,14 @@ COOLDOWN_S = 300.0
 
 
 class When(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Condition of a reaction; an event must meet all that is given.
+    """Condition of a reaction; an event must meet every given condition.
 
-    `rules` are codes or beginnings of codes, `layers` globs over the layers of the finding.
-    `severity` is the least one. `for_steps`: the finding held at so many captured steps;
-    `for_minutes`: and for so long since it was opened. `events` are kinds of events: without
-    them, a finding that opens, gets worse or reopens. `states`: changes of a rule to one of
-    these states.
+    `rules` are codes or prefixes of codes, and `layers` are globs over the layers of the finding.
+    `severity` is the lowest severity. `for_steps` is the number of captured steps for which the
+    finding was active, and
+    `for_minutes` the number of minutes since it was opened. `events` are kinds of events; the
+    default is a finding that opens, gets worse or reopens. `states`: a rule changes to one of these
+    states.
     """
 
     rules: tuple[str, ...] = ()
@@ -49,7 +50,7 @@ class When(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """Kinds of events that are meant."""
+        """Kinds of events that match."""
         stated = ("rule_state",) if self.states else ()
         return (*self.events, *stated) or NEWS
 
@@ -57,10 +58,10 @@ class When(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 class Reaction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One `[[actions]]` table of a configuration; `settings` are by name of the action.
 
-    `cooldown_s`: a rule that has caused this reaction causes it again only after so many
-    seconds, or when its finding became more severe. `remind_s`: a finding that is still active is
-    reported again after so many seconds, until it passes, is acknowledged or muted, or the job
-    ends (0: never). `quiet_hours`: hours such as `22:00-07:00` in which the reaction waits.
+    `cooldown_s`: after a rule has triggered this reaction, it triggers it again only after this
+    many seconds, or when its finding becomes more severe. `remind_s`: a finding that is still
+    active is reported again after this many seconds, until it passes, is acknowledged or muted, or
+    the job ends (0: never). `quiet_hours`: hours such as `22:00-07:00` in which the reaction waits.
     """
 
     name: str
@@ -81,42 +82,42 @@ class Job(Protocol):
 
     @property
     def is_running(self) -> bool:
-        """Return whether the job still trains."""
+        """Return whether the job is still training."""
 
     def stop(self, reason: str, prunes: Literal["", "optuna", "ray"] = "") -> bool:
-        """Have the job, or the trial of a library, end at a step that all workers agree on.
+        """Stop the job, or a library's trial, at a step that all workers agree on.
 
         Returns:
-            False where it was asked to before.
+            False if the stop was already requested.
         """
 
     def snapshot(self) -> None:
-        """Have a snapshot taken of the next step."""
+        """Request a snapshot of the next step."""
 
     def capture(self, add: Mapping[str, Collection], for_steps: int | None) -> None:
-        """Have more captured from the next step on."""
+        """Capture more data from the next step on."""
 
     def call(self, function: str, event: Event) -> None:
-        """Have a function of the configuration called in the job, at a step boundary."""
+        """Call a configured function in the job at a step boundary."""
 
 
 class Action(Protocol):
-    """One reaction to one target; made once, then run for each event that it is meant for."""
+    """One reaction to one target; created once, and run for each matching event."""
 
     @property
     def label(self) -> str:
-        """Name for logs: never a secret."""
+        """Name for logs; never contains a secret."""
 
     @property
     def target(self) -> str:
-        """Identity of the target among those of its table: never a secret."""
+        """Identity of the target within its table; never contains a secret."""
 
     @property
     def is_message(self) -> bool:
-        """Return whether something leaves this process.
+        """Return whether the action sends something out of this process.
 
-        A message is noted, and tried until it is delivered; what is none acts on the job, at
-        once.
+        A message is recorded and retried until it is delivered. Other actions affect the job
+        immediately.
         """
 
     def run(self, event: Event, job: Job, delivery: str) -> str:
@@ -124,15 +125,15 @@ class Action(Protocol):
 
         Args:
             event: what happened.
-            job: in which it happened.
-            delivery: id of this reaction, the same whenever it is tried again.
+            job: job in which it happened.
+            delivery: id of this reaction, which stays the same on every retry.
 
         Returns:
-            What was done, in a few words; "" for nothing.
+            A short description of the result; "" if nothing was done.
 
         Raises:
             DeliveryError: trying again later may help.
-            ActionError: it cannot be done.
+            ActionError: the action cannot be carried out.
         """
 
 
@@ -141,11 +142,11 @@ def reactions(tables: Sequence[Mapping[str, object]], where: str = "") -> tuple[
 
     Args:
         tables: the `[[actions]]` tables.
-        where: what they come from; "" where that is plain.
+        where: source of the tables; "" if it is obvious.
 
     Raises:
-        ConfigError: a table has an unknown key, or a value that cannot be; values of keys that
-            may hold secrets are not repeated.
+        ConfigError: a table has an unknown key or an invalid value; values that may be secrets are
+            not included in the message.
     """
     made: list[Reaction] = []
     for index, table in enumerate(tables):
@@ -154,7 +155,7 @@ def reactions(tables: Sequence[Mapping[str, object]], where: str = "") -> tuple[
         do = values.get("do")
         named = do if isinstance(do, list | tuple) else ()
         if not named or not all(isinstance(word, str) for word in named):
-            raise fault(where, f'{key} needs do, a list of actions such as ["notify", "stop"]')
+            raise fault(where, f'{key} needs `do`, a list of actions such as ["notify", "stop"]')
         known = ("name", "when", "do", "cooldown_s", "remind_s", "quiet_hours")
         settings = {str(word): values.pop(str(word), None) for word in named}
         for name in values:
@@ -173,19 +174,19 @@ def reactions(tables: Sequence[Mapping[str, object]], where: str = "") -> tuple[
 
 
 def in_job(tables: Sequence[Mapping[str, object]]) -> frozenset[str]:
-    """Return the functions that tables have called in the job."""
+    """Return the functions that the tables call in the job."""
     given = [table.get("function") for table in tables]
     found = [f for f in given if isinstance(f, Mapping) and f.get("in_job")]
     return frozenset(str(function.get("function")) for function in found)
 
 
 def lasting(tables: Sequence[Mapping[str, object]]) -> frozenset[int]:
-    """Return the numbers of steps for which findings must last before tables react."""
+    """Return the durations, in steps, after which the tables react to a finding."""
     return frozenset(reaction.when.for_steps for reaction in reactions(tables))
 
 
 def check_tables(tables: object, where: str) -> None:
-    """Raise `ConfigError` where `actions` is no list of tables; its values are not repeated."""
+    """Raise `ConfigError` if `actions` is not a list of tables, without repeating its values."""
     listed = isinstance(tables, list | tuple)
     if not listed or not all(isinstance(t, Mapping) for t in tables):  # type: ignore[attr-defined]
         raise fault(where, "actions must be a list of tables; each begins with [[actions]]")
@@ -215,15 +216,15 @@ def _check(reaction: Reaction, where: str, key: str) -> None:
 
 
 def masked(tables: Sequence[Mapping[str, object]]) -> tuple[dict[str, object], ...]:
-    """Return tables as they may be shown and kept: what may be a secret is `***`."""
+    """Return tables that are safe to show and store; possible secrets become `***`."""
     return tuple({k: v if k in SHOWN else MASK for k, v in table.items()} for table in tables)
 
 
 def settings_of(settings: object, name: str, key: str, where: str) -> Mapping[str, object]:
-    """Return the settings of an action as a table; one value stands for that of `key`.
+    """Return the settings of an action as a table; a single value becomes the value of `key`.
 
     Raises:
-        ConfigError: there are none.
+        ConfigError: there are no settings.
     """
     if settings is None:
         raise ConfigError(f"{where}: {name} needs {name} = ...; the configuration has none")

@@ -28,24 +28,24 @@ class JobStore(Protocol):
     """Messages between the processes of a job; no method waits for another process."""
 
     def count(self, what: str) -> int:
-        """Return how often this process has counted something before; counts it."""
+        """Return how often this process has called this for a key, and increment the count."""
 
     def leave(self, key: str, text: str) -> None:
-        """Leave a text for all processes."""
+        """Publish a text to all processes."""
 
     def find(self, key: str) -> str | None:
-        """Return what was left; None while nothing was."""
+        """Return a published text; None if there is none yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """The place of a process in its job.
+    """Position of a process in its job.
 
     Attributes:
-        rank: None where the framework has given it none.
-        size: processes of the job.
-        versions: of the framework and of what it is built on, by name.
-        store: of the job; None in a job of one process.
+        rank: rank of the process; None if the framework assigned none.
+        size: number of processes in the job.
+        versions: versions of the framework and of what it is built on, by name.
+        store: store of the job; None in a job of one process.
     """
 
     rank: int | None = None
@@ -55,34 +55,34 @@ class Environment:
 
 
 class Surroundings(Protocol):
-    """Settings that a framework's numbers depend on, read at the first step.
+    """Settings that affect a framework's numbers, read at the first step.
 
     Attributes:
-        facts: for the ledger.
-        missing: what could not be read, and why.
+        facts: facts for the ledger.
+        missing: settings that could not be read, with the reason.
     """
 
     facts: LedgerValues
     missing: dict[str, str]
 
     def later(self) -> LedgerValues:
-        """Find out what takes longer, in another thread."""
+        """Determine slow settings in another thread."""
 
 
 class SnapshotTaker(Protocol):
     """Takes snapshots, on the training thread.
 
     Attributes:
-        active: whether it takes any in this job.
+        active: whether snapshots are taken in this job.
     """
 
     active: bool
 
     def order(self, order: SnapshotOrder) -> bool:
-        """Have one taken as soon as that can be done; False where too many wait already."""
+        """Request a snapshot as soon as possible; return False if too many requests are waiting."""
 
     def connect(self, sink: SnapshotSink) -> None:
-        """Hand snapshots on from here on; those taken before are handed on at once."""
+        """Start delivering snapshots, beginning with those already taken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,9 +90,9 @@ class Given:
     """Arguments of `Watch.step`.
 
     Attributes:
-        loss: of the step; a number, a one-element tensor, or None.
-        numbers: by name; may hold what is not a number.
-        makes_step: nothing else makes steps, so the call itself is one.
+        loss: loss of the step; a number, a one-element tensor, or None.
+        numbers: values by name, which may include non-numbers.
+        makes_step: the call itself counts as a step, because nothing else reports steps.
     """
 
     loss: Any = None
@@ -111,7 +111,7 @@ taker itself, later, when the program that computes it has run."""
 
 
 class MadeStep(Protocol):
-    """A step that is over.
+    """A finished step.
 
     Attributes:
         step: its number.
@@ -128,16 +128,16 @@ class MadeStep(Protocol):
 
 
 class StepObserver(Protocol):
-    """Adds what is known of a step when it closes; see `Job.observe`."""
+    """Adds data to a step when it closes; see `Job.observe`."""
 
     def closing(self, closed: MadeStep) -> None:
-        """Add to a step that is over and not recorded yet."""
+        """Add data to a step that is finished but not recorded yet."""
 
     def closed(self, closed: MadeStep) -> None:
-        """Begin the next step: that one is recorded."""
+        """Begin the next step, after the previous one was recorded."""
 
     def interrupted(self) -> None:
-        """Close a step that is over and waits for the next event: another framework steps."""
+        """Close a finished step because another framework begins a step."""
 
 
 class ReportsSettings(Protocol):
@@ -146,16 +146,16 @@ class ReportsSettings(Protocol):
     def no_effect(self, option: Option, why: str) -> None:
         """Report, once, that an option has no effect on some steps.
 
-        Does nothing where the user has not asked for the option.
+        Does nothing if the user has not set the option.
 
         Args:
-            option: has no effect on these steps.
-            why: names the steps, or the reason.
+            option: option without effect on these steps.
+            why: the affected steps, or the reason.
         """
 
 
 class Job(BasicJob, Protocol):
-    """The job of a process, as one adapter sees it.
+    """A process's job, as one adapter sees it.
 
     A small adapter needs `BasicJob` only. The methods here are for frameworks that hide their
     loops, compile their steps, or train on top of another framework.
@@ -166,105 +166,107 @@ class Job(BasicJob, Protocol):
         """Return the reporter of settings that have no effect."""
 
     def resume(self, digests: Mapping[str, str], own_steps: int | None = None) -> Resumed | None:
-        """Say, before the first step, what was loaded; steps go on from where that was saved.
+        """Report, before the first step, which state was loaded; step numbers continue from there.
 
         Args:
-            digests: of the weights as they are now, by root.
-            own_steps: steps that the loaded state says to have made, where it says so.
+            digests: digests of the current weights, by root module.
+            own_steps: number of steps stored in the loaded state, if known.
 
         Returns:
-            Where the job goes on; None where it begins, or has gone on already.
+            The step at which the job resumes; None if it starts from scratch or has already
+            resumed.
         """
 
     def observe(self, observer: StepObserver) -> None:
-        """Let an observer add to the steps of this framework and of those it trains with."""
+        """Register an observer for the steps of this framework and of frameworks it trains with."""
 
     @property
     def steps_applied(self) -> int:
-        """Return how many steps the weights have taken, with one that is not closed yet."""
+        """Return the number of steps applied to the weights, including one not closed yet."""
 
     def is_full(self, step: int | None = None) -> bool:
-        """Return whether a step is observed in full; in others, only what is cheap is read.
+        """Return whether a step is observed in full; in other steps, only cheap data is read.
 
         Args:
-            step: one to come; None = the step in progress.
+            step: a future step; None = the step in progress.
         """
 
     def asks(self, kind: str, mode: Mode = Mode.TRAIN) -> bool:
-        """Return whether a collection holds tensors of a kind, be they due now or not."""
+        """Return whether any collection contains tensors of a kind, even if none are due now."""
 
     def begins_evaluation(self, mode: Mode = Mode.EVAL) -> bool:
-        """Return whether forwards of a mode are captured, and find out what is due in the next one.
+        """Return whether forwards of a mode are captured, and determine what the next one captures.
 
         Args:
-            mode: other than training. `wants` of this mode answers for the next forward, which
-                ends with `forward(mode)`, also where nothing is due in it.
+            mode: any mode except training. Afterwards, `wants` refers to the next forward pass,
+                which `forward(mode)` ends even if nothing is due in it.
         """
 
     def forward(self, mode: Mode = Mode.TRAIN) -> AbstractContextManager[None]:
-        """Hold together the tensors of one forward, which are taken inside."""
+        """Group the tensors of one forward pass that are captured inside the block."""
 
     def add_row(self, tensor_id: int, fields: dict[str, float]) -> None:
-        """Add statistics of a tensor, by name, that the adapter has computed itself."""
+        """Add statistics of a tensor, by name, that the adapter computed itself."""
 
     def defer(self, take: Deferral) -> Callable[[], None]:
-        """Ask `take` about each value that the user logs; return what ends that."""
+        """Pass each value that the user logs to `take`; return a function that stops this."""
 
     def waiting(self) -> AbstractContextManager[None]:
-        """Wait inside a hook for the training; that time does not count as overhead."""
+        """Exclude time that a hook waits for the training from the overhead."""
 
     def say(self, line: str) -> None:
         """Print one line for the user."""
 
     def log(self, values: Mapping[str, Any]) -> None:
-        """Take the numbers among the values that the script gives to a logger, by name."""
+        """Record the numbers among the values that the script passes to a logger, by name."""
 
     def ask_mode(self, mode: Mode | None) -> None:
-        """Set the mode of the next forwards; None ends that. A mode set by the user stays."""
+        """Set the mode of the next forward passes unless the user has set it; None resets it."""
 
     def loss_computed_at(self, location: str | None) -> None:
-        """Set the user's line that computes the loss, where a trainer calls the backward."""
+        """Set the user's line that computes the loss, when a trainer calls backward."""
 
     @property
     def ended_by(self) -> BaseException | None:
         """Return the exception that ended the script."""
 
     def never_stepped(self, why: str) -> None:
-        """Say why no step was made, in case that none will be."""
+        """Record the reason that no step was taken, in case none follows."""
 
     def after_end(self, fact: Fact) -> None:
-        """Add a fact once the training is over, also where no step was made."""
+        """Add a fact after training has ended, even if no step was taken."""
 
     def ends_here(self) -> None:
-        """Say that the adapter is about to end the training with an exception."""
+        """Announce that the adapter is about to end training with an exception."""
 
 
 class Handle(Protocol):
-    """One adapter at work.
+    """Handle of an attached adapter.
 
     Attributes:
-        honors: options on which it acts in the steps that it counts. What a user asks for
-            beyond them is reported. Where the framework below counts the steps, that one acts.
-        snapshots: takes them; None where the adapter takes none.
+        honors: options that take effect in the steps that this adapter counts. Other options that
+            the user sets are reported. If an underlying framework counts the steps, its adapter
+            applies the options.
+        snapshots: snapshot taker; None if the adapter takes no snapshots.
     """
 
     honors: frozenset[Option]
 
     @property
     def snapshots(self) -> SnapshotTaker | None:
-        """Return the snapshot taker; None where the adapter takes no snapshots."""
+        """Return the snapshot taker; None if the adapter takes no snapshots."""
 
     def step(self, given: Given) -> None:
-        """Attach what the user passes to the step just made, or make one; never raises."""
+        """Attach the user's values to the latest step, or create a step; never raises."""
 
     def surroundings(self) -> Surroundings | None:
-        """Read what the numbers depend on; called when the first step closes."""
+        """Read the settings that affect the numbers; called when the first step closes."""
 
     def stop(self, reason: str) -> bool:
-        """End the framework's own loop; False where it has none that can be ended."""
+        """End the framework's own loop; return False if it has none that can be ended."""
 
     def detach(self) -> None:
-        """Close the last step, remove every hook, restore everything that was replaced."""
+        """Close the last step, remove every hook, and restore everything that was replaced."""
 
     def abandon(self) -> None:
-        """See nothing from here on, in a forked child: no closing, no input or output."""
+        """Stop observing in a forked child, without closing anything or doing any I/O."""

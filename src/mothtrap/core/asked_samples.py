@@ -15,10 +15,10 @@ class AskedSample(msgspec.Struct, frozen=True, kw_only=True):
     """A sample without its label.
 
     Attributes:
-        index: in its dataset.
-        text: lines that a terminal shows: values, words, or a picture of characters.
+        index: index in its dataset.
+        text: lines for a terminal: values, words, or a drawing in characters.
         picture: PNG file; empty for a sample that is not a picture.
-        target: the right answer: a class, or a number.
+        target: correct answer: a class, or a number.
     """
 
     index: int
@@ -34,9 +34,9 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         dataset: name of the dataset.
         role: purpose of its rows: `train` or `evaluation`.
         metric: `accuracy` for classes, `R2` for numbers.
-        answers: names of the classes, in the order of their numbers; for numbers the least and the
-            greatest of the dataset.
-        samples: in random order.
+        answers: names of the classes, in the order of their numbers; for numbers, the smallest and
+            the largest value in the dataset.
+        samples: samples in random order.
     """
 
     dataset: str
@@ -51,9 +51,9 @@ class PersonScore(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         metric: `accuracy` or `R2`.
-        score: of the answers.
-        samples: that were answered.
-        at_s: Unix seconds of the last answer.
+        score: score of the answers.
+        samples: number of answered samples.
+        at_s: Unix time of the last answer, in seconds.
     """
 
     metric: Metric

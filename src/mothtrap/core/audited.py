@@ -9,8 +9,10 @@ class AuditedFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file that a model was probed with.
 
     `role` is `model`, `data`, `training data`, `new data`, or `runs`. `readers` and `writers` are
-    `owner`, `group`, or `everyone` on this machine; who may replace the file counts as a writer.
-    `versioned`: git has the file. `digest` is the SHA-256 of a file, and empty for a folder.
+    `owner`, `group`, or `everyone` on this machine; whoever may replace the file counts as a
+    writer.
+    `versioned`: the file is tracked by git. `digest` is the SHA-256 of a file, and empty for a
+        folder.
     """
 
     role: str
@@ -25,7 +27,7 @@ class AuditedFile(msgspec.Struct, frozen=True, kw_only=True):
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
     """The training run that logged or saved a model file.
 
-    `digest` is the one that the run stored; `is_same` says whether the file still has it. `user`
+    `digest` is the digest that the run stored; `is_same` says whether the file still has it. `user`
     started the run at the Unix time `started_s`.
     """
 

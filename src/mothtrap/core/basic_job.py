@@ -19,7 +19,8 @@ T = TypeVar("T")
 class Losses(msgspec.Struct, frozen=True, kw_only=True):
     """The loss of one series in a step.
 
-    `location` is the line that computes it; `optimizer` minimizes it, "" = that of the step.
+    `location` is the line that computes it; `optimizer` minimizes it ("" = the optimizer of the
+    step).
     """
 
     series: str
@@ -29,16 +30,15 @@ class Losses(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BasicJob(Protocol):
-    """The job of a process: the part that every adapter needs.
+    """The part of a process's job that every adapter needs.
 
-    What is called here belongs to the training thread, but for `scalar`, `fact`, `cannot` and
-    `blind`, which any thread may call. Nothing here raises into the training when it is called
-    inside `contain`.
+    Call these methods on the training thread, except `scalar`, `fact`, `cannot` and `blind`, which
+    any thread may call. Inside `contain`, no method raises an error in the training code.
 
     Attributes:
         config: what the user has set.
-        live: False once the process forked, ended, or this adapter failed as a whole; hooks
-            return at once then.
+        live: False once the process has forked or ended, or this adapter has failed as a whole;
+            hooks then return immediately.
     """
 
     config: Config
@@ -46,13 +46,13 @@ class BasicJob(Protocol):
 
     @property
     def now(self) -> StepKey:
-        """The train step in progress: `now.step` steps are over."""
+        """The train step in progress: `now.step` steps are finished."""
 
     def contain(self, act: Callable[..., T], *args: Any) -> T | None:
-        """Run a hook: timed as overhead; an error ends this adapter's work, not the training."""
+        """Run a hook: its time counts as overhead, and an error disables only this adapter."""
 
     def contain_part(self, part: str, act: Callable[..., None], *args: Any) -> None:
-        """Run what can fail alone, within `contain`; an error switches off that part only."""
+        """Run a part within `contain` that may fail alone: an error disables only this part."""
 
     def step(
         self,
@@ -62,17 +62,17 @@ class BasicJob(Protocol):
         skipped: bool = False,
         optimizer: str = "",
     ) -> range:
-        """Close the step in progress; what was taken and reported since the last one is its.
+        """Close the step in progress, with everything captured and reported since the last step.
 
         Args:
-            losses: of the last of them.
-            count: steps that one call of the framework stands for.
-            skipped: nothing was applied.
-            optimizer: name of what makes the step; default: the framework's.
+            losses: losses of the last of these steps.
+            count: number of steps that one call of the framework makes.
+            skipped: no update was applied.
+            optimizer: name of the optimizer; by default the framework's name.
 
         Returns:
-            The numbers of the steps; empty where the framework that this one refines counts
-            the step, or another step goes on, of which this one is a part.
+            The numbers of the steps; empty if an underlying framework counts the step, or if the
+            step is part of another step in progress.
         """
 
     def evaluation(
@@ -90,20 +90,20 @@ class BasicJob(Protocol):
         """Report the metrics of one evaluation between two steps.
 
         Args:
-            name: of the data evaluated.
-            values: by metric.
-            loss: the metric that is compared with the losses of training, if one is.
-            higher_is_better: metrics that grow as the model becomes better.
-            rows: of the data, where known.
-            guess: least loss of a prediction that is the same for every row, where known.
-            label_counts: rows of each class 0, 1 ..., where known.
-            location: the line that evaluates, where known.
+            name: name of the evaluated data.
+            values: values by metric.
+            loss: the metric to compare with training losses, if any.
+            higher_is_better: metrics for which a greater value is better.
+            rows: number of rows, if known.
+            guess: lowest loss of a constant prediction, if known.
+            label_counts: number of rows of each class 0, 1 ..., if known.
+            location: line that evaluates, if known.
         """
 
     def wants(
         self, kind: str, mode: Mode = Mode.TRAIN, *, ids: Sequence[int] | None = None
     ) -> frozenset[str]:
-        """Return the statistics due in this step: of a kind, or of any of some of its tensors."""
+        """Return the statistics due in this step for a kind, or for some of its tensors."""
 
     def take(
         self,
@@ -114,42 +114,43 @@ class BasicJob(Protocol):
         mode: Mode | None = None,
         by: Any = None,
     ) -> None:
-        """Reduce or copy tensors of one kind as is due.
+        """Reduce or copy the tensors of one kind that are due.
 
         Args:
-            kind: of all of them.
-            ids: their numbers.
-            arrays: their values; read now, and not held.
-            mode: None = train, or what the forward turns out to be.
+            kind: kind of all tensors.
+            ids: ids of the tensors.
+            arrays: values of the tensors; read immediately, without keeping a reference.
+            mode: mode of the tensors; None = train, or the mode of the forward pass once it is
+                known.
             by: a module of `mothtrap.statistics`; None = the adapter's own (`arrays`).
         """
 
     def define(self, info: TensorInfo) -> int:
-        """Make a tensor known; return its number."""
+        """Define a tensor; return its id."""
 
     def scalar(self, name: str, of: str, value: float) -> None:
-        """Add a number of the step in progress; `of` says whose, '' = the step's own."""
+        """Add a number to the step in progress; `of` names its owner, '' = the step itself."""
 
     def number(self, name: str, value: Any) -> None:
-        """Add a number that the user gives; what is not one is left out and reported once."""
+        """Add a number given by the user; other values are skipped and reported once."""
 
     def fact(self, fact: Fact) -> None:
         """Add a fact to the step in progress."""
 
     def cannot(self, why: str, lacking: Reports) -> None:
-        """Say what of the adapter's `reports` cannot come in this job.
+        """Report which of the adapter's declared `reports` are unavailable in this job.
 
         Args:
             why: completes "not applicable: ...", e.g. `no evals were passed to train()`.
-            lacking: what does not come; a mode says that nothing of it does.
+            lacking: the missing reports; a mode means all reports of that mode.
         """
 
     def stood_ready(self, facts: tuple[type[Fact], ...]) -> None:
-        """Say that facts would have been reported in the step in progress, had there been any.
+        """Declare that these facts would be reported if they occurred in the step in progress.
 
         Args:
             facts: the same tuple at each step.
         """
 
     def blind(self, what: str, why: str) -> None:
-        """Say, once, what is not observed, and why."""
+        """Report, once, what is not observed, and why."""

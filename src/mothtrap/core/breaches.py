@@ -47,9 +47,9 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Breach:
-    """Violation of an invariant: since when, by whom, and the value found instead.
+    """Violation of an invariant: its first step, the tensors or scalars, and the observed value.
 
-    `value` is the first wrong one, or the wrong type; None where there is no value.
+    `value` is the first wrong value, or the wrong type; None if there is no value.
     """
 
     invariant: Invariant
@@ -65,7 +65,7 @@ def judge(invariant: Invariant, window: Window) -> Breach | None:
     """Return the first breach of an invariant in a window, or None.
 
     Raises:
-        NotEnoughData: the window shows nothing that it is about.
+        NotEnoughData: the window has no data for the invariant.
     """
     found = (
         _absences(invariant, window)
@@ -83,7 +83,7 @@ def judge(invariant: Invariant, window: Window) -> Breach | None:
 
 
 def tables(invariant: Invariant, window: Window) -> list[Table]:
-    """Return the subject of an invariant, without empty tables."""
+    """Return the data that an invariant refers to, without empty tables."""
     found = (
         _of_tensors(invariant, window) if invariant.statistic else _of_scalars(invariant.of, window)
     )

@@ -20,13 +20,13 @@ CHECK_VARIABLE = "MOTHTRAP_CHECK"
 
 
 class TrialOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """A trial that a restarted script makes once it has reached the recorded step.
+    """Order for a restarted script: run a trial after reaching the recorded step.
 
     Attributes:
         change: fields of `checks.step.Change`.
         steps: steps of the trial.
-        results: file that gets the losses.
-        port: of the ranks of a distributed script among themselves; 0 for a script without ranks.
+        results: file for the losses.
+        port: port for communication between ranks; 0 for a script without ranks.
     """
 
     change: dict[str, Any]
@@ -36,11 +36,11 @@ class TrialOrder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResumeOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """Order for a script that is started again: note its state after, or from, a checkpoint.
+    """Order for a restarted script: record its state after writing or loading a checkpoint.
 
     Attributes:
-        results: file that gets the state of the training.
-        resumes: the script goes on from the checkpoint; else it shall write one.
+        results: file for the training state.
+        resumes: the script resumes from the checkpoint; otherwise it writes one.
     """
 
     results: str
@@ -48,36 +48,36 @@ class ResumeOrder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RepeatOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """Order for a script that is started again: note its first steps, then end.
+    """Order for a restarted script: record its first steps, then end.
 
     Attributes:
-        results: file that gets the steps.
+        results: file for the steps.
     """
 
     results: str
 
 
 class CheckPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """Orders for a process that is checked.
+    """Settings of a process that is checked.
 
     Attributes:
-        steps: turns of the script's loop that are watched before the trials.
-        budget_s: seconds for watching and trials together.
-        codes: checks to make; empty = all.
-        scratch: folder that gets the files that the script writes.
-        kept: folders that may be written to: that of the run.
-        network: connections to other machines are allowed.
+        steps: loop iterations to observe before the trials.
+        budget_s: time for observation and trials together, in seconds.
+        codes: codes of the checks to run; empty = all.
+        scratch: folder for files that the script writes.
+        kept: folders that the script may write to, such as the run's folder.
+        network: whether connections to other machines are allowed.
         began_s: Unix time at which the check began.
-        restarts: trials start the script again, also where its process could be copied.
-        dummy_loss: the mean square of the model's output takes the place of the loss.
-        cut: layer at which the network ends; empty = nowhere. It has a dummy loss then.
-        part: the one part to check; None = all.
-        resume_command: starts the script from its checkpoint; empty if it was not given.
-        asks: samples that a person is to predict; 0 = none.
-        learns: layers and inputs are learned for a file of invariants.
-        trial: for a script that was started again: the trial; None = all checks are made.
-        resume: for a script that was started again: what it shall note of its checkpoint.
-        repeat: for a script that was started again: where it shall note its first steps.
+        restarts: trials restart the script even if its process could be copied.
+        dummy_loss: replace the loss with the mean square of the model's output.
+        cut: last layer of the network, which implies a dummy loss; empty = no cut.
+        part: the only part to check; None = all.
+        resume_command: command that resumes from the checkpoint; empty if not given.
+        asks: number of samples for a person to predict; 0 = none.
+        learns: whether layers and inputs are learned for an invariants file.
+        trial: trial of a restarted script; None = run all checks.
+        resume: for a restarted script, the checkpoint state to record.
+        repeat: for a restarted script, where to record its first steps.
     """
 
     steps: int
@@ -100,26 +100,26 @@ class CheckPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_restart(self) -> bool:
-        """True if a check has started the script again: then nothing is recorded."""
+        """True if a check restarted the script; such a process records nothing."""
         return any(order is not None for order in (self.trial, self.resume, self.repeat))
 
 
 def is_checked(environ: Mapping[str, str]) -> bool:
-    """Return whether the process belongs to a script that is checked."""
+    """Return whether this process runs a script that is being checked."""
     return bool(environ.get(CHECK_VARIABLE))
 
 
 def read_plan(environ: Mapping[str, str]) -> CheckPlan | None:
-    """Return the plan that the environment names; None in a process that is not checked."""
+    """Return the plan named in the environment; None if the process is not checked."""
     path = environ.get(CHECK_VARIABLE)
     return jsonable.decode(Path(path).read_bytes(), CheckPlan) if path else None
 
 
 class Files(Protocol):
-    """Leads paths to the scratch folder; see `session.protected_files`."""
+    """Redirects paths to the scratch folder; see `session.protected_files`."""
 
     def for_writing(self, path: Any, *, keeps: bool) -> Any:
-        """Return the path to write to in the place of a path."""
+        """Return the path to write to instead of the given path."""
 
     def for_reading(self, path: Any) -> Any:
-        """Return the path to read from in the place of a path."""
+        """Return the path to read from instead of the given path."""

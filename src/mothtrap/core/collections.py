@@ -93,8 +93,8 @@ def kinds(name: str, collection: Collection) -> tuple[str, ...]:
     """Return the kinds of tensors that a collection may hold.
 
     Args:
-        name: of the collection.
-        collection: a sound one (see `complaint`).
+        name: name of the collection.
+        collection: a valid collection (see `complaint`).
     """
     found: set[str] = set()
     for pattern in _patterns(name, collection):
@@ -103,7 +103,7 @@ def kinds(name: str, collection: Collection) -> tuple[str, ...]:
 
 
 def matcher(name: str, collection: Collection) -> Matcher:
-    """Return the function that says whether a tensor belongs to a collection."""
+    """Return a function that tests whether a tensor belongs to a collection."""
     modules, types = collection.modules, collection.module_types
     names_parts = bool(modules or types)
     tests = [_test(pattern, names_parts) for pattern in _patterns(name, collection)]
@@ -132,7 +132,7 @@ def _complaint_of_choice(name: str, collection: Collection) -> str | None:
     if not _patterns(name, collection):
         hint = nearest(name, known_kinds.plurals())
         return (
-            f'tensors is missing: give tensors = ["gradients:*"], modules or module_types{hint}; '
+            f'tensors is missing: set tensors = ["gradients:*"], modules or module_types{hint}; '
             f"collections that need none of them: {', '.join(known_kinds.plurals())}"
         )
     return next(filter(None, map(_complaint_of_pattern, collection.tensors)), None)
@@ -166,7 +166,7 @@ def _complaint_of_content(collection: Collection) -> str | None:
     if collection.shape_only and kept:
         return "shape_only cannot be combined with raw, statistics, or reductions; keep one of them"
     if not kept and not collection.shape_only:
-        return 'statistics is empty: give statistics = ["all"], raw = true or shape_only = true'
+        return 'statistics is empty: set statistics = ["all"], raw = true or shape_only = true'
     if not collection.modes and collection.eval is None and collection.predict is None:
         return "modes is empty: expected some of train, eval, predict"
     if collection.for_steps < 1:
@@ -180,13 +180,13 @@ def _complaint_of_content(collection: Collection) -> str | None:
             return "reductions has a function without a name"
         if name in MEASURED:
             return (
-                f"reductions.{name}: mothtrap already measures a number of this name; choose "
+                f"reductions.{name}: mothtrap already measures a number with this name; choose "
                 "another name"
             )
         if not callable(function):
             return (
                 f"reductions.{name} must be a function of one array, not {function!r}; functions "
-                "can be given only in Python: mothtrap.watch(..., collections=...)"
+                "can be passed only in Python: mothtrap.watch(..., collections=...)"
             )
     return None
 
@@ -230,7 +230,7 @@ def _test(pattern: str, names_parts: bool) -> Matcher:
 def fits(name: str, glob: str) -> bool:
     """Return whether a glob matches a name.
 
-    Brackets are a set of characters, or those of the name.
+    Brackets match a set of characters, or literal brackets in the name.
     """
     return fnmatchcase(name, glob) or (
         "[" in glob and fnmatchcase(name, glob.replace("[", "[[]"))  # `Adam.parameters[0].*`
@@ -238,5 +238,5 @@ def fits(name: str, glob: str) -> bool:
 
 
 def function_name(function: object) -> str:
-    """Return the name of a function, for what cannot hold the function itself."""
+    """Return the name of a function, for formats that cannot store the function itself."""
     return str(getattr(function, "__qualname__", type(function).__name__))

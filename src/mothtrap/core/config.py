@@ -44,11 +44,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         max_run_mb: size of a run in MB above which no more tensor values are stored, and then no
             more statistics; 0 = no limit.
         queue_mb: limit in MB on the memory of captured data that waits to be written.
-        on_full: action when the queue is full: `degrade` thins statistics, `drop` drops whole
-            steps, `block` waits.
+        on_full: action when the queue is full: `degrade` stores fewer statistics, `drop` drops
+            whole steps, `block` waits.
         writer: a `thread` of the training process writes, or a separate `process`, which also
-            writes the queued data after the training process is killed.
-        durability: written data survives a `crash` of processes, or also the loss of `power`.
+            writes the queued data after the training process was killed.
+        durability: written data survives a `crash` of processes, or also a loss of `power`.
         workers: capture and evaluate `all` workers, or `rank0` alone. `merged` is `all`, but each
             launcher merges the steps of its workers, and sends to an object store only the
             merged log, findings, and the logs of rank 0 and of workers with findings.
@@ -76,7 +76,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             norm exceeds `max_gradient_norm`: `report` applies and reports it; `skip` does not
             apply it; `stop` does not apply it and stops the job; `raise` makes
             `optimizer.step()` raise.
-        max_gradient_norm: largest gradient norm of a sound step; 0 = no limit.
+        max_gradient_norm: largest gradient norm of a good step; 0 = no limit.
         guard_copies: copy the buffers that a JAX step donates before each step, so that the step
             can be skipped.
         ring_mb: memory in MB for the inputs of the latest steps, which snapshots need; 0 = none.
@@ -87,8 +87,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         snapshot_at: steps to take a snapshot of.
         replay_at_end: when the script ends, `mothtrap run` replays the first step that was not
             finite or raised an exception.
-        recheck: the first bad step is recomputed while the job runs, to say whether it gives the
-            same bits.
+        recheck: the first bad step is recomputed while the job runs, to see whether the result has
+            the same bits.
         redact: globs over names of variables, arguments and batch keys whose values are not
             stored, only their type and shape.
         rules: thresholds by rule code and name.
@@ -151,7 +151,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 def with_thresholds(
     config: Config, thresholds: Mapping[str, Mapping[str, float | int | str | bool]]
 ) -> Config:
-    """Return a configuration with further thresholds, by rule code and name."""
+    """Return a configuration with additional thresholds, by rule code and name."""
     rules = {code: dict(values) for code, values in config.rules.items()}
     for code, values in thresholds.items():
         rules[code] = {**rules.get(code, {}), **values}
@@ -159,7 +159,7 @@ def with_thresholds(
 
 
 def is_disabled(environ: Mapping[str, str]) -> bool:
-    """Return whether `MOTHTRAP_DISABLE` turns everything off: any value but 0 does."""
+    """Return whether `MOTHTRAP_DISABLE` turns everything off (any value except 0)."""
     return environ.get("MOTHTRAP_DISABLE", "") not in ("", "0")
 
 
@@ -180,18 +180,18 @@ def load_config(
     environ: Mapping[str, str],
     overrides: Mapping[str, object] | None = None,
 ) -> tuple[Config, tuple[str, ...]]:
-    """Read and join all sources.
+    """Read and merge all configuration sources.
 
     Args:
-        start: the folder to look for a file from.
-        environ: the environment.
-        overrides: settings of the command line or a call; None values are left out.
+        start: folder from which to search for a file, upward.
+        environ: environment variables.
+        overrides: settings from the command line or a call; None values are ignored.
 
     Returns:
-        The configuration, and warnings about variables that mean nothing.
+        The configuration, and warnings about unknown variables.
 
     Raises:
-        ConfigError: an unknown key, a value that cannot be, or a file that is no TOML.
+        ConfigError: a key is unknown, a value is invalid, or a file is not valid TOML.
     """
     sources, warnings = _sources(start, environ)
     given = {k: v for k, v in (overrides or {}).items() if v is not None}
@@ -201,10 +201,10 @@ def load_config(
 
 
 def origins(*, start: Path, environ: Mapping[str, str]) -> dict[str, str]:
-    """Return for each setting, dotted, what it comes from: a file or a variable.
+    """Return the source of each setting (dotted): a file or a variable.
 
-    A collection goes by its name (`collections.early`); what is not there is a default.
-    Raises as `load_config`.
+    Collections are listed by name (`collections.early`). Settings that are not listed have their
+    defaults. Raises the same errors as `load_config`.
     """
     found: dict[str, str] = {}
     for source, values in _sources(start, environ)[0].items():
@@ -217,7 +217,7 @@ def origins(*, start: Path, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def located(err: ConfigError, *, start: Path, environ: Mapping[str, str]) -> ConfigError:
-    """Return an error about `configuration: ...` as one about the source of that setting."""
+    """Return an error about `configuration: ...` that names the source of that setting instead."""
     text = str(err)
     for key, source in origins(start=start, environ=environ).items():
         named = tuple(
@@ -380,11 +380,11 @@ def _check_snapshots(config: Config, where: str) -> None:
             raise fault(where, f"{key} must be 0 or more and finite, not {value:g}")
     for step in config.snapshot_at:
         if step < 0:
-            raise fault(where, f"snapshot_at names steps, which are counted from 0, not {step}")
+            raise fault(where, f"snapshot_at needs steps, which are counted from 0, not {step}")
 
 
 def plain(config: Config) -> dict[str, object]:
-    """Return a configuration as plain values without secrets; a function becomes its name."""
+    """Return a configuration as plain values without secrets; functions become their names."""
     config = msgspec.structs.replace(config, actions=masked(config.actions))
     values: dict[str, object] = msgspec.to_builtins(config, enc_hook=function_name)
     return values
@@ -404,11 +404,11 @@ def schema() -> dict[str, object]:
 
 
 def environment(config: Config) -> dict[str, str]:
-    """Return the variables that hand `config` to a child process."""
+    """Return the environment variables that pass `config` to a child process."""
     return {ENV_PREFIX + "CONFIG": jsonable.text(plain(config))}
 
 
 def inherited_config(environ: Mapping[str, str] = os.environ) -> Config | None:
-    """Return the configuration that a parent handed down, or None."""
+    """Return the configuration passed by a parent process, or None."""
     text = environ.get(ENV_PREFIX + "CONFIG")
     return msgspec.json.decode(text, type=Config) if text else None

@@ -41,10 +41,10 @@ class Input(
 
     Attributes:
         data: `train` or `evaluation`.
-        number: place of the input in a sample, from 0.
+        number: position of the input in a sample, from 0.
         dtype: type of its values.
-        shape: of a sample; empty if samples differ in shape.
-        at_least: least value; None if values are not numbers.
+        shape: shape of a sample; empty if samples differ in shape.
+        at_least: smallest value; None if values are not numbers.
         at_most: largest value.
         finite: no value was NaN or infinite.
     """

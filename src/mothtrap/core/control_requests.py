@@ -15,13 +15,13 @@ from mothtrap.core.events import Event
 class CaptureRequest(
     msgspec.Struct, frozen=True, kw_only=True, tag="capture", forbid_unknown_fields=True
 ):
-    """Capture something else from the next step on.
+    """Request to change what is captured from the next step on.
 
-    `id` is the name under which the answer is looked for, `attempt` the attempt that is
-    meant. Collections of `add` come into force, for `for_steps` steps of each of their modes
-    where that is given; steps, those of their schedules too, are counted from the first that
-    the mode has then. Those of `remove` go. Train steps count from `from_step` on, where that
-    is still to come: so several workers begin at the same one.
+    `id` is the name under which the answer is stored, and `attempt` is the attempt concerned. The
+    collections in `add` become active, for `for_steps` steps of each of their modes if given. Steps
+    are counted from the first step of the mode from then on, also those of their schedules. The
+    collections in `remove` become inactive. Training steps count from `from_step`, if it is still
+    ahead, so that several workers begin at the same step.
     """
 
     id: str
@@ -35,7 +35,7 @@ class CaptureRequest(
 class SnapshotRequest(
     msgspec.Struct, frozen=True, kw_only=True, tag="snapshot", forbid_unknown_fields=True
 ):
-    """Take a snapshot of the next step; `id` and `attempt` as in `CaptureRequest`."""
+    """Request for a snapshot of the next step; `id` and `attempt` as in `CaptureRequest`."""
 
     id: str
     attempt: int
@@ -44,10 +44,9 @@ class SnapshotRequest(
 class StopRequest(
     msgspec.Struct, frozen=True, kw_only=True, tag="stop", forbid_unknown_fields=True
 ):
-    """End the training at a step boundary that all workers agree on; `id`, `attempt` as above.
+    """Request to stop at a step boundary that all workers agree on; `id`, `attempt` as above.
 
-    `prunes`: the library whose trial this is, which is told that the trial is not worth going
-    on with; the process goes on with the next one.
+    `prunes` is the library whose trial is pruned; the process then continues with the next trial.
     """
 
     id: str
@@ -59,7 +58,7 @@ class StopRequest(
 class CallRequest(
     msgspec.Struct, frozen=True, kw_only=True, tag="call", forbid_unknown_fields=True
 ):
-    """Call a function at a step boundary: one that the configuration of the job names itself."""
+    """Request to call a function, named in the job's configuration, at a step boundary."""
 
     id: str
     attempt: int
@@ -70,7 +69,7 @@ class CallRequest(
 class DetailsRequest(
     msgspec.Struct, frozen=True, kw_only=True, tag="details", forbid_unknown_fields=True
 ):
-    """Send the complete logs of some workers; for launchers that send merged logs only."""
+    """Request for the complete logs of some workers; for launchers that send only merged logs."""
 
     id: str
     attempt: int
@@ -84,11 +83,11 @@ AnyRequest = Request | DetailsRequest
 
 
 def objection(request: CaptureRequest, in_force: Iterable[str]) -> str | None:
-    """Return why a request cannot be done, in words; None when it can.
+    """Return why a request cannot be carried out; None if it can.
 
     Args:
-        request: what is asked for.
-        in_force: names of the collections in force.
+        request: the request.
+        in_force: names of the active collections.
     """
     known = tuple(in_force)
     for name in request.remove:

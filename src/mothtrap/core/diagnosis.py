@@ -29,7 +29,7 @@ EXACT_FAMILIES = ("NUM",)
 
 
 class Story(msgspec.Struct, frozen=True, kw_only=True):
-    """A root cause and what follows from it; both are fingerprints.
+    """A root cause and its effects; both are fingerprints.
 
     `severity` is the worst of root and effects, `step` the onset of the root, `sentence`
     names the root.
@@ -43,7 +43,7 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
-    """Findings with `causes` and `caused_by` filled, and the stories they tell.
+    """Findings with `causes` and `caused_by` filled in, and the resulting stories.
 
     Findings and stories are sorted: worst severity first, then earliest step.
     """
@@ -53,16 +53,16 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def diagnose(findings: Sequence[Finding], explains: Mapping[str, frozenset[str]]) -> Diagnosis:
-    """Join findings where one explains another.
+    """Link findings that explain each other.
 
-    A finding is a cause of another when its rule explains the other's, they share a
-    worker, and its onset is not later (some slack is allowed for onsets that are
-    estimates). A note (info) explains nothing worse than a note, unless it is of what was worse
-    when the effect began, held for long, has passed since, and nothing else explains that.
+    A finding causes another if its rule explains the other's rule, they share a worker, and its
+    onset is not later (with some tolerance for estimated onsets). A note (info) explains only
+    notes, unless it was more severe when the effect began, was active for long, has ended since,
+    and nothing else explains the effect.
 
     Args:
-        findings: of one run, one per fingerprint.
-        explains: for a rule code the codes of the rules whose findings it causes.
+        findings: findings of one run, one per fingerprint.
+        explains: codes of the rules whose findings a rule causes, by rule code.
     """
     ordered = sorted(findings, key=_order)
     effects = _effects(ordered, explains)
@@ -92,10 +92,10 @@ def verdict(diagnosis: Diagnosis, *, steps: int, unit: str = "step", others: boo
     """Return one sentence: the worst root cause, or that nothing was found.
 
     Args:
-        diagnosis: of the run.
-        steps: train steps that were judged, or rows of a probe.
+        diagnosis: diagnosis of the run.
+        steps: number of evaluated train steps, or of rows of a probe.
         unit: what `steps` counts.
-        others: some rules were switched off; the verdict covers the other rules.
+        others: whether some rules were switched off, so that the verdict covers only the others.
     """
     roots = problems(diagnosis)
     if roots:
@@ -111,7 +111,7 @@ def verdict(diagnosis: Diagnosis, *, steps: int, unit: str = "step", others: boo
 
 
 def problems(diagnosis: Diagnosis) -> tuple[Story, ...]:
-    """Return the stories that are more than notes, the worst first."""
+    """Return the stories that are more than notes, worst first."""
     return tuple(story for story in diagnosis.stories if story.severity is not Severity.INFO)
 
 
@@ -200,7 +200,7 @@ def _story(root: Finding, effects: Sequence[Finding]) -> Story:
 
 
 def in_story_order(findings: Sequence[Finding], stories: Iterable[Story]) -> list[Finding]:
-    """Return findings story by story: each root, then its effects; all others come last."""
+    """Return findings ordered by story: each root, then its effects, then all other findings."""
     known = {finding.fingerprint: finding for finding in findings}
     wanted = [name for story in stories for name in (story.root, *story.effects)]
     ordered = [known[name] for name in dict.fromkeys(wanted) if name in known]
@@ -208,7 +208,7 @@ def in_story_order(findings: Sequence[Finding], stories: Iterable[Story]) -> lis
 
 
 def sentence_of(finding: Finding) -> str:
-    """Return one sentence: the fault, its layer, its first step, its numbers, its line."""
+    """Return one sentence with the fault, its layer, first step, numbers, and line."""
     first = finding.layers[0] if finding.layers else ""
     where = f" in {layer_in_words(first)}" if first else ""
     more = len(finding.layers) - 1
@@ -225,9 +225,10 @@ def _is_over(story: Story, over: Collection[str]) -> bool:
 
 
 def when(finding: Finding) -> str:
-    """Return ` since step 12`, or ` from step 12 to 30` for a fault that has passed.
+    """Return ` since step 12`, or ` from step 12 to 30` for a fault that has ended.
 
-    A fault whose onset is known only as a range gives ` since a step between 12 and 20`.
+    A fault whose onset is known only as a range gives ` since a step between 12 and 20`. Faults of
+    boosted trees have rounds instead of steps.
 
     Returns nothing for findings that belong to no step.
     """
@@ -235,15 +236,15 @@ def when(finding: Finding) -> str:
         return ""
     passed = finding.evidence.get(PASSED)
     if isinstance(passed, int) and passed > finding.step:
-        return f" from step {finding.step} to {passed}"
+        return f" from {finding.unit} {finding.step} to {passed}"
     latest = finding.evidence.get(LATEST_ONSET)
     if isinstance(latest, int) and latest > finding.step:
-        return f" since a step between {finding.step} and {latest}"
-    return f" since step {finding.step}"
+        return f" since a {finding.unit} between {finding.step} and {latest}"
+    return f" since {finding.unit} {finding.step}"
 
 
 def fault_name(finding: Finding) -> str:
-    """Return the name of a finding's rule as words."""
+    """Return the name of a finding's rule in words."""
     name = finding.title or finding.name.replace("nonfinite", "non-finite").replace("_", " ")
     # Elsewhere the mode is part of the fault: overfit, train mode in evaluation.
     apart = finding.code.startswith(EXACT_FAMILIES) and finding.mode == "eval"

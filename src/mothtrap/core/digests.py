@@ -1,4 +1,4 @@
-"""Digests as numbers of a step: what two runs are compared by, bit by bit.
+"""Digests as numbers of a step: what two runs are compared by, bit for bit.
 
 A digest is the scalar `digest` (or `digest_sum`) of a step; its owner says of what:
 
@@ -29,11 +29,11 @@ MODULUS: Final = 1 << BITS
 
 
 def as_scalar(digest: int) -> float:
-    """Return the last bits of a digest as a number that a scalar holds exactly."""
+    """Return the lowest bits of a digest as a number that a scalar can represent exactly."""
     return float(digest & (MODULUS - 1))
 
 
 def as_scalars(digest_N: npt.NDArray[np.uint64]) -> list[float]:
-    """Return `as_scalar` of many; uint64, shape (N,)."""
+    """Return `as_scalar` of many digests; uint64, shape (N,)."""
     scalars: list[float] = (digest_N & np.uint64(MODULUS - 1)).astype(np.float64).tolist()
     return scalars

@@ -16,19 +16,19 @@ MAX_ROWS = 50
 
 
 def safe(text: object) -> str:
-    r"""Return a text that HTML shows as it is; control characters as `\x1b` and the like."""
+    r"""Escape a text for HTML, with control characters shown as `\x1b` and so on."""
     whole = str(text)
     cut = whole[:MAX_CHARS] + ("…" if len(whole) > MAX_CHARS else "")
     return html.escape("".join(_visible(char) for char in cut))
 
 
 def heading(text: object) -> str:
-    """Return a heading."""
+    """Return a heading as HTML."""
     return f"<h4>{safe(text)}</h4>"
 
 
 def pairs(rows: Mapping[str, object]) -> str:
-    """Return names with their values as a table."""
+    """Return names and values as an HTML table."""
     cells = (
         f"<tr><th>{safe(name)}</th><td>{safe(value)}</td></tr>" for name, value in rows.items()
     )
@@ -36,7 +36,7 @@ def pairs(rows: Mapping[str, object]) -> str:
 
 
 def grid(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return a table with a head; the first rows, and how many more there are."""
+    """Return a table with a header: the first rows, and the number of rows left out."""
     every = list(rows)
     head = "".join(f"<th>{safe(name)}</th>" for name in columns)
     body = "".join(

@@ -15,7 +15,7 @@ _HEAD = 8 << 10
 
 
 def in_one_line(error: BaseException) -> str:
-    """Return type and first line of an exception, and notes of one line, without secrets."""
+    """Return the type, first line, and one-line notes of an exception, without secrets."""
     text = first_line(str(error))
     notes = [note for note in getattr(error, "__notes__", ()) if "\n" not in note]
     kind = type(error).__name__
@@ -23,25 +23,25 @@ def in_one_line(error: BaseException) -> str:
 
 
 def first_line(text: str) -> str:
-    """Return the first line of a text that has anything in it."""
+    """Return the first non-empty line of a text."""
     return next((line.strip() for line in text.splitlines() if line.strip()), "")
 
 
 def shortened(line: str) -> str:
-    """Return a line, cut off where it is longer than `MAX_LINE`."""
+    """Return a line truncated to `MAX_LINE` characters."""
     return line if len(line) <= MAX_LINE else line[: MAX_LINE - 1] + "…"
 
 
 def traceback_of(error: BaseException) -> str:
     """Return a traceback without secrets, of at most `MAX_TRACEBACK` characters.
 
-    Of a longer one the beginning and the end are kept.
+    A longer traceback keeps its beginning and its end.
     """
     return _bounded("".join(traceback.format_exception(error)))
 
 
 def traceback_without(folder: str, error: BaseException) -> str:
-    """Return what `traceback_of` does, without the frames whose files are in a folder.
+    """Return the result of `traceback_of` without frames of files in a folder.
 
     Args:
         folder: absolute path with a separator at its end.
@@ -67,5 +67,5 @@ def _bounded(text: str) -> str:
     text = without_secrets(text)
     if len(text) <= MAX_TRACEBACK:
         return text
-    left_out = f"\n... {len(text) - MAX_TRACEBACK:,} characters left out ...\n"
+    left_out = f"\n... {len(text) - MAX_TRACEBACK:,} characters omitted ...\n"
     return text[:_HEAD] + left_out + text[len(text) - MAX_TRACEBACK + _HEAD + len(left_out) :]

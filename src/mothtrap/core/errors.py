@@ -37,6 +37,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from mothtrap.core.extras import install_command
+
 
 class MothtrapError(Exception):
     """Base of every error that mothtrap raises on purpose."""
@@ -54,15 +56,15 @@ class UnknownNameError(MothtrapError, KeyError):
 
 
 class RunNotFoundError(MothtrapError, FileNotFoundError):
-    """There is no run at the given place."""
+    """There is no run at the given path."""
 
 
 class RunExistsError(MothtrapError, FileExistsError):
-    """A run of that name exists already."""
+    """A run with that name already exists."""
 
 
 class OutputExistsError(MothtrapError, FileExistsError):
-    """The output file or folder exists already."""
+    """The output file or folder already exists."""
 
 
 class DamagedDataError(MothtrapError, ValueError):
@@ -104,7 +106,7 @@ class MissingExtraError(MothtrapError, ImportError):
     def __init__(self, what: str, package: str, extra: str) -> None:
         super().__init__(
             f"{what} needs the package {package!r}, which is not installed; "
-            f"pip install 'mothtrap[{extra}]'"
+            f"{install_command(extra)}"
         )
 
 
@@ -117,11 +119,11 @@ class StoreRefusedError(StoreError):
 
 
 class OddKeyError(StoreError):
-    """A place in an object store cannot be listed, since a key in it has a part such as `..`."""
+    """A location in an object store cannot be listed because a key has a part such as `..`."""
 
 
 class ObjectExistsError(StoreError, FileExistsError):
-    """An object with that key exists already."""
+    """An object with that key already exists."""
 
 
 class ObjectNotFoundError(StoreError, FileNotFoundError):
@@ -129,7 +131,7 @@ class ObjectNotFoundError(StoreError, FileNotFoundError):
 
 
 class ControlError(MothtrapError):
-    """A running job cannot carry out a request, or does not answer."""
+    """A running job cannot carry out a request, or does not respond."""
 
 
 class ActionError(MothtrapError):

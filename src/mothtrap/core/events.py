@@ -28,22 +28,22 @@ NEWS = ("opened", "worsened", "reopened")
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One event of a run; `key` tells it from all others of the run.
+    """One event of a run; `key` is unique within the run.
 
     Attributes:
-        key: the kind, what it is about, and the number of such events before it.
-        kind: of the event.
+        key: the kind, the subject, and the number of earlier events of this kind.
+        kind: kind of the event.
         run: name of the run.
         path: folder of the run.
-        attempt: its number.
-        time_s: Unix time at which the event was seen.
-        step: train steps made by then; for a finding, its onset.
+        attempt: number of the attempt.
+        time_s: Unix time at which the event was recorded.
+        step: number of train steps so far; for a finding, its onset.
         text: the event in one line.
-        finding: as it was then; of events of findings.
-        follows: codes of the findings that cause this one.
-        leads_to: codes of the findings that this one causes.
-        rule: the new state; of changes of a rule's state.
-        before: the state before that.
+        finding: the finding at that time, for events about findings.
+        follows: codes of the findings that caused this one.
+        leads_to: codes of the findings that this one caused.
+        rule: the new state, if a rule's state changed.
+        before: the previous state of the rule.
         next: the command that shows more.
     """
 

@@ -32,7 +32,7 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class UnknownFact(Fact, frozen=True, kw_only=True, tag=True):
-    """A stored fact whose class is not installed here; `fields` are as they were written.
+    """A stored fact whose class is not installed; `fields` are the stored values.
 
     `tag` is the name under which the class would be found.
     """
@@ -47,17 +47,17 @@ def tag_of(fact: Fact | type[Fact]) -> str:
 
 
 def fact_types() -> dict[str, type[Fact]]:
-    """Return the classes of all facts that are installed, by tag."""
+    """Return all installed fact classes, by tag."""
     return _installed()[0]
 
 
 def unusable() -> tuple[PluginError, ...]:
-    """Return why modules of facts that other distributions brought cannot be used."""
+    """Return the reasons why fact modules of other packages cannot be used."""
     return _installed()[1]
 
 
 def decode(tag: str, text: str | bytes) -> Fact:
-    """Return a fact from its JSON; an `UnknownFact` where no class has the tag.
+    """Decode a fact from JSON; return an `UnknownFact` if no class has the tag.
 
     Raises:
         msgspec.DecodeError: the text is not JSON, or does not fit the class of the tag.
@@ -69,7 +69,7 @@ def decode(tag: str, text: str | bytes) -> Fact:
 
 
 def restored(values: dict[str, Any]) -> Fact:
-    """Return a fact from its plain values, its tag (`type`) among them.
+    """Create a fact from plain values, including its tag (`type`).
 
     Raises:
         msgspec.ValidationError: the values do not fit the class of the tag.
@@ -83,7 +83,7 @@ def restored(values: dict[str, Any]) -> Fact:
 
 
 def to_json(fact: Fact) -> str:
-    """Return the JSON of a fact, as `decode` reads it."""
+    """Encode a fact as JSON that `decode` can read."""
     if isinstance(fact, UnknownFact):
         key = {"type": fact.tag, "step": fact.step, "mode": fact.mode.value}
         return jsonable.text({**key, **fact.fields})

@@ -6,13 +6,14 @@ import enum
 import hashlib
 
 import msgspec
+import numpy as np
 
 from mothtrap.core import probed, served
 from mothtrap.core.display import grid, heading, pairs
 
 
 class Severity(enum.StrEnum):
-    """Severity: `error` = training is broken or will be, `warning` = probably hurting."""
+    """`error`: training is broken or will be; `warning`: probably harmful; `info`: a note."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -46,6 +47,10 @@ ASSERTION = "assertion"
 """Evidence of a finding of predictions that break an assertion: the name of the assertion."""
 
 EvidenceValue = float | int | str | bool | list[float | int | str] | None
+
+
+BOOSTING_FAMILY = "TRE"
+"""Prefix of the codes of rules on boosted trees."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,6 +90,18 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         return self.mode not in (probed.MODE, served.MODE)
 
     @property
+    def unit(self) -> str:
+        """The word for a step of this finding: `round` for boosted trees."""
+        return "round" if self.code.startswith(BOOSTING_FAMILY) else "step"
+
+    @property
+    def began(self) -> str:
+        """The onset in words, such as `step 12`, or `step 12 to 20` if only a range is known."""
+        latest = self.evidence.get(LATEST_ONSET)
+        end = f" to {latest:,}" if isinstance(latest, int) and latest > self.step else ""
+        return f"{self.unit} {self.step:,}{end}"
+
+    @property
     def is_assertion(self) -> bool:
         """True if predictions broke an assertion of the user; no rule has its code."""
         return ASSERTION in self.evidence
@@ -92,7 +109,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     def _repr_html_(self) -> str:
         rows: dict[str, object] = {
             "severity": self.severity,
-            "since step": self.step if self.has_step else "",
+            "since": self.began if self.has_step else "",
             "layers": ", ".join(self.layers),
             "what": self.message,
             "where": self.location or "",
@@ -111,8 +128,8 @@ class Findings(tuple[Finding, ...]):
     def _repr_html_(self) -> str:
         if not self:
             return "<p>No findings.</p>"
-        rows = [(f.severity, f.code, f.name, f.step, ", ".join(f.layers), f.message) for f in self]
-        return grid(("severity", "code", "name", "step", "layers", "message"), rows)
+        rows = [(f.severity, f.code, f.name, f.began, ", ".join(f.layers), f.message) for f in self]
+        return grid(("severity", "code", "name", "since", "layers", "message"), rows)
 
 
 def fingerprint(code: str, layers: tuple[str, ...], mode: str) -> str:
@@ -121,6 +138,12 @@ def fingerprint(code: str, layers: tuple[str, ...], mode: str) -> str:
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
+def plain(value: EvidenceValue) -> EvidenceValue:
+    """Return a number as Python has it: one of numpy's cannot be stored."""
+    found: EvidenceValue = value.item() if isinstance(value, np.generic) else value
+    return found
+
+
 def has_passed(finding: Finding) -> bool:
-    """Report whether the rule of a finding judged later and found it no more."""
+    """Return whether the rule of a finding was evaluated later without finding it again."""
     return finding.severity is Severity.INFO and PASSED in finding.evidence

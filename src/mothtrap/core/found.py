@@ -50,25 +50,25 @@ def findings_of(rule: Rule, window: Window, given: object) -> list[Finding]:
     """Convert the return value of a rule to findings.
 
     Args:
-        rule: returned it.
+        rule: rule that returned the value.
         window: the window that the rule evaluated.
         given: None, a `Found` or `Finding`, or an iterable of them, such as a generator.
 
     Raises:
-        TypeError: something is no finding, or a field of one cannot be used.
-        ValueError: there are more findings than a window can have.
+        TypeError: an item is not a finding, or has an invalid field.
+        ValueError: there are too many findings for one window.
     """
     items = list(itertools.islice(_items(rule, given), MAX_FINDINGS + 1))
     if len(items) > MAX_FINDINGS:
         raise ValueError(
-            f"the rule {rule.name()} returned more than {MAX_FINDINGS:,} findings "
-            "for one window; return one for each fault, and end the loop"
+            f"the rule {rule.name()} returned more than {MAX_FINDINGS:,} findings for one window; "
+            "return one finding per fault, and end the loop"
         )
     return [_finding(rule, window, item) for item in items]
 
 
 def severity_of(value: object) -> Severity:
-    """Return a severity by its name; TypeError names those that exist."""
+    """Return a severity by name; a TypeError lists the valid names."""
     try:
         return Severity(value)  # type: ignore[arg-type]
     except (ValueError, TypeError):

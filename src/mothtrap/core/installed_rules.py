@@ -14,7 +14,7 @@ PACKAGE = "mothtrap.rules"
 
 
 def installed() -> tuple[tuple[type[Rule], ...], tuple[PluginError, ...]]:
-    """Return all rules by code, and an error for each of other distributions that is unusable."""
+    """Return all rules by code, and an error for each unusable rule of another package."""
     known = registry.parts(PACKAGE)
     found = dict(_own(tuple(part for part in known if part.entry_point is None)))
     unusable = []
@@ -56,10 +56,10 @@ def _checked(part: registry.Part) -> type[Rule]:
 
 
 def explains(rules: Iterable[Rule | type[Rule]] | None = None) -> dict[str, frozenset[str]]:
-    """Return for every rule code the codes of the rules whose findings it causes.
+    """Return, for each rule code, the codes of the rules whose findings it causes.
 
     Args:
-        rules: by default every rule that is installed.
+        rules: rules to include; by default every installed rule.
     """
     if rules is None:
         return dict(_all_explain(tuple(sys.path)))

@@ -47,12 +47,11 @@ STATISTICS = tuple(s for s in get_args(Statistic) if s not in ("all", "exponents
 
 
 class Statement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Something that holds of a scalar, or of a statistic of tensors, at each train step.
+    """Condition on a scalar, or on a statistic of tensors, at each train step.
 
     `of` is a statistic of tensors of a kind (`l2 of gradient`), else a scalar: `lr` of every
-    optimizer or `lr:Adam` of one. `tensors` are names of tensors or globs. Steps that no
-    optimizer applied are left out. An exception that lasts less than `patience` steps is
-    none.
+    optimizer or `lr:Adam` of one. `tensors` are names of tensors or globs. Steps that no optimizer
+    applied are left out. Violations of fewer than `patience` steps are ignored.
     """
 
     of: str
@@ -72,12 +71,12 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def statistic(self) -> tuple[str, str] | None:
-        """Kind and statistic of the tensors it is about; None for a scalar."""
+        """Kind and statistic of the tensors; None for a scalar."""
         statistic, of, kind = self.of.partition(" of ")
         return (kind, statistic) if of else None
 
     def taken(self, names: Sequence[str]) -> list[int]:
-        """Return the places of the tensors that it is about among some, by name."""
+        """Return the positions of the matching tensors among some names."""
         exact = frozenset(self.tensors)
         globs = [pattern for pattern in self.tensors if GLOB_SIGNS & set(pattern)]
         return [
@@ -88,17 +87,17 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def exceptions(self) -> str:
-        """Return the exceptions that it allows, in words."""
-        return f" (exceptions last less than {self.patience} steps)" if self.patience > 1 else ""
+        """Return the allowed exceptions in words."""
+        return f" (exceptions last fewer than {self.patience} steps)" if self.patience > 1 else ""
 
     @property
     def named(self) -> tuple[str, ...]:
-        """Tensors that it names one by one."""
+        """Names of tensors that are listed individually."""
         return tuple(name for name in self.tensors if not GLOB_SIGNS & set(name))
 
     @property
     def subject(self) -> str:
-        """Return its subject, in words."""
+        """Return the subject in words."""
         if self.statistic is None:
             name, _, owner = self.of.partition(":")
             return _WORDS.get(name, name) + (f" of {owner}" if owner else "")
@@ -107,7 +106,7 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def whose(self) -> str:
-        """Return the owners of its value, in words: tensors, or the scalar itself."""
+        """Return the owners of the value in words: tensors, or the scalar itself."""
         return self.subject if self.statistic is None else self._tensors(self.statistic[0])
 
     def _tensors(self, kind: str) -> str:
@@ -119,7 +118,7 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class Range(Statement, frozen=True, kw_only=True, tag="range", tag_field="kind"):
-    """The value is finite and between bounds: `above` is itself outside, the others inside."""
+    """The value is finite and within bounds; `above` is exclusive, the other bounds inclusive."""
 
     above: float | None = None
     at_least: float | None = None
@@ -136,7 +135,7 @@ class Range(Statement, frozen=True, kw_only=True, tag="range", tag_field="kind")
 
 
 class Present(Statement, frozen=True, kw_only=True, tag="present", tag_field="kind"):
-    """There is a value at each step; with `at` only at those that have that scalar."""
+    """There is a value at each step; with `at`, only at steps that have that scalar."""
 
     at: str = ""
 
@@ -148,7 +147,7 @@ class Present(Statement, frozen=True, kw_only=True, tag="present", tag_field="ki
 
 
 class Constant(Statement, frozen=True, kw_only=True, tag="constant", tag_field="kind"):
-    """The value stays what it was at first."""
+    """The value stays equal to its first value."""
 
     @property
     def sentence(self) -> str:
@@ -157,7 +156,7 @@ class Constant(Statement, frozen=True, kw_only=True, tag="constant", tag_field="
 
 
 class Changes(Statement, frozen=True, kw_only=True, tag="changes", tag_field="kind"):
-    """The value does not stay the same for `within` steps."""
+    """The value never stays the same for `within` steps."""
 
     within: int
 
@@ -179,7 +178,7 @@ class Direction(Statement, frozen=True, kw_only=True, tag="direction", tag_field
 
 
 class Dtype(Statement, frozen=True, kw_only=True, tag="dtype", tag_field="kind"):
-    """The tensors are of these types, e.g. `float32`."""
+    """The tensors have one of these types, e.g. `float32`."""
 
     dtypes: tuple[str, ...]
 
@@ -193,7 +192,7 @@ Invariant = Range | Present | Constant | Changes | Direction | Dtype
 
 
 class Learned(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A file: what holds, and the names of the runs it was learned from."""
+    """Content of an invariants file: the invariants, and the names of the runs they came from."""
 
     version: int
     learned_from: tuple[str, ...] = ()
@@ -201,24 +200,24 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 def read(source: str) -> tuple[Invariant, ...]:
-    """Read the invariants of runs; raises as `read_file`."""
+    """Read the invariants of runs; raises the same errors as `read_file`."""
     return tuple(one for one in read_file(source).invariant if isinstance(one, Statement))
 
 
 def read_contract(source: str) -> tuple[contracts.Entry, ...]:
-    """Read what `mothtrap check` has learned of the model and its data; raises as `read_file`."""
+    """Read the invariants of model and data from `mothtrap check`; raises as `read_file`."""
     found = read_file(source).invariant
     return tuple(one for one in found if not isinstance(one, Statement))
 
 
 def read_file(source: str) -> Learned:
-    """Read a file of invariants.
+    """Read an invariants file.
 
     Args:
         source: a path, or the name of a file that comes with mothtrap (`pytorch`).
 
     Raises:
-        ConfigError: there is none, or it is no such file; says what is wrong.
+        ConfigError: the file does not exist or is invalid; the message gives the reason.
     """
     path = find(source)
     try:
@@ -228,12 +227,12 @@ def read_file(source: str) -> Learned:
         known = shipped()
         raise ConfigError(
             f"invariants: {source!r} cannot be read "
-            f"({err.strerror or err}){nearest(source, known)}; expected a file made by `mothtrap "
+            f"({err.strerror or err}){nearest(source, known)}; expected a file from `mothtrap "
             f"learn`, or a set that comes with mothtrap: {', '.join(known)}"
         ) from err
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as err:
         raise ConfigError(
-            f"{path} is not a file of invariants: {err}; expected a file made by `mothtrap learn`"
+            f"{path} is not a file of invariants: {err}; expected a file from `mothtrap learn`"
         ) from err
     if learned.version != VERSION:
         raise ConfigError(
@@ -244,18 +243,18 @@ def read_file(source: str) -> Learned:
 
 
 def find(source: str) -> Path:
-    """Return where a file of invariants lies: a name alone is first looked for in `SHIPPED`."""
+    """Return the path of an invariants file; a bare name is searched in `SHIPPED` first."""
     own = SHIPPED / f"{source}.toml"
     return own if source in shipped() else Path(source)
 
 
 def shipped() -> tuple[str, ...]:
-    """Return the names of the files that come with mothtrap."""
+    """Return the names of the invariants files that come with mothtrap."""
     return tuple(sorted(path.stem for path in SHIPPED.glob("*.toml")))
 
 
 def text(invariants: Sequence[Invariant | contracts.Entry], learned_from: Sequence[str]) -> str:
-    """Return a file that holds these invariants, each under a sentence that says it."""
+    """Return a file with these invariants, each below a sentence that describes it."""
     lines = [
         "# Invariants of healthy runs. Delete the ones that need not hold.",
         f"version = {VERSION}",
@@ -272,18 +271,18 @@ def text(invariants: Sequence[Invariant | contracts.Entry], learned_from: Sequen
 
 
 def save_contract(file: str, entries: Sequence[contracts.Entry], name: str) -> int:
-    """Write layers and inputs to a file of invariants; invariants of runs in it are kept.
+    """Write layers and inputs to an invariants file, keeping its invariants of runs.
 
     Args:
-        file: new, or made by `mothtrap learn` or `mothtrap check`.
-        entries: that take the place of those in the file.
-        name: of the run that they were learned from.
+        file: a new file, or one written by `mothtrap learn` or `mothtrap check`.
+        entries: entries that replace those in the file.
+        name: name of the run from which they were learned.
 
     Returns:
         The number of entries.
 
     Raises:
-        ConfigError: the file exists, and is no file of invariants.
+        ConfigError: the file exists and is not an invariants file.
     """
     path = Path(file)
     known = read_file(file) if path.exists() else Learned(version=VERSION)

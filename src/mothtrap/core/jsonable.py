@@ -44,7 +44,7 @@ def _truthful(value: object) -> object:
 
 
 def encode(value: object) -> bytes:
-    """Encode a value (structs included) as JSON; lone surrogates, as in names of files, escaped."""
+    """Encode a value (including structs) as JSON, escaping lone surrogates as in file names."""
     try:
         line = msgspec.json.encode(value)
     except UnicodeEncodeError:
@@ -55,7 +55,7 @@ def encode(value: object) -> bytes:
 
 
 def shown(value: object) -> bytes:
-    r"""Encode a value for people and other tools, without secrets and invisible characters.
+    r"""Encode a value for people and other tools, without secrets or invisible characters.
 
     Control characters and characters that change the text direction are written as escapes such
     as `\\u202e`. The value stays the same, and the text cannot control a terminal or mislead.
@@ -67,12 +67,12 @@ def shown(value: object) -> bytes:
 
 
 def text(value: object) -> str:
-    """Encode a value (structs included) as a line of JSON."""
+    """Encode a value (including structs) as one line of JSON."""
     return encode(value).decode()
 
 
 def decode(data: bytes | str, kind: type[T]) -> T:
-    """Decode what `encode` wrote; numbers written as strings become numbers again.
+    """Decode the output of `encode`; numbers stored as strings become numbers again.
 
     Raises:
         msgspec.DecodeError: the text is not JSON, or nested deeper than anything that is encoded.
@@ -85,10 +85,10 @@ def decode(data: bytes | str, kind: type[T]) -> T:
 
 
 def decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
-    """Return the decoder of a type, made once.
+    """Return the cached decoder of a type.
 
-    msgspec keeps on each class what it found out about it. Two threads that meet a class for
-    the first time at once crash the process (msgspec 0.21 and 0.22), so one at a time does.
+    msgspec caches information on each class. Two threads that use a class for the first time at
+    once crash the process (msgspec 0.21 and 0.22), so decoders are created under a lock.
     """
     found = _decoders.get(kind)
     if found is None:

@@ -17,9 +17,9 @@ MAX_TAG = 100
 
 
 class Label(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One remark; `text` is the tag, the note, or the group ("" takes the run out of its group).
+    """One label; `text` is the tag, note, or group ("" removes the run from its group).
 
-    `at_s` is in Unix seconds, `by` who made it.
+    `at_s` is the Unix time in seconds, `by` the author.
     """
 
     kind: LabelKind
@@ -46,10 +46,10 @@ class Labels(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def joined(labels: Iterable[Label]) -> Labels:
-    """Return the labels that result from a sequence of remarks.
+    """Apply a sequence of label changes, and return the resulting labels.
 
     Args:
-        labels: in the order in which they were made.
+        labels: label changes, oldest first.
     """
     tags: dict[str, None] = {}
     notes: list[Note] = []

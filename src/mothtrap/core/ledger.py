@@ -40,8 +40,8 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
         environment  variables that matter, by an allow-list
         sources      digests of the script's own modules, by path
 
-    `missing` says what could not be found out, and why. `given` are parameters that differ from
-    the default of their parser, `parameters_from` says what they were read from.
+    `missing` says what could not be determined, and why. `given` are parameters that differ from
+    the default of their parser; `parameters_from` says where they were read from.
     """
 
     created_s: UnixTime
@@ -89,8 +89,8 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 class SourceTexts(msgspec.Struct, frozen=True, kw_only=True):
     """`sources.json` of a worker: the files of the script as they were at the first step.
 
-    `files` maps the path of each, as in the facts `sources`, to its text with secrets masked. Not
-    all of them are there: see `session.record.source_texts`.
+    `files` maps each path, as in the facts `sources`, to the text with secrets masked. Some files
+    are missing: see `session.record.source_texts`.
     """
 
     files: dict[str, str] = {}
@@ -105,11 +105,11 @@ def differences(
 ) -> Iterator[tuple[str, str, LedgerValue, LedgerValue]]:
     """Yield the facts in which two ledgers differ: section, name, and both values.
 
-    A value is None where only the other one has the fact.
+    A value is None if only the other ledger has the fact.
 
     Args:
         first: facts of a ledger.
-        second: of another one.
+        second: second of another one.
     """
     for section in dict.fromkeys((*SECTIONS, *first, *second)):
         before, after = first.get(section, {}), second.get(section, {})

@@ -128,16 +128,17 @@ def arguments_without_secrets(arguments: Sequence[str]) -> tuple[str, ...]:
 
 
 def names_secret(name: str) -> bool:
-    """Return whether the value of a name is a secret, judging by the name alone."""
+    """Return whether a name suggests that its value is a secret."""
     return _strength(name) > 0
 
 
 def shareable(value: T) -> T:
-    """Return a copy of a value in which the secrets of every text are masked.
+    """Return a copy of a value with the secrets in every text masked.
 
     Args:
-        value: texts, numbers, lists, tables, structs and dataclasses in any depth. Lists of texts
-            count as command lines and as lines of one text; other objects stay.
+        value: strings, numbers, lists, tables, structs and dataclasses, nested to any depth. Lists
+            of strings are treated as command lines and as lines of one text; other objects are
+            unchanged.
     """
     found: T = _shareable(value)
     return found

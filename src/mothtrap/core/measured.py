@@ -20,10 +20,10 @@ MEASURED: Final = frozenset({
 
 
 def logged_name(name: str) -> str:
-    """Return how a number is called that a user logs: `log.<name>` where that is a measured one's.
+    """Return the scalar name of a logged number; `log.<name>` if mothtrap itself measures `name`.
 
     Raises:
-        TypeError: the name is no text.
+        TypeError: the name is not a string.
     """
     if not isinstance(name, str):
         raise TypeError(f"a name must be a string, not a {type(name).__name__}")

@@ -58,20 +58,20 @@ _FALLING_WORDS: Final = (
 
 
 def kind(metric: str) -> str:
-    """Return the kind of a metric of a library; "" of one that is not known."""
+    """Return the kind of a library's metric; "" if unknown."""
     name = re.split(r"[@:]", metric.lower())[0]
     return _KIND.get(name, "")
 
 
 def is_rising(metric: str) -> bool:
-    """Return whether a metric of a library grows as the model becomes better."""
+    """Return whether a greater value of a library's metric is better."""
     return kind(metric) in _RISING
 
 
 def sense_by_name(metric: str) -> bool | None:
-    """Return whether a metric grows as a model becomes better, judged by its name.
+    """Return whether a greater value of a metric is better, judged by its name.
 
-    Names of metrics of users count, too; None where the name does not say.
+    Also works for custom metrics; None if the name does not show it.
     """
     if known := kind(metric):
         return known in _RISING
@@ -82,12 +82,12 @@ def sense_by_name(metric: str) -> bool | None:
 
 
 def loss_among(metrics: Iterable[str]) -> str | None:
-    """Return the metric that is taken for the loss: the first that shrinks, best no error rate."""
+    """Return the metric to use as the loss: one that should fall, preferably no error rate."""
     falling = [name for name in metrics if kind(name) and not is_rising(name)]
     smooth = [name for name in falling if kind(name) not in ERROR_RATES]
     return next(iter(smooth or falling), None)
 
 
 def names_of(*kinds: str) -> tuple[str, ...]:
-    """Return all names of some kinds, as libraries write them."""
+    """Return all names of some kinds of metrics, as libraries write them."""
     return tuple(name for each in kinds for name in KINDS[each])

@@ -33,7 +33,7 @@ class Need(msgspec.Struct, frozen=True, kw_only=True):
         scalars: names of scalars, e.g. `loss`.
         optional: the rule can run without this data.
         each_step: the facts must be observed at every step; otherwise, observers sample steps.
-        alternative: set by `any_of`; the same text in all needs that it joined.
+        alternative: set by `any_of`; the same text in all needs that it combines.
     """
 
     kinds: tuple[str, ...] = ()
@@ -59,10 +59,11 @@ class Need(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def any_of(*needs: Need) -> tuple[Need, ...]:
-    """Join needs of which one is enough.
+    """Combine needs of which one is enough.
 
     Args:
-        needs: each is captured; a rule can judge where what one of them names is there.
+        needs: needs that are all captured; the rule can be evaluated if the data of one of them
+            exists.
     """
     name = " or ".join(map(str, needs))
     return tuple(msgspec.structs.replace(need, alternative=name) for need in needs)
@@ -78,11 +79,11 @@ def required(needs: Iterable[Need]) -> list[tuple[Need, ...]]:
 
 
 def facts_of(needs: Iterable[Need], *, each_step: bool = False) -> frozenset[type[Fact]]:
-    """Return the facts that any of some needs names.
+    """Return the facts that any of the needs names.
 
     Args:
-        needs: of rules, say.
-        each_step: only those that an observer must look for at every step.
+        needs: needs, such as those of rules.
+        each_step: only facts that must be observed at every step.
     """
     return frozenset(
         fact for need in needs if need.each_step or not each_step for fact in need.facts

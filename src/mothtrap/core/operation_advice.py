@@ -6,12 +6,12 @@ from mothtrap.core.facts.nonfinite import FirstBadOperation
 
 _POSITIVE = "Keep the input of `{name}` above 0: clip it, e.g. at 1e-8"
 _ONE_VALUE = (
-    "Give `{name}` at least two values: one value has no spread. Drop a last batch of one row "
-    "(`drop_last=True`), or skip the normalization for a single value."
+    "Give `{name}` at least two values: a single value has no spread. Drop a last batch of one "
+    "row (`drop_last=True`), or skip the normalization for a single value."
 )
 _OVERFLOW = (
-    "Compute `{name}` in float32: {type} holds values up to {limit}. Convert its operands "
-    "with `.float()`, or switch off `autocast` for this line."
+    "Compute `{name}` in float32: {type} can represent values up to {limit}. Convert its "
+    "operands with `.float()`, or switch off `autocast` for this line."
 )
 _LIMITS = {"float16": "65,504", "bfloat16": "3.4e+38"}
 _INFINITE_DERIVATIVE = (
@@ -28,8 +28,8 @@ _ADVICE = {
     "reciprocal": "Keep the input of `{name}` away from 0: add a small number.",
     "div": "Keep the divisor away from 0: add a small number, or clamp it.",
     "ctc_loss": (
-        "Rows with fewer frames than labels have no alignment: drop them, shrink the time axis "
-        "less, or pass `zero_infinity=True` to the CTC loss."
+        "Rows with fewer frames than labels have no alignment: drop them, downsample the time "
+        "axis less, or pass `zero_infinity=True` to the CTC loss."
     ),
     "cross_entropy": "Make sure that not all rows are ignored: the mean over no rows is NaN.",
     "scaled_dot_product_attention": (
@@ -88,7 +88,7 @@ _SAME = {
 
 
 def advice_on(seen: FirstBadOperation) -> str:
-    """Return the advice for an operation; '' if none is certain."""
+    """Return advice for an operation; '' if none is certain."""
     if seen.since is not None:
         return ""
     name = seen.operation.rpartition(".")[2].lower()

@@ -19,18 +19,18 @@ WITHOUT_SNAPSHOTS: Final[frozenset[Option]] = frozenset({"redact"})
 """Supported by adapters that act on no step: they keep no inputs that need redaction."""
 
 NO_EFFECT: Final[dict[Option, str]] = {
-    "on_nonfinite": "steps of {} cannot be skipped, and are applied as they are",
+    "on_nonfinite": "steps of {} cannot be skipped, and are applied unchanged",
     "max_gradient_norm": "gradients of {} are not checked before they are applied",
-    "snapshots": "no snapshots are taken of {}, so no step can be replayed",
+    "snapshots": "no snapshots of {} are taken, so no step can be replayed",
     "digests": "no tensor digests are computed for {}",
-    "perturb": "the initial weights of {} stay as they are",
+    "perturb": "the initial weights of {} are not changed",
     "redact": "inputs of {} cannot be redacted, so no snapshots are taken",
 }
 """Why an adapter does not honor an option; `{}` is its framework."""
 
 
 def asked(config: Config) -> dict[Option, str]:
-    """Return the options that a configuration asks for, each as it is shown to the user."""
+    """Return the options that a configuration sets, as shown to the user."""
     found: dict[Option, str] = {}
     if config.on_nonfinite != "report":
         found["on_nonfinite"] = f"on_nonfinite = {config.on_nonfinite}"

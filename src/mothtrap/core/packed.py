@@ -23,11 +23,11 @@ MAX_COUNT = 1 << 24
 
 
 def pack(values: Sequence[int]) -> str:
-    """Return numbers, of 64 bits with a sign, as a text.
+    """Encode signed 64-bit integers as text.
 
-    It is `r<first>,<count>` for neighbors such as 32, 33, 34; else a letter for the width
-    (`B`, `H`, `I` without a sign, `q` with one) and the little-endian bytes in base64.
-    Empty for no numbers.
+    The text is `r<first>,<count>` for consecutive numbers such as 32, 33, 34; otherwise a letter
+    for the width (`B`, `H`, `I` without a sign, `q` with one) and the little-endian bytes in
+    base64. Empty for no numbers.
 
     Raises:
         OverflowError: a number has more than 64 bits.
@@ -46,10 +46,10 @@ def pack(values: Sequence[int]) -> str:
 
 
 def unpack(text: str) -> Ints:
-    """Return the numbers of `pack`, shape (count,).
+    """Decode the numbers from `pack`, shape (count,).
 
     Raises:
-        DamagedDataError: the text is not one that `pack` made.
+        DamagedDataError: the text was not written by `pack`.
     """
     try:
         return _unpack(text)

@@ -21,7 +21,7 @@ _EQUAL = "e"
 
 
 def packed(values: Sequence[float]) -> str:
-    """Return numbers as text: a letter for their type, and their bytes in base64.
+    """Encode numbers as text: a letter for their type, and their bytes in base64.
 
     Numbers that float32 holds exactly take 4 bytes. Equal numbers are stored once.
     """
@@ -37,10 +37,10 @@ def packed(values: Sequence[float]) -> str:
 
 
 def unpacked(text: str, count: int) -> Floats:
-    """Return the numbers of `packed`, shape (N,); NaN where the text is damaged.
+    """Decode the numbers from `packed`, shape (N,); NaN if the text is damaged.
 
     Args:
-        text: made by `packed`, or empty.
+        text: output of `packed`, or empty.
         count: N.
     """
     nothing_N = np.full(max(0, count), np.nan)

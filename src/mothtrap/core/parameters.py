@@ -24,10 +24,10 @@ LISTED = 32
 
 
 def flat(values: object) -> tuple[dict[str, LedgerValue], int]:
-    """Return the parameters that an object holds, by dotted name, and how many were left out.
+    """Return the parameters in an object, by dotted name, and the number of parameters left out.
 
-    Mappings, dataclasses and objects such as `argparse.Namespace` are gone into; other objects are
-    named by their class: neither their code nor their text is asked for.
+    Mappings, dataclasses and objects such as `argparse.Namespace` are expanded. Other objects are
+    represented by the name of their class, without calling their code.
 
     Args:
         values: a mapping, a dataclass, or an object with attributes.
@@ -44,7 +44,7 @@ def flat(values: object) -> tuple[dict[str, LedgerValue], int]:
 
 
 def fields_of(value: object) -> Mapping[str, object] | None:
-    """Return the named parts of what holds parameters; None for anything else."""
+    """Return the named fields of an object with parameters; None for other objects."""
     if isinstance(value, Mapping):
         return {str(key): part for key, part in value.items()}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -75,7 +75,7 @@ def _items(
 
 
 def plain(value: object) -> LedgerValue:
-    """Return a value that a file can hold: itself, a text for a list, else the name of its type."""
+    """Return a value that can be stored: the value, a text for a list, or the name of its type."""
     if isinstance(value, enum.Enum):
         return plain(value.value) if isinstance(value.value, str | int) else value.name
     if value is None or isinstance(value, bool | int):

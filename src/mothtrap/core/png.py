@@ -14,7 +14,7 @@ _COLORS = {1: 0, 2: 4, 3: 2, 4: 6}
 
 
 def encode(image: npt.NDArray[np.uint8]) -> bytes:
-    """Return an image of uint8, shape (height, width, 1 to 4 channels), as a PNG file."""
+    """Encode a uint8 image, shape (height, width, 1 to 4 channels), as PNG."""
     height, width, channels = image.shape
     rows = np.zeros((height, 1 + width * channels), np.uint8)  # 0: no filter
     rows[:, 1:] = image.reshape(height, width * channels)
@@ -29,17 +29,17 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
 
 
 def pixels(values: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-    """Return values as an image of uint8, shape (height, width, channels).
+    """Convert values to a uint8 image, shape (height, width, channels).
 
-    Integers are taken as they are, from 0 to 255; other numbers from 0 to 1, or, where they leave
-    that range, from their least to their greatest. What is not finite is 0. Channels may come
-    first, as PyTorch has them.
+    Integers are interpreted as 0 to 255. Other numbers are interpreted as 0 to 1, or scaled from
+    their minimum to their maximum if they exceed that range. Values that are not finite become 0.
+    Channels may come first, as in PyTorch.
 
     Args:
         values: shape (height, width), (height, width, 1 to 4) or (1 to 4, height, width).
 
     Raises:
-        ValueError: the shape is another one.
+        ValueError: the shape is not supported.
     """
     array = values[:, :, None] if values.ndim == 2 else values
     if array.ndim == 3 and array.shape[2] not in _COLORS and array.shape[0] in _COLORS:

@@ -20,16 +20,16 @@ POINTS = 200
 
 
 def predictions(labels: Array, scores: Array, names: Sequence[str] = ()) -> Predictions:
-    """Return confusion matrix and curves of a classifier's scores.
+    """Compute the confusion matrix and curves of a classifier's scores.
 
     Args:
-        labels: the true classes, whole numbers, shape (N,).
-        scores: probabilities or logits, shape (N, classes), or (N,) of class 1 of two; whole
+        labels: true classes, integers, shape (N,).
+        scores: probabilities or logits, shape (N, classes), or (N,) for class 1 of two; whole
             numbers of shape (N,) are predicted classes, which have no curves.
-        names: of the classes.
+        names: names of the classes.
 
     Raises:
-        ValueError: shapes or values do not fit; says which.
+        ValueError: shapes or values do not match; the message gives the reason.
     """
     labels = labels.reshape(-1)
     if labels.dtype.kind == "f" and np.all(labels == np.floor(labels)):

@@ -12,8 +12,8 @@ class Probed(msgspec.Struct, frozen=True, kw_only=True):
 
     `rows` is the number of given rows, `judged` the number of rows that the probes used. `task` is
     `classification` or `regression`, `answers` the form of the model's output. `left_out` is the
-    number of confirmed findings that exceed the limit on reported findings. `files` are the files
-    that the command named, `origin` is the training run that logged the model file.
+    number of confirmed findings beyond the limit on reported findings. `files` are the files named
+    in the command, `origin` is the training run that logged the model file.
     """
 
     rows: int

@@ -19,14 +19,14 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
         scalars: names of scalars, e.g. `loss`, of all modes.
         statistic: `kind.statistic` of the layers that the finding names, e.g. `gradient.l2`.
         joint: also draw the norm over all tensors of the kind.
-        beside: evidence that names two layers, which are drawn instead of the finding's. The
+        beside: evidence that names two layers, which are drawn instead of those of the finding. The
             reference line then follows the second one.
         fact: type of a fact that has the number `field`.
         field: number of the fact; the largest of several.
         over: number of the fact that `field` is divided by; empty means no division.
         subject: field of the fact that names its layer or tensor; empty draws a line per worker.
         reference: evidence whose product is the height of the reference line.
-        scale: of the y axis.
+        scale: scale of the y axis.
     """
 
     title: str

@@ -12,11 +12,11 @@ from mothtrap.core.findings import Finding, Severity, fingerprint
 
 
 class Quiet:
-    """Severities that a user has set, and layers in which some rules are ignored.
+    """The user's severities, and the layers in which rules are ignored.
 
     Args:
-        severity: by code, or by the beginning of codes; the longest that fits counts.
-        per_layer_ignores: codes, or beginnings of them, by glob over layers.
+        severity: severity by code or code prefix; the longest match counts.
+        per_layer_ignores: codes or code prefixes, by glob over layers.
     """
 
     def __init__(
@@ -29,13 +29,13 @@ class Quiet:
 
     @classmethod
     def of(cls, config: Config) -> Quiet:
-        """Return the quiet setting of a configuration."""
+        """Create the quiet settings of a configuration."""
         return cls(config.severity, config.per_layer_ignores)
 
     def apply(self, finding: Finding) -> Finding | None:
-        """Return a finding as it is to be told; None when nothing is left of it.
+        """Return a finding as it should be reported; None if it is ignored completely.
 
-        A finding without layers is of the whole training: no ignore of a layer hides it.
+        A finding without layers concerns the whole training run, so it is never hidden by layer.
         """
         layers = tuple(layer for layer in finding.layers if not self._ignored(finding.code, layer))
         if finding.layers and not layers:

@@ -11,20 +11,20 @@ _HOURS = re.compile(r"([01]\d|2[0-3]):([0-5]\d)-([01]\d|2[0-3]):([0-5]\d)")
 
 
 def check_hours(text: str) -> None:
-    """Prove that a text names hours; "" names none.
+    """Check that a text is a valid range of hours; "" is no range.
 
     Raises:
-        ConfigError: it does not.
+        ConfigError: the text is invalid.
     """
     if text and _HOURS.fullmatch(text) is None:
         raise ConfigError(f"must be hours such as '22:00-07:00', not {text!r}")
 
 
 def is_within(text: str, now_s: float) -> bool:
-    """Return whether a time is within hours; the end is outside.
+    """Return whether a time lies within a range of hours, excluding its end.
 
     Args:
-        text: the hours, which may pass midnight; "" names none.
+        text: the range, which may span midnight; "" = no hours.
         now_s: Unix time.
     """
     match = _HOURS.fullmatch(text)

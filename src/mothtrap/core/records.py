@@ -17,16 +17,14 @@ from mothtrap.core.tensors import TensorInfo
 class Scalar(msgspec.Struct, frozen=True):
     """A number of a step: `name` says what, `of` whose ('' = the step's own).
 
-    Names in use: `loss` (of a loss series), `lr` (of an optimizer: the largest over
-    its groups), `gradient_norm` (of an optimizer, before clipping where that was
-    seen), `gradient_state` (of an optimizer: see `GradientState`), `stale_gradient`
-    (of an optimizer: 1 when no backward since its last step began with clean gradients;
-    of one that evaluates a closure: how many evaluations did not), `clip_limit` (the norm
-    to which gradients were clipped), `loss_scale`,
-    `skipped` (1 when no optimizer applied the step),
-    `micro_batches`, `step_s` (wall seconds since the step before), `own_s` (seconds
-    that mothtrap took of it on the training thread), `memory_bytes` (in use, now and then,
-    of the `process` or a device); beside them what users log.
+    Names in use: `loss` (of a loss series), `lr` (of an optimizer: the largest over its groups),
+    `gradient_norm` (of an optimizer, before clipping if that was visible), `gradient_state` (of an
+    optimizer: see `GradientState`), `stale_gradient` (of an optimizer: 1 if no backward pass since
+    its last step began with cleared gradients; with a closure: the number of evaluations that did
+    not), `clip_limit` (the norm to which gradients were clipped), `loss_scale`, `skipped` (1 if no
+    optimizer applied the step), `micro_batches`, `step_s` (wall seconds since the previous step),
+    `own_s` (seconds of it that mothtrap used on the training thread), `memory_bytes` (memory in use
+    by the `process` or a device, measured occasionally), and names that users log.
     """
 
     name: str
@@ -50,13 +48,13 @@ class RawBlock:
     """Values of some tensors as they were, one after the other in one piece of memory.
 
     Attributes:
-        tensor_R: uint32, shape (R,): whose values.
-        dtypes: their types, by the names of `statistics.dtypes`.
+        tensor_R: uint32, shape (R,): tensor of each row.
+        dtypes: their types, by name in `statistics.dtypes`.
         shapes: their shapes.
-        offset_R: int64, shape (R + 1,): where each begins in `bytes_N`, and the end.
+        offset_R: int64, shape (R + 1,): start of each tensor in `bytes_N`, and the end.
         bytes_N: uint8, shape (N,): each tensor in C order, little-endian.
-        purposes: what each copy was made for, until that is worked out (see
-            `capture.reductions`); empty: all are to be kept.
+        purposes: purpose of each copy until it has been processed (see `capture.reductions`);
+            empty: all are stored.
     """
 
     tensor_R: npt.NDArray[np.uint32]
@@ -71,16 +69,16 @@ class Completion(Protocol):
     """Parts of a record that are still on their way from a device.
 
     Attributes:
-        nbytes: of the rows that come.
+        nbytes: size of the expected rows in bytes.
     """
 
     nbytes: int
 
     def has_arrived(self) -> bool:
-        """Return whether `complete` would not wait."""
+        """Return whether `complete` would return immediately."""
 
     def complete(self, record: StepRecord) -> StepRecord:
-        """Wait for it; return the record with it."""
+        """Wait for the missing data, and return the complete record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -88,7 +86,7 @@ class StepRecord:
     """Everything captured in one step; arrays are not written to after the hand-over.
 
     Attributes:
-        key: when.
+        key: key of the step.
         wall_s: Unix time at which the step was closed, seconds.
         optimizers: names of the optimizers that stepped.
         skipped: True when no optimizer applied the step.
@@ -97,9 +95,10 @@ class StepRecord:
         summary_TF: float64, shape (T, F): rows of `statistics.summary.FIELDS`.
         scalars: the step's numbers.
         observations: the step's facts.
-        raw: tensors that are kept whole; empty in records that were read back (see
+        raw: tensors that are stored whole; empty in records that were read back (see
             `store.raw_reading`).
-        pending: what rows and bytes of `raw` wait for; None in records that consumers get.
+        pending: what rows and bytes of `raw` are waiting for; None in records that consumers
+            receive.
     """
 
     key: StepKey

@@ -34,7 +34,7 @@ class Part:
 
     @property
     def origin(self) -> str:
-        """Name and version of the distribution that brought the part; '' for ours."""
+        """Name and version of the package that contains the part; '' for built-in parts."""
         if self.entry_point is None:
             return ""
         dist = self.entry_point.dist
@@ -44,7 +44,7 @@ class Part:
         """Import the part.
 
         Raises:
-            PluginError: a plugin cannot be imported, or is no such module.
+            PluginError: the plugin cannot be imported, or is not a valid module.
         """
         if self.entry_point is None:
             return importlib.import_module(f"{self.package}.{self.name}")
@@ -59,17 +59,17 @@ class Part:
         return module
 
     def fault(self, reason: str) -> PluginError:
-        """Return the error that says why a plugin cannot be used."""
+        """Return an error that explains why a plugin cannot be used."""
         return PluginError(
             f"{self.name!r} of {self.origin} (entry point of {self.package})", reason
         )
 
 
 def parts(package: str) -> tuple[Part, ...]:
-    """Return the parts of a package, ours first, each group sorted by name.
+    """Return the parts of a package: built-in parts first, each group sorted by name.
 
-    Nothing but the package itself is imported. Of parts with one name only the first
-    counts, and ours go before others'.
+    Only the package itself is imported. If parts have the same name, the first one counts, so
+    built-in parts take precedence.
 
     Args:
         package: dotted name, e.g. `mothtrap.rules`.
@@ -101,11 +101,11 @@ def names(package: str) -> tuple[str, ...]:
 
 
 def load(package: str, name: str) -> ModuleType:
-    """Import the one part asked for.
+    """Import one part by name.
 
     Raises:
-        UnknownNameError: the package has no such part; names the nearest.
-        PluginError: it is a plugin and cannot be imported.
+        UnknownNameError: the package has no such part; the message suggests one.
+        PluginError: the part is a plugin that cannot be imported.
     """
     known = {part.name: part for part in parts(package)}
     if name not in known:
@@ -116,15 +116,15 @@ def load(package: str, name: str) -> ModuleType:
 
 
 def only_class(module: ModuleType, base: type[Any], noun: str) -> type[Any]:
-    """Return the one class of a module that derives from `base` and can be used.
+    """Return the only concrete class in a module that derives from `base`.
 
     Args:
-        module: of a package in which each file holds one such class.
-        base: abstract classes and imported ones do not count.
-        noun: what such a class is called, for the message.
+        module: module of a package with one such class per file.
+        base: base class; abstract and imported classes do not count.
+        noun: name for such a class in messages.
 
     Raises:
-        UnknownNameError: the module holds none, or several.
+        UnknownNameError: the module has none, or several.
     """
     own = [
         value

@@ -16,7 +16,7 @@ UNREACHED_FILE = "unreached-{pid}.json"
 
 
 class ReplayPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """Orders for a process that replays.
+    """Settings for a process that replays a step.
 
     `workers` are the folders of the snapshot by rank, `framework` is its adapter, empty for any;
     `scratch` is where results go. `device` and `dtype` convert state and inputs; None leaves them
@@ -30,7 +30,8 @@ class ReplayPlan(msgspec.Struct, frozen=True, kw_only=True):
     operation, where no copy of it can be. `rows`: the step is done with these rows of its
     batch alone; with `repeat` they are repeated until the batch has its own size. Where a step
     has several, they are those of `micro_batch`. `moved`: recorded places whose lines lie elsewhere
-    since the script was changed, with the first and the last line at which they may.
+    since the script was changed, with the first and the last line at which they may. `edited`:
+    files of the script were changed since the run.
     """
 
     step: int
@@ -51,6 +52,7 @@ class ReplayPlan(msgspec.Struct, frozen=True, kw_only=True):
     repeat: bool = False
     micro_batch: int | None = None
     moved: dict[str, tuple[int, int]] = {}
+    edited: bool = False
 
 
 class StoredReplay(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,14 +68,14 @@ class StoredReplay(msgspec.Struct, frozen=True, kw_only=True):
     edited: tuple[str, ...] = ()
 
     def told(self) -> tuple[str, ...]:
-        """Return all lines; those with an edited script say so."""
+        """Return all lines, marking those of an edited script."""
         return (*self.lines, *(("with the edited script:", *self.edited) if self.edited else ()))
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """The first of losses, gradients and new weights that is not what it was.
+    """The first loss, gradient or new weight that differs from the run.
 
-    `found` and `expected` are digests, or the text of an exception; None: there is none.
+    `found` and `expected` are digests, or the text of an exception; None if there is none.
     """
 
     kind: Literal["loss", "gradient", "weight", "exception"]
@@ -85,18 +87,18 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
     """Result of a replay in one process.
 
-    `reached`: the step was done, to where its optimizer would apply it. `match`: its losses
-    and gradients, `compared` in number (`losses_compared` of them losses), or its exception
-    are bit-identical to those of the run; None where that cannot be said, for the reason in
-    `notes`. `losses` are its own, in order. `exception` is what ended it, `Type: text`, at
-    `raised_at`. `nonfinite`: a loss or an applied gradient is not finite. `instead` says
-    what was reached where the step was not. `module`, `operation`, `location` and `rows`
-    are what was narrowed down, in words: `told`. `suspects` are rows whose results were
-    bad, `holder` what was bad when it came in: `weight fc.weight`, `batch_rows` the size of
-    the batch, `micro_batch` which one it was of several, from 0, `samples` what each of the
-    rows is in the data, where that is known. `uncopied`: nothing was narrowed down, since
-    the process cannot be copied. `untested`: why no test of the failure was written,
-    `unreproduced`: why no script that reproduces it was written.
+    `reached`: the step ran up to the point where its optimizer would apply it. `match`: its losses
+    and gradients (`compared` in total, `losses_compared` of them losses), or its exception, are
+    bit-identical to those of the run; None if this is unknown, for the reason in `notes`. `losses`
+    are its losses, in order. `exception` is the exception that ended it, `Type: text`, raised at
+    `raised_at`. `nonfinite`: a loss or an applied gradient is not finite. `instead` says what was
+    reached if the step was not. `module`, `operation`, `location` and `rows` are the results of the
+    search, and `told` describes them in words. `suspects` are rows with bad results, `holder` is a
+    tensor that was already bad, such as `weight fc.weight`, `batch_rows` is the size of the batch,
+    `micro_batch` the number of the micro-batch, from 0, and `samples` identifies the rows in the
+    data, if known. `uncopied`: nothing was narrowed down, because the process cannot be copied.
+    `untested`: why no test of the failure was written,
+    `unreproduced`: reason why no script that reproduces it was written.
     """
 
     rank: int = 0
@@ -129,7 +131,7 @@ class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def with_localization(result: ReplayResult, found: ReplayResult) -> ReplayResult:
-    """Return a result with what another doing of the same step has narrowed down."""
+    """Return a result with the localization from another replay of the same step."""
     return msgspec.structs.replace(
         result,
         module=found.module,
@@ -146,5 +148,5 @@ def with_localization(result: ReplayResult, found: ReplayResult) -> ReplayResult
 
 
 def read_plan(environ: Mapping[str, str]) -> ReplayPlan:
-    """The plan of the process that has this environment."""
+    """Return the plan of the process with this environment."""
     return msgspec.json.decode(Path(environ[PLAN_VARIABLE]).read_bytes(), type=ReplayPlan)

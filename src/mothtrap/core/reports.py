@@ -11,7 +11,7 @@ from mothtrap.core.steps import Mode
 class Reports(msgspec.Struct, frozen=True, kw_only=True):
     """The kinds of tensors, scalars, facts and modes that can come from an adapter.
 
-    A rule that requires what no adapter of a job can report does not apply. Scalars that
+    A rule that requires data that no adapter of the job can report does not apply. Scalars that
     users log belong to no adapter, and need not be listed.
     """
 

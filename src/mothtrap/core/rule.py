@@ -5,17 +5,13 @@ from __future__ import annotations
 import abc
 from typing import ClassVar
 
-import numpy as np
-
 from mothtrap.core.documented import Documented
-from mothtrap.core.findings import EvidenceValue, Finding, Severity, fingerprint
+from mothtrap.core.findings import EvidenceValue, Finding, Severity, fingerprint, plain
 from mothtrap.core.needs import Need
 from mothtrap.core.proof import Proof
+from mothtrap.core.ruledoc import possible_fixes
 from mothtrap.core.texts import readable
 from mothtrap.core.window import Window
-
-BEFORE_UPDATES = ("ACT", "NUM")
-"""Families whose findings at step 0 are of the model as it was made."""
 
 
 class Rule(Documented, abc.ABC):
@@ -32,7 +28,7 @@ class Rule(Documented, abc.ABC):
         explains: names of the rules whose findings this fault causes.
         passes: a finding becomes an `info` when the rule stops finding the fault.
         compares: the rule compares workers; its windows have the other workers as `peers`.
-        waits: the rule is also called while the job makes no step.
+        waits: the rule is also called while the job makes no steps.
     """
 
     needs: ClassVar[tuple[Need, ...]] = ()
@@ -82,7 +78,7 @@ class Rule(Documented, abc.ABC):
             window: the evaluated window.
             step: first step with the fault.
             message: what is wrong, where, and by how much.
-            severity: by default the rule's severity.
+            severity: severity; by default the rule's severity.
             layers: module paths or tensor names, the most affected first.
             evidence: numbers that show the fault, by name.
             location: `file:line` to change.
@@ -109,23 +105,10 @@ class Rule(Documented, abc.ABC):
             count=count,
             last_step=step if last_step is None else last_step,
             message=readable(message),
-            evidence={key: _plain(value) for key, value in (evidence or {}).items()},
+            evidence={key: plain(value) for key, value in (evidence or {}).items()},
             why=self.doc().why if why is None else why,
-            fixes=_possible(fixes, self.code, step),
+            fixes=possible_fixes(fixes, self.code, step),
             confidence=confidence,
             location=location,
             fingerprint=fingerprint(self.code, layers, mode),
         )
-
-
-def _possible(fixes: tuple[str, ...], code: str, step: int) -> tuple[str, ...]:
-    """Leave out advice on the learning rate for a fault that preceded the first update."""
-    if step > 0 or not code.startswith(BEFORE_UPDATES):
-        return fixes
-    return tuple(fix for fix in fixes if "learning rate" not in fix) or fixes
-
-
-def _plain(value: EvidenceValue) -> EvidenceValue:
-    """A number as Python has it: one of numpy's cannot be stored."""
-    found: EvidenceValue = value.item() if isinstance(value, np.generic) else value
-    return found

@@ -43,7 +43,7 @@ _ANNOTATED = ("code", "called", "title", "severity", "needs", "explains", *_FLAG
 
 
 def check_code(code: object) -> None:
-    """Raise ConfigError unless a code is a valid rule code."""
+    """Raise ConfigError if a code is not a valid rule code."""
     if not isinstance(code, str) or not CODE.fullmatch(code):
         raise ConfigError(
             f"a rule code is capital letters and three digits, such as ACT901; got {_shown(code)}; "
@@ -81,7 +81,7 @@ def completed(made: type[Rule]) -> type[Rule]:
 
 
 def give_findings(made: type[Rule]) -> None:
-    """Let the `check` of a class return a list of findings, whatever it returned them in."""
+    """Make the `check` of a class return a list of findings, whatever type it returned."""
     check = made.check
 
     @functools.wraps(check)
@@ -147,7 +147,7 @@ def _of_need(need: Need) -> Iterator[str]:
                 )
     if bool(need.kinds) != bool(need.statistics):
         missing, other = ("statistics", "kinds") if need.kinds else ("kinds", "statistics")
-        yield f"it has `{other}` but no `{missing}`; give both, tensors and statistics"
+        yield f"it has `{other}` but no `{missing}`; give both tensors and statistics"
     facts: object = need.facts
     if not _is_of(facts, type) or not all(issubclass(fact, Fact) for fact in need.facts):
         yield (
@@ -210,7 +210,7 @@ def _check_thresholds(who: str, made: type[Rule]) -> None:
 
 
 def check_threshold(who: str, name: str, default: object) -> None:
-    """Raise ConfigError unless a threshold has a name and a default that it may have."""
+    """Raise ConfigError if a threshold has an invalid name or default."""
     if name in _ANNOTATED:
         raise ConfigError(
             f"{who}: `{name}` is annotated, which makes it a threshold; write `{name} = ...` "

@@ -89,3 +89,13 @@ def parse_doc(text: str) -> RuleDoc:
             sections[current].append(line)
     texts = {name: textwrap.dedent("\n".join(body)).strip() for name, body in sections.items()}
     return RuleDoc(summary=texts.pop(""), sections=texts)
+
+
+def possible_fixes(fixes: tuple[str, ...], code: str, step: int) -> tuple[str, ...]:
+    """Leave out advice on the learning rate for a fault that preceded the first update.
+
+    At step 0, findings of the families ACT and NUM are of the model as it was made.
+    """
+    if step > 0 or not code.startswith(("ACT", "NUM")):
+        return fixes
+    return tuple(fix for fix in fixes if "learning rate" not in fix) or fixes

@@ -33,10 +33,10 @@ _EXAMPLE = "e.g. lr > 1e-3 and GRD101, or state == 'crashed'"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """Facts of a run that an expression may ask for.
+    """Properties of a run that a filter expression can refer to.
 
     Attributes:
-        values: of parameters, metrics and of the run itself, by name.
+        values: parameters, metrics, and properties of the run, by name.
         marks: codes and names of findings, and tags.
     """
 
@@ -49,11 +49,11 @@ Test = Callable[[Facts], bool]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFilter:
-    """An expression that was read.
+    """A parsed filter expression.
 
     Attributes:
-        text: of it.
-        names: that occur in it.
+        text: text of it.
+        names: names that occur in it.
         test: whether a run fits.
     """
 
@@ -62,13 +62,13 @@ class RunFilter:
     test: Test
 
     def check(self, known: Collection[str]) -> None:
-        """Refuse a name that no run has.
+        """Raise an error if the expression contains a name that no run has.
 
         Args:
             known: names of all runs.
 
         Raises:
-            QueryError: says which, and the nearest.
+            QueryError: a name is unknown; the message suggests one.
         """
         lower = {name.lower() for name in known}
         for name in sorted(self.names):
@@ -80,10 +80,10 @@ class RunFilter:
 
 
 def read_filter(text: str) -> RunFilter:
-    """Read an expression.
+    """Parse a filter expression.
 
     Raises:
-        QueryError: it cannot be read; says where.
+        QueryError: the expression is invalid; the message gives the position.
     """
     if len(text) > MAX_CHARACTERS:
         raise QueryError(

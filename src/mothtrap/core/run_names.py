@@ -12,14 +12,14 @@ MAX_NAME_BYTES = 200
 
 
 def check_name(name: str, label: str) -> None:
-    """Prove that a name can be that of a run.
+    """Check that a name is valid for a run.
 
     Args:
-        name: as it was given.
-        label: how the caller calls it, for the message.
+        name: name as given.
+        label: what to call the name in the message.
 
     Raises:
-        ConfigError: it cannot.
+        ConfigError: the name is invalid.
     """
     # A name with a leading dot would make a folder that `mothtrap ls` passes over.
     fits = isinstance(name, str) and name and not name.startswith(".")

@@ -168,7 +168,7 @@ class Overhead(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def has_script(command: Sequence[str]) -> bool:
-    """Return whether a command starts a script, and no session in which code was typed or piped."""
+    """Return whether a command starts a script, rather than a session with typed or piped code."""
     words = tuple(command[1:])
     if words and PurePath(words[0]).name in _SESSIONS:
         return False

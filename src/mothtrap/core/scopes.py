@@ -36,11 +36,11 @@ class Shard(msgspec.Struct, frozen=True):
 
 
 class Scope(msgspec.Struct, frozen=True):
-    """The words of a scope, understood.
+    """A parsed scope.
 
-    `shards` are the axes along which the tensor is cut, `mergeable` is False where the
-    pieces cannot be put together from statistics of the pieces (`partial sum`, or words
-    of a later version).
+    `shards` are the axes along which the tensor is cut; `mergeable` is False if the statistics of
+    the whole cannot be computed from those of the pieces (`partial sum`, or a term of a later
+    version).
     """
 
     replicated: bool = False
@@ -49,17 +49,17 @@ class Scope(msgspec.Struct, frozen=True):
 
     @property
     def pieces(self) -> int:
-        """Number of different pieces that make the whole."""
+        """Number of different pieces that make up the whole."""
         return math.prod(shard.count for shard in self.shards)
 
 
 def scope_words(parts: Iterable[tuple[str, str]]) -> str:
-    """Join parts, each with the name of its group of workers ('' where it has none)."""
+    """Join the parts of a scope, each with the name of its worker group ('' if it has none)."""
     return "; ".join(f"{part} over {over}" if over else part for part, over in parts)
 
 
 def parse_scope(words: str) -> Scope:
-    """Understand the words of a scope; never fails: what is unknown is not mergeable."""
+    """Parse a scope; never fails, because unknown words make it not mergeable."""
     replicated, shards, mergeable = False, [], True
     for part in filter(None, words.split("; ")):
         what = part.partition(" over ")[0]

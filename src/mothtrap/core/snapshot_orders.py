@@ -15,7 +15,7 @@ class SnapshotOrder:
 
     Attributes:
         reason: as in `core.snapshots.Snapshot`.
-        step: the one that is meant; None: the next one.
+        step: requested step; None = the next one.
         request: id of the request to be answered, or ''.
     """
 
@@ -26,14 +26,14 @@ class SnapshotOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StateCopy:
-    """A state in memory.
+    """Copy of a state in memory.
 
     Attributes:
-        make: makes, once, the tree that names the arrays, and says what could not be kept;
-            may add small arrays. Not called on the thread that trains.
-        arrays: by key.
-        missing: what else of it was not kept, and why.
-        give_back: to be called when the arrays are not needed any more.
+        make: creates, once, the tree that refers to the arrays, and reports data that could not be
+            copied; may add small arrays. Not called on the training thread.
+        arrays: arrays by key.
+        missing: other data that was not copied, with the reason.
+        give_back: function to call when the arrays are no longer needed.
     """
 
     make: Callable[[], tuple[Tree, tuple[str, ...]]]
@@ -43,7 +43,7 @@ class StateCopy:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of the arrays."""
+        """Size of the arrays in bytes."""
         return sum(array.data.nbytes for array in self.arrays.values())
 
 
@@ -52,9 +52,9 @@ class SnapshotDraft:
     """Draft of a snapshot of a step; fields as in `core.snapshots.Snapshot`.
 
     Attributes:
-        steps: recorded ones, oldest first; the last one is `step`.
-        state: None: that of the snapshot of step `state_step`, which lies on the disk, or will
-            when this one's turn comes.
+        steps: recorded steps, oldest first; the last one is `step`.
+        state: None: the state is that of the snapshot of step `state_step`, which is on disk, or
+            will be when its turn comes.
     """
 
     order: SnapshotOrder
@@ -67,17 +67,17 @@ class SnapshotDraft:
 
 
 class SnapshotSink(Protocol):
-    """Takes snapshots in and writes them, beside the training."""
+    """Receives snapshots and writes them in the background."""
 
     @property
     def base_steps(self) -> tuple[int, ...]:
-        """The steps of the bases that lie on the disk, ascending."""
+        """Steps of the stored base snapshots, ascending."""
 
     def has_room(self, spare: int = 0) -> bool:
-        """Return whether another one can wait for the disk, and so many more."""
+        """Return whether the queue has room for one more snapshot of this size."""
 
     def put(self, taken: SnapshotDraft) -> None:
-        """Take one in; returns at once."""
+        """Queue a snapshot, and return immediately."""
 
     def refused(self, order: SnapshotOrder, step: int, why: str) -> None:
-        """Something that was wished for could not be taken."""
+        """Record that a requested snapshot could not be taken."""

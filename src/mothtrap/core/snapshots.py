@@ -84,11 +84,11 @@ Counter = bool | int | float | None
 
 
 class BatchHanded(msgspec.Struct, frozen=True, kw_only=True, tag="batch"):
-    """A loader gave a batch to the user's code.
+    """A loader returned a batch to the user's code.
 
-    `loader`: index of the loader, in order of first iteration, from 0; `site`
-    is the `file:line` at which it does. `rng`: the states of all random generators right
-    after that. `counters` are those of the trainer that asked for it, by name.
+    `loader`: index of the loader, in order of first iteration, from 0; `site` is the `file:line` of
+    that iteration. `rng`: the states of all random generators right afterwards. `counters` are
+    those of the trainer that requested the batch, by name.
     """
 
     loader: int
@@ -101,10 +101,10 @@ class BatchHanded(msgspec.Struct, frozen=True, kw_only=True, tag="batch"):
 class ForwardCalled(msgspec.Struct, frozen=True, kw_only=True, tag="forward"):
     """The user's code called a root module.
 
-    `variables`: plain values, tensors without a graph and generators among the variables of
-    the calling frame that are new or changed since the step before; at module level the
-    globals. `trains`: autograd is on. `rng`: as right before the forward; None where it is
-    that of the event before. `counters` are those of the trainer, by name.
+    `variables`: plain values, tensors without a graph and generators among the variables of the
+    calling frame that are new or changed since the previous step; at module level, the globals.
+    `trains`: autograd is on. `rng`: the state right before the forward pass; None if it equals that
+    of the previous event. `counters` are those of the trainer, by name.
     """
 
     root: str
@@ -118,7 +118,7 @@ class ForwardCalled(msgspec.Struct, frozen=True, kw_only=True, tag="forward"):
 
 
 class LossCalled(msgspec.Struct, frozen=True, kw_only=True, tag="loss"):
-    """A loss was called; of `args` and `kwargs` those without a graph are kept: targets, weights.
+    """A loss was called; arguments without a graph, such as targets and weights, are stored.
 
     `function` is one of `torch.nn.functional`, or the class of a module without parameters.
     """
@@ -135,10 +135,10 @@ RecordedEvent = BatchHanded | ForwardCalled | LossCalled
 class RecordedStep(msgspec.Struct, frozen=True, kw_only=True):
     """Inputs of one step, in the order in which the script passed them.
 
-    `losses` are those of its backwards, in order. `rates` are the learning rates that were
-    applied, by optimizer and group. `carried`: an input has a graph of an
-    earlier step, so that doing it again begins there. `skipped`: no optimizer applied it.
-    `missing`: what was not kept, and why.
+    `losses` are those of its backward passes, in order. `rates` are the learning rates that were
+    applied, by optimizer and group. `carried`: an input has a graph of an earlier step, so the
+    replay begins there. `skipped`: no optimizer applied it.
+    `missing`: data that was not kept, and why.
     """
 
     step: int
@@ -153,10 +153,10 @@ class RecordedStep(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class KeptStep:
-    """A recorded step and the arrays that its trees name, by key.
+    """A recorded step with the arrays that it refers to, by key.
 
-    A key is used for one array only in the life of a worker, so that steps can be put
-    together in one file; an array that several steps share may stand in each of them.
+    Each key is used for only one array in the life of a worker, so that steps can be combined in
+    one file; an array that several steps share may occur in each of them.
     """
 
     recorded: RecordedStep
@@ -166,9 +166,9 @@ class KeptStep:
 class ReferenceDigests(msgspec.Struct, frozen=True, kw_only=True):
     """Reference digests of a step, in hex (`statistics.digest`).
 
-    `losses` goes by the site (`file:line`) of the backward, from its second call on with
-    `#2`, `#3` ... behind; `gradients` by parameter; `weights`, where no gradients are at hand,
-    are those after the step. `exception`: the uncaught one that ended the step, as `Type: text`.
+    `losses` is by site (`file:line`) of the backward pass, followed by `#2`, `#3` ... from its
+    second call on; `gradients` is by parameter; `weights`, if no gradients are available, are those
+    after the step. `exception`: the uncaught exception that ended the step, as `Type: text`.
     `values` are the losses themselves, in their order.
     """
 
@@ -182,13 +182,13 @@ class ReferenceDigests(msgspec.Struct, frozen=True, kw_only=True):
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Data needed to replay `step`.
 
-    `state_step` is the step before which the state was taken: `step` itself where it is
-    exact; smaller where the recorded steps lead from it to `step`; larger where the state is
-    later than the step, which `note` then says. `reason` says why it was taken:
-    `unsound step: WHY`, `finding CODE`, `step`, `request`, `exception` or `base`.
-    `framework` names the adapter, `versions` are those of packages. `command` and `cwd` start
-    the script again. `lines` are by file, as places name it: of the files with places of the
-    steps, as they were when the script began; a file that is not in it may have been changed.
+    `state_step` is the step before which the state was saved: `step` itself if it is exact; smaller
+    if the recorded steps lead from it to `step`; larger if the state is later than the step, which
+    `note` then says. `reason` says why it was taken: `unsound step: WHY`, `finding CODE`, `step`,
+    `request`, `exception` or `base`. `framework` is the adapter, and `versions` are those of
+    packages. `command` and `cwd` start the script again. `lines` contains, by file, lines of the
+    files with places of the steps, as they were when the script began; a file that is not in it may
+    have been changed.
     """
 
     run: str

@@ -30,10 +30,10 @@ class StepKey(msgspec.Struct, frozen=True, order=True, kw_only=True, gc=False):
 
 
 def step_number(step: int | StepKey) -> int:
-    """Return the job's step of a moment, or of a number as it is given.
+    """Return the step number of a `StepKey` or of a number.
 
     Raises:
-        TypeError: it is neither.
+        TypeError: the argument is neither.
     """
     try:
         return step.step if isinstance(step, StepKey) else operator.index(step)

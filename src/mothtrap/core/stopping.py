@@ -20,9 +20,9 @@ class StopTraining(SystemExit):
 
 
 class TrialEnded(BaseException):
-    """Carries the exception by which a library knows a pruned trial out of our hooks.
+    """Carries the exception with which a library ends a pruned trial through the hooks.
 
-    That exception may be an `Exception`, which hooks keep from the training otherwise.
+    The library's exception may be an `Exception`, which hooks would otherwise suppress.
     """
 
     def __init__(self, error: Exception) -> None:

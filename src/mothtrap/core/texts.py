@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 import unicodedata
 
+import numpy as np
+import numpy.typing as npt
+
 _RATIO = re.compile(r"(?<![\w.])(\d(?:\.\d+)?e\+0[2-5])(?=x| ms\b| s\b| MiB\b| %|%)")
 _ONE = re.compile(
     r"(?<![\d.,])1 (more |other |)(step|layer|module|parameter|tensor|gradient|weight|evaluation"
@@ -13,7 +16,7 @@ _ONE = re.compile(
 
 
 def readable(message: str) -> str:
-    """Return a message with its ratios and times written out, and one thing in the singular.
+    """Return a message with numbers written out and singular forms corrected.
 
     Example:
         >>> readable("1.2e+03x within 1 steps, steps of 2.7e+02 ms")
@@ -26,8 +29,8 @@ def readable(message: str) -> str:
 def printable(text: str) -> str:
     r"""Escape characters in a text of a run that could control a terminal.
 
-    Control characters, newlines included, and signs that reorder text are written as
-    escapes; a tab becomes a space.
+    Control characters, including newlines, and characters that reorder text are written as escapes;
+    a tab becomes a space.
 
     Example:
         >>> printable("a" + chr(27) + "[2Jb")
@@ -47,7 +50,7 @@ def _escaped(character: str) -> str:
 
 
 def storable(text: str) -> str:
-    """Return `text`, with lone surrogates escaped: UTF-8 cannot hold them."""
+    """Return `text` with lone surrogates escaped, because UTF-8 cannot store them."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -56,7 +59,7 @@ def storable(text: str) -> str:
 
 
 def storable_value(value: object) -> object:
-    """Return a plain value (texts, numbers, lists, tables) with every text made storable."""
+    """Return a plain value (texts, numbers, lists, tables) in which every text is storable."""
     if isinstance(value, str):
         return storable(value)
     if isinstance(value, dict):
@@ -67,5 +70,22 @@ def storable_value(value: object) -> object:
 
 
 def layer_in_words(path: str) -> str:
-    """Return the path of a layer as it is read in a sentence: `layer 0.2` where it has no name."""
+    """Return the path of a layer for use in a sentence: `layer 0.2` if it has no name."""
     return f"layer {path}" if path.replace(".", "").isdigit() else path
+
+
+def steps_in_words(steps: npt.NDArray[np.int64]) -> str:
+    """Return the number of some ascending steps, with the first and the last."""
+    if not len(steps):
+        return "no steps"
+    count = "1 step" if len(steps) == 1 else f"{len(steps)} steps"
+    return f"{count} from {steps[0]} to {steps[-1]}"
+
+
+def ends_of(values: npt.NDArray[np.float64], most: int = 3) -> str:
+    """Return the first and the last of some values, after a colon; "" if there are none."""
+    shown = [f"{value:.4g}" for value in values[:most]]
+    if len(values) > 2 * most:
+        shown.append("...")
+    shown += [f"{value:.4g}" for value in values[max(most, len(values) - most) :]]
+    return ": " + ", ".join(shown) if shown else ""

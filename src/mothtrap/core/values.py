@@ -25,16 +25,17 @@ WORDS: dict[object, str] = {
 
 
 def to_struct(values: Mapping[str, object], kind: type[S], where: str) -> S:
-    """Make a struct of plain values, whose numbers may be texts (`"0.02"`).
+    """Create a struct from plain values; numbers may be texts (`"0.02"`).
 
     Args:
-        values: by field; tables are mappings or structs, lists are sequences, sets, ranges or
-            arrays of numpy.
+        values: values by field; tables are mappings or structs, lists are sequences, sets, ranges
+            or NumPy arrays.
         kind: the struct, of texts, numbers, literals, lists, tables and further structs.
-        where: what the values come from, e.g. a file; "" where that is plain.
+        where: source of the values, e.g. a file; "" if it is obvious.
 
     Raises:
-        ConfigError: a value does not fit; says the key, the value and what is possible.
+        ConfigError: a value is invalid; the message gives the key, the value, and the allowed
+            values.
     """
     # A struct made in Python is checked again: making one checks no types.
     plain = {key: _plain(value) for key, value in values.items()}
@@ -45,12 +46,12 @@ def to_struct(values: Mapping[str, object], kind: type[S], where: str) -> S:
 
 
 def fault(where: str, complaint: str) -> ConfigError:
-    """Return the error that says `complaint` of what comes from `where`."""
+    """Return an error with `complaint` about the source `where`."""
     return ConfigError(f"{where}: {complaint}" if where else complaint)
 
 
 def unknown_key(key: str, known: Iterable[str], table: str = "") -> str:
-    """Return the complaint about a key that a table (dotted; "" = the top) does not have."""
+    """Return a message about an unknown key in a table (dotted; "" = the top level)."""
     names = sorted(known)
     name = key.rpartition(".")[2]
     whole = f"{table}.{name}" if table else name

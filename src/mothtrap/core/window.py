@@ -18,6 +18,7 @@ from mothtrap.core.fact import Fact
 from mothtrap.core.facts.looks import AdapterReports
 from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import TensorInfo
+from mothtrap.core.texts import ends_of, steps_in_words
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -27,8 +28,6 @@ T = TypeVar("T")
 
 EARLY_VALUES = 10
 """Values from the start of the run that a series shows for good: a level needs several."""
-SHOWN = 3
-"""Values at either end of a series that are printed of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -66,9 +65,8 @@ class Series:
 
     def __repr__(self) -> str:
         name = f"{self.name}:{self.of}" if self.of else self.name
-        return (
-            f"<Series {name} of {self.mode}, {_steps_shown(self.steps_S)}{_shown(self.values_S)}>"
-        )
+        steps, values = steps_in_words(self.steps_S), ends_of(self.values_S)
+        return f"<Series {name} of {self.mode}, {steps}{values}>"
 
     def __len__(self) -> int:
         return len(self.steps_S)
@@ -120,7 +118,7 @@ class Matrix:
 
     def __repr__(self) -> str:
         size = f"{len(self.steps_S)}x{len(self.tensors)}"
-        steps = _steps_shown(self.steps_S)
+        steps = steps_in_words(self.steps_S)
         return f"<Matrix {self.statistic} of {self.kind} of {self.mode}, {size}, {steps}>"
 
     def __len__(self) -> int:
@@ -217,19 +215,3 @@ def _by_type(window: Window) -> dict[type[Any], list[Any]]:
     for observation in window.observations:
         found.setdefault(type(observation), []).append(observation)
     return found
-
-
-def _steps_shown(steps_S: Ints) -> str:
-    if not len(steps_S):
-        return "no steps"
-    count = "1 step" if len(steps_S) == 1 else f"{len(steps_S)} steps"
-    return f"{count} from {steps_S[0]} to {steps_S[-1]}"
-
-
-def _shown(values_S: Floats) -> str:
-    """The first and the last values, behind a colon."""
-    shown = [f"{value:.4g}" for value in values_S[:SHOWN].tolist()]
-    if len(values_S) > 2 * SHOWN:
-        shown.append("...")
-    shown += [f"{value:.4g}" for value in values_S[max(SHOWN, len(values_S) - SHOWN) :].tolist()]
-    return ": " + ", ".join(shown) if shown else ""

@@ -70,13 +70,13 @@ class Network(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrappedModel:
-    """A trained model.
+    """A trained model with a uniform interface.
 
     Attributes:
-        predict: returns the answers to rows.
-        classes: labels in the order of the columns of probabilities; empty where unknown.
-        task: `classification` or `regression`; None where unknown.
-        refit: fits the model anew, and returns its `predict`; None where that is not possible.
+        predict: returns predictions for rows.
+        classes: labels in the order of the probability columns; empty if unknown.
+        task: `classification` or `regression`; None if unknown.
+        refit: refits the model, and returns its `predict`; None if that is not possible.
         network: outputs and gradients of a network; None for other models.
     """
 
@@ -90,18 +90,18 @@ class WrappedModel:
 class ModelWrapper(Protocol):
     """Module that wraps the models of one framework.
 
-    `FRAMEWORK` is the name of its import, `SUFFIXES` are the files that it reads. Nothing in the
-    module imports the framework before `wrap` or `load` is called.
+    `FRAMEWORK` is the framework's import name, and `SUFFIXES` are those of the files that it reads.
+    Nothing in the module imports the framework before `wrap` or `load` is called.
     """
 
     FRAMEWORK: str
     SUFFIXES: tuple[str, ...]
 
     def accepts(self, model: Any) -> bool:
-        """Return whether the model is one of the framework."""
+        """Return whether the model belongs to the framework."""
 
     def wrap(self, model: Any) -> WrappedModel:
-        """Return the model as a function."""
+        """Return the model as a `WrappedModel`."""
 
     def load(self, path: Path) -> Any:
-        """Read a model from a file, without running code that the file holds."""
+        """Load a model from a file, without running code stored in the file."""

@@ -18,7 +18,9 @@ COLUMNS = ("months", "fee", "calls", "late_payments", "days_since_login", "paid_
 def main() -> None:
     """Parse the command line, and train."""
     parser = argparse.ArgumentParser(description="Predict which customers leave.")
-    parser.add_argument("--fixed", action="store_true", help="leave the telling column out")
+    parser.add_argument(
+        "--fixed", action="store_true", help=("leave out the column that reveals the answer")
+    )
     parser.add_argument("--rounds", type=int, default=100)
     arguments = parser.parse_args()
     customers, left = make_customers(8000)

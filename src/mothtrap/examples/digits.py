@@ -53,7 +53,7 @@ def network(*, fixed: bool) -> nn.Sequential:
 
 
 def accuracy(model: nn.Module, examples: Examples) -> float:
-    """Share of the examples that the model reads right."""
+    """Return the share of digits that the model classifies correctly."""
     pixels, labels = examples
     model.eval()
     with torch.no_grad():
@@ -80,9 +80,9 @@ def train(model: nn.Module, examples: Examples, test: Examples, epochs: int) -> 
 
 
 def main() -> None:
-    """Parse the command line, train, and say how good the model became."""
+    """Parse the command line, train, and print how good the model is."""
     parser = argparse.ArgumentParser(description="Read handwritten digits.")
-    parser.add_argument("--fixed", action="store_true", help="leave the softmax out")
+    parser.add_argument("--fixed", action="store_true", help="leave out the softmax")
     parser.add_argument("--epochs", type=int, default=10)
     arguments = parser.parse_args()
     torch.manual_seed(0)

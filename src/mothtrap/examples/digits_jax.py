@@ -21,7 +21,7 @@ SIZES = (64, 64, 10)
 BATCH = 64
 
 parser = argparse.ArgumentParser(description="Read handwritten digits.")
-parser.add_argument("--fixed", action="store_true", help="leave the softmax out")
+parser.add_argument("--fixed", action="store_true", help="leave out the softmax")
 parser.add_argument("--epochs", type=int, default=15)
 arguments = parser.parse_args()
 
@@ -49,7 +49,7 @@ def train_step(params: Any, state: Any, pixels: Any, labels: Any) -> Any:
 
 
 def accuracy(params: Any, pixels: Any, labels: Any) -> Any:
-    """Return the share of digits that are read right."""
+    """Return the share of digits that are classified correctly."""
     return (network(params, pixels).argmax(axis=1) == labels).mean()
 
 

@@ -19,7 +19,7 @@ from sklearn.datasets import load_digits
 def main() -> None:
     """Parse the command line, and train."""
     parser = argparse.ArgumentParser(description="Read handwritten digits.")
-    parser.add_argument("--fixed", action="store_true", help="leave the softmax out")
+    parser.add_argument("--fixed", action="store_true", help="leave out the softmax")
     parser.add_argument("--epochs", type=int, default=10)
     arguments = parser.parse_args()
     keras.utils.set_random_seed(0)

@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader, TensorDataset, random_split
 
 
 class Reader(pl.LightningModule):  # type: ignore[misc]
-    """A network for digits; `fixed` leaves the softmax out."""
+    """Network that classifies digits; `fixed` omits the softmax."""
 
     def __init__(self, *, fixed: bool) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class Reader(pl.LightningModule):  # type: ignore[misc]
         return loss
 
     def validation_step(self, batch: list[torch.Tensor], _: int) -> None:
-        """Log the share of digits that were read right."""
+        """Log the share of digits that were classified correctly."""
         images, digits = batch
         scores = self(images)
         self.log("val_loss", nn.functional.cross_entropy(scores, digits))
@@ -61,7 +61,7 @@ class Reader(pl.LightningModule):  # type: ignore[misc]
 def main() -> None:
     """Parse the command line, and train."""
     parser = argparse.ArgumentParser(description="Read handwritten digits.")
-    parser.add_argument("--fixed", action="store_true", help="leave the softmax out")
+    parser.add_argument("--fixed", action="store_true", help="leave out the softmax")
     parser.add_argument("--epochs", type=int, default=10)
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")

@@ -15,14 +15,14 @@ _HUGE = 1e307
 
 
 def buckets(finite_N: Floats) -> Floats:
-    """Return the histogram of values.
+    """Compute a histogram of values.
 
     Args:
         finite_N: float64, shape (N,), N >= 1, finite.
 
     Returns:
-        float64, shape (BUCKETS, 3). Where float64 has no edges between the least and the
-        greatest value, all are in the last bucket.
+        float64, shape (BUCKETS, 3). If float64 has no numbers between the smallest and the largest
+        value, all values are in the last bucket.
     """
     low, high = finite_N.min(), finite_N.max()
     scale = 0.25 if max(abs(low), abs(high)) > _HUGE else 1.0  # ranges must not overflow
@@ -37,14 +37,14 @@ def buckets(finite_N: Floats) -> Floats:
 
 
 def power_buckets(count_2P: npt.NDArray[np.int64]) -> Floats:
-    """Return a captured histogram over powers of two.
+    """Convert a captured histogram over powers of two to buckets.
 
     Args:
         count_2P: int64, shape (2, P), as `statistics.exponents.count_exponents` returns it.
 
     Returns:
-        float64, shape (2 P, 3), ascending. The innermost buckets reach to 0, and hold what
-        is smaller than the lowest power; the outermost hold what is larger than theirs.
+        float64, shape (2 P, 3), ascending. The innermost buckets extend to 0, and contain values
+        below the lowest power; the outermost buckets also contain values above the highest power.
     """
     near_P, far_P = EDGES.copy(), 2 * EDGES
     near_P[0] = 0.0

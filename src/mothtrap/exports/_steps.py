@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """One record of one worker, with what its tensor ids mean."""
+    """One record of one worker, with the description of its tensors by id."""
 
     attempt: int
     record: StepRecord
@@ -38,7 +38,7 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Whole:
-    """One tensor that was kept whole; `values` reads it."""
+    """A tensor whose values were stored completely; `values` reads them."""
 
     attempt: int
     wall_s: float
@@ -47,22 +47,22 @@ class Whole:
     folder: Path
 
     def data(self) -> bytes:
-        """Its bytes, little-endian, in C order. Raises DamagedDataError."""
+        """Return the bytes in C order, little-endian. Raises DamagedDataError."""
         return bytes(read_bytes(self.folder, self.row))
 
     def values(self) -> npt.NDArray[np.generic]:
-        """The tensor as it was captured. Raises DamagedDataError."""
+        """Return the captured values. Raises DamagedDataError."""
         return array_of(self.data(), self.row.dtype).reshape(self.row.shape)
 
 
 def records(run: Run, worker: int, choice: Choice, lost: dict[str, None]) -> Iterator[Recorded]:
-    """Yield the records of one worker whose step is chosen, in order.
+    """Yield the chosen records of one worker, in order.
 
     Args:
-        run: whose they are.
+        run: the run.
         worker: rank.
-        choice: of steps.
-        lost: gets a sentence as key for each part that could not be read.
+        choice: steps to read.
+        lost: receives a sentence, as a key, for each part that cannot be read.
     """
     for part in run.parts(worker):
         tensors: dict[int, TensorInfo] = {}
@@ -76,9 +76,9 @@ def records(run: Run, worker: int, choice: Choice, lost: dict[str, None]) -> Ite
 
 
 def wholes(run: Run, worker: int, choice: Choice, lost: dict[str, None]) -> Iterator[Whole]:
-    """Yield the chosen tensors of one worker that were kept whole, in order of steps.
+    """Yield the chosen tensors of one worker whose values were stored, in order of steps.
 
-    Arguments as of `records`; what of a tensor is lost, reading it tells.
+    Takes the same arguments as `records`. Damage to a tensor is reported when it is read.
     """
     for part in run.parts(worker):
         tensors: dict[int, TensorInfo] = {}
@@ -107,7 +107,7 @@ def wholes(run: Run, worker: int, choice: Choice, lost: dict[str, None]) -> Iter
 def statistics(recorded: Recorded, choice: Choice) -> Iterator[tuple[TensorInfo, dict[str, float]]]:
     """Yield the captured statistics of the chosen tensors of a record.
 
-    A value is NaN where a tensor had no finite element; what was not captured is absent.
+    A value is NaN if a tensor had no finite element. Statistics that were not captured are missing.
     """
     record = recorded.record
     if record.summary_TF.shape[1] != WIDTH:  # of another version: no column can be trusted

@@ -27,13 +27,13 @@ def export_run(run: Run, to: str, path: str | Path, choice: Choice | None = None
     """Export a run to another format; a failed export leaves no file behind.
 
     Args:
-        run: the run. Of a running job, the data recorded so far is exported.
+        run: the run. For a running job, the data recorded so far is exported.
         to: the format, one of `formats()`.
         path: the file or folder to create, depending on the format.
         choice: steps and tensors to export; None means all.
 
     Returns:
-        Numbers of exported values, and the data that was left out.
+        Numbers of exported values, and the omitted data.
 
     Raises:
         UnknownNameError: there is no such format, or the run has no data that `choice` selects.
@@ -76,7 +76,7 @@ def follow_run(
         every_s: seconds between two reads of the run.
 
     Returns:
-        Numbers of exported values, and the data that was left out.
+        Numbers of exported values, and the omitted data.
 
     Raises:
         UnknownNameError: there is no such format, or it cannot be extended during a run.
@@ -87,8 +87,8 @@ def follow_run(
     target, form = Path(path), _form(to)
     if not hasattr(form, "follow"):
         raise UnknownNameError(
-            f"the format {to!r} cannot follow a running job; follow with tensorboard, or export "
-            f"to {to} again when the job has ended"
+            f"the format {to!r} cannot follow a running job; use tensorboard, or export to {to} "
+            "again when the job has ended"
         )
     _refuse_existing(target)
     written = form.follow(run, target, choice or Choice(), lambda: time.sleep(every_s))

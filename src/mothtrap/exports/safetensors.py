@@ -1,7 +1,7 @@
 """A folder with one safetensors file for each step at which tensors were kept whole.
 
 `w<rank>/step-<step>.safetensors`, of evaluations `w<rank>/eval-<step>-<mode_step>.safetensors`;
-tensors are named `kind:name`, and come back bit by bit in the type they had. The file's
+tensors are named `kind:name`, and come back bit for bit in the type they had. The file's
 metadata say run, attempt, worker, step, mode and mode_step.
 """
 

@@ -1,6 +1,7 @@
 """A folder for TensorBoard, with one of its runs (`w0`, `w1` ...) for each rank.
 
-Scalars are tagged `name/of`, statistics `<kind>_<statistic>/<tensor>`; the number of elements, and
+Scalars are tagged `name/of`, statistics `<kind>_<statistic>/<tensor>`. Losses are tagged with their
+optimizers instead of their line, so that the tag survives an edit. The number of elements, and
 counts of NaN and infinities that are 0, are left out. Tags of evaluations begin with `eval/`. Their
 scalars have the train step at which the evaluation was made, so that they lie over the training
 loss; TensorBoard keeps one point per step, which is the first one. Their statistics are drawn over
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ import numpy.typing as npt
 
 from mothtrap.core.errors import DamagedDataError, MissingExtraError
 from mothtrap.core.facts.captures import Unwatched
+from mothtrap.core.facts.losses import LossSeries
 from mothtrap.core.masking import without_secrets
 from mothtrap.core.measured import DIGESTS
 from mothtrap.core.packed_floats import unpacked
@@ -41,6 +43,8 @@ _DISTRIBUTION = re.compile(
     r"(?P<what>exponents|quantiles)\((?P<kind>\w+):(?P<name>.*)\)", re.DOTALL
 )
 """Name of a distribution that was computed from a tensor."""
+_PLACE = re.compile(r":\d+(?: |$)")
+"""The line in the name of a loss series."""
 _VERSION = "brain.Event:2"
 _LARGEST = float(np.finfo(np.float32).max)
 
@@ -58,16 +62,16 @@ def write(run: Run, target: Path, choice: Choice) -> Written:
 
 
 def follow(run: Run, target: Path, choice: Choice, pause: Callable[[], object]) -> Written:
-    """Write event files while the run goes on, and what was added between two pauses.
+    """Write event files for a running job, adding new data after each pause.
 
-    The newest step waits until the next one has begun: evaluations may still be made at it. Steps
-    that a later attempt repeats keep their first values.
+    The newest step waits until the next one has begun, because evaluations may still be added to
+    it. Steps that a later attempt repeats keep their first values.
 
     Args:
-        run: it is read anew after each pause, until it has ended.
-        target: the folder to make.
-        choice: as of `write`.
-        pause: waits.
+        run: the run, which is read again after each pause until it ends.
+        target: folder to create.
+        choice: see `write`.
+        pause: function that waits.
 
     Raises:
         MissingExtraError: the package `tensorboard` is not installed.
@@ -115,8 +119,10 @@ class _Folder:
             if worker not in self._files:
                 self._files[worker] = self._begin(run, worker), _Axis()
             events, axis = self._files[worker]
+            views = {part.attempt: part.view for part in run.parts(worker)}
+            tags = {n: _Tags(view.loss_series.values()) for n, view in views.items()}
             for recorded in records(run, worker, choice, self._left_out):
-                self._add_record(events, recorded, choice, axis)
+                self._add_record(events, recorded, choice, axis, tags[recorded.attempt])
             for whole in wholes(run, worker, choice, self._left_out):
                 try:
                     self._counts["histograms"] += _add_whole(events, whole, axis)
@@ -130,7 +136,7 @@ class _Folder:
     def written(self) -> Written:
         """Return how much was written, and what was left out."""
         too_large = [
-            f"{count} values of {tag} on rank {worker} are beyond float32 and left out"
+            f"{count} values of {tag} on rank {worker} exceed float32, and are omitted"
             for worker, (events, _) in self._files.items()
             for tag, count in events.too_large.items()
         ]
@@ -144,17 +150,17 @@ class _Folder:
         return self._open.enter_context(_EventFile(path))
 
     def _add_record(
-        self, events: _EventFile, recorded: Recorded, choice: Choice, axis: _Axis
+        self, events: _EventFile, recorded: Recorded, choice: Choice, axis: _Axis, tags: _Tags
     ) -> None:
         record = recorded.record
         prefix, step = _prefix(record.key.mode), record.key.step
         for fact in record.observations:
             if isinstance(fact, Unwatched):
-                self._add_unwatched(events, fact, choice, record.wall_s)
+                self._add_unwatched(events, fact, choice, record.wall_s, tags)
         for scalar in record.scalars:
             if scalar.name in DIGESTS:
                 continue
-            tag = prefix + (f"{scalar.name}/{scalar.of}" if scalar.of else scalar.name)
+            tag = tags.of(prefix, scalar.name, scalar.of)
             if not prefix or axis.is_first(tag, step):
                 events.add_scalar(tag, scalar.value)
         if prefix:
@@ -167,11 +173,15 @@ class _Folder:
         self._counts["scalars"] += events.flush(place, record.wall_s)
 
     def _add_unwatched(
-        self, events: _EventFile, fact: Unwatched, choice: Choice, ended_s: float
+        self, events: _EventFile, fact: Unwatched, choice: Choice, ended_s: float, tags: _Tags
     ) -> None:
         """Write losses and learning rates of steps before a record, spread evenly over time."""
-        kept = {f"loss/{fact.loss_of}": fact.losses, f"lr/{fact.rate_of}": fact.rates}
-        values = {tag: unpacked(text, fact.count) for tag, text in kept.items() if text}
+        kept = {"loss": (fact.loss_of, fact.losses), "lr": (fact.rate_of, fact.rates)}
+        values = {
+            tags.of("", name, owner): unpacked(text, fact.count)
+            for name, (owner, text) in kept.items()
+            if text
+        }
         for place, step in enumerate(range(fact.step, fact.last_step + 1)):
             if step < self._begin_at or (choice.end is not None and step >= choice.end):
                 continue
@@ -202,6 +212,34 @@ class _NoHistogram(Exception):
 
 def _prefix(mode: Mode) -> str:
     return "" if mode is Mode.TRAIN else f"{mode.value}/"
+
+
+class _Tags:
+    """Tags of scalars in one attempt.
+
+    Args:
+        series: the loss series of its training.
+    """
+
+    def __init__(self, series: Iterable[LossSeries]) -> None:
+        self._losses: dict[tuple[str, str], str] = {}
+        for fact in series:
+            self._name("", fact.series, " ".join(fact.optimizers))
+
+    def of(self, prefix: str, name: str, owner: str) -> str:
+        """Return the tag of a scalar; `prefix` is that of its mode."""
+        if name == "loss":
+            if prefix:
+                self._name(prefix, owner, "")
+            if tag := self._losses.get((prefix, owner)):
+                return tag
+        return prefix + (f"{name}/{owner}" if owner else name)
+
+    def _name(self, prefix: str, series: str, rest: str) -> None:
+        """Tag a series without its line; a second one with the same optimizers keeps its line."""
+        tag = f"{prefix}loss/{rest}".rstrip("/")
+        if _PLACE.search(series) and tag not in self._losses.values():
+            self._losses.setdefault((prefix, series), tag)
 
 
 class _Axis:

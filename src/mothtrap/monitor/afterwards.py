@@ -48,19 +48,19 @@ def judge_again(
     switched_off: Sequence[RuleStatus] = (),
     every: int = EVERY,
 ) -> Judged:
-    """Judge all stored records of a run; the same records always give the same findings.
+    """Evaluate the rules on all stored records of a run; equal records give equal findings.
 
-    While a job runs, the windows after the first 64 steps are judged as time allows; here
-    they are judged at even distances. Findings of relations are the same; `detected_step`,
-    `count` and the numbers of a trend may differ where other windows were judged.
+    While a job runs, windows after the first 64 steps are evaluated as time allows; here they are
+    evaluated at regular intervals. Findings of relations are the same; `detected_step`, `count` and
+    the numbers of a trend may differ where other windows were judged.
 
     Args:
-        run: an opened run, also one that goes on.
-        rules: in force.
-        quiet: what is not to be heard of.
+        run: an opened run, which may still be active.
+        rules: rules in force.
+        quiet: severities and layers that the user ignores.
         reference: opens, for a worker, the run to compare with.
         switched_off: states of rules that could not be created.
-        every: least number of records between two judgments after the first 64 steps.
+        every: minimum number of records between two evaluations after the first 64 steps.
     """
     monitors: list[Monitor] = []
     for number, histories in groupby(run.histories(), key=itemgetter(0)):
@@ -153,7 +153,7 @@ def _compare(
 
 
 def without_numbers(record: StepRecord) -> StepRecord:
-    """A record without numbers: rules that compare workers are given no more."""
+    """Return a record without numbers, for rules that compare workers."""
     return dataclasses.replace(
         record,
         defined=(),

@@ -23,7 +23,7 @@ before; chosen by hand: evaluations and checkpoints take minutes."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Glance:
-    """A run as it stands at one time; `lost_steps` were captured and could not be kept."""
+    """State of a run at one time; `lost_steps` were captured but could not be stored."""
 
     id: str
     path: str
@@ -38,7 +38,7 @@ class Glance:
 
 
 def glance(run: Run, now_s: float) -> Glance:
-    """Return how a run stands, so far as it was read."""
+    """Return the state of a run as far as it was read."""
     info = run.info
     return Glance(
         id=run.id,
@@ -55,15 +55,15 @@ def glance(run: Run, now_s: float) -> Glance:
 
 
 class Alerts:
-    """Turns successive glances at a run into events; each is told once.
+    """Turns successive states of a run into events; each event occurs once.
 
     Args:
-        explains: by rule code, the codes whose findings that rule's finding causes.
+        explains: by rule code, codes of the rules whose findings that rule's findings cause.
 
     Attributes:
         findings: the newest revision of each finding, linked by causes, by fingerprint.
-        stories: for each fingerprint those of all findings of its stories.
-        held_s: by fingerprint, for how long after it was opened a finding was seen to hold.
+        stories: for each fingerprint, those of all findings of its stories.
+        held_s: how long each finding has been active since it was opened, by fingerprint.
     """
 
     def __init__(self, explains: Mapping[str, frozenset[str]]) -> None:
@@ -92,12 +92,12 @@ class Alerts:
         return events
 
     def is_muted(self, fingerprint: str, now_s: float) -> bool:
-        """Return whether a person does not want to hear of a finding."""
+        """Return whether a user has muted a finding."""
         mark = self._marks.get(fingerprint)
         return mark is not None and mark.mutes(now_s)
 
     def is_acknowledged(self, fingerprint: str) -> bool:
-        """Return whether a person knows of a finding."""
+        """Return whether a user has acknowledged a finding."""
         mark = self._marks.get(fingerprint)
         return mark is not None and mark.kind == "acknowledged"
 

@@ -31,7 +31,7 @@ Setting = float | int | str | bool
 
 
 def rule_classes(files: Sequence[str] = ()) -> tuple[type[Rule], ...]:
-    """Return every rule that is installed and can be used, sorted by code.
+    """Return every installed rule that can be used, sorted by code.
 
     Args:
         files: Python files with further rules.
@@ -43,37 +43,37 @@ def rule_classes(files: Sequence[str] = ()) -> tuple[type[Rule], ...]:
 
 
 def documented(files: Sequence[str] = ()) -> tuple[type[Documented], ...]:
-    """Return every rule and every probe, sorted by code; raises as `rule_classes`."""
+    """Return every rule and probe, sorted by code; raises the same errors as `rule_classes`."""
     return tuple(sorted([*rule_classes(files), *probe_classes()], key=lambda each: each.code))
 
 
 def explains(rules: Iterable[Rule | type[Rule]] | None = None) -> dict[str, frozenset[str]]:
-    """Return for every code of a rule or probe the codes of those whose findings it causes.
+    """Return, for each rule or probe code, the codes whose findings it causes.
 
     Args:
-        rules: by default every rule that is installed, and every probe.
+        rules: rules; by default every installed rule and probe.
     """
     found = installed_rules.explains(rules)
     return {**found, **explanations()} if rules is None else found
 
 
 def left_out() -> tuple[PluginError, ...]:
-    """Return why rules that other distributions brought cannot be used, one error for each."""
+    """Return an error for each rule of another package that cannot be used."""
     return installed()[1]
 
 
 def left_out_of(files: Sequence[str]) -> tuple[LeftOut, ...]:
-    """Return the rules of files that cannot be used; see `rule_classes`."""
+    """Return the unusable rules of files; see `rule_classes`."""
     return _known(files)[1]
 
 
 def warnings_of(files: Sequence[str]) -> tuple[str, ...]:
-    """Return a sentence for each rule that cannot be used, installed or in a file."""
+    """Return a sentence for each installed or custom rule that cannot be used."""
     return (*(f"rule {fault}" for fault in left_out()), *map(str, left_out_of(files)))
 
 
 def switched_off(config: Config) -> tuple[RuleStatus, ...]:
-    """Return the states of the rules of files that are selected, but cannot be used."""
+    """Return the states of selected custom rules that cannot be used."""
     faults = left_out_of(config.rule_files)
     return tuple(each.status for each in faults if not each.code or config.selects(each.code))
 
@@ -109,8 +109,8 @@ def _taken(rule: type[Rule], found: Mapping[str, type[Rule]]) -> str:
     other = found.get(rule.code)
     if other is not None:
         return (
-            f"{rule.code} is the code of the rule {other.code} {other.name()}; give it a code that "
-            f"no rule has, such as {_free(rule.code, found)}"
+            f"{rule.code} is the code of the rule {other.code} {other.name()}; give it an unused "
+            f"code, such as {_free(rule.code, found)}"
         )
     other = next((known for known in found.values() if known.name() == rule.name()), None)
     if other is not None:
@@ -128,10 +128,10 @@ def _free(code: str, found: Mapping[str, type[Rule]]) -> str:
 
 
 def find_rule(code_or_name: str, files: Sequence[str] = ()) -> type[Rule]:
-    """Return the rule of a code (any case) or a name; `files` hold further rules.
+    """Return the rule with a code (any case) or name; `files` contain further rules.
 
     Raises:
-        UnknownNameError: there is none; names the nearest.
+        UnknownNameError: there is no such rule; the message suggests one.
     """
     classes = rule_classes(files)
     for rule in classes:
@@ -145,10 +145,10 @@ def find_rule(code_or_name: str, files: Sequence[str] = ()) -> type[Rule]:
 
 
 def load_checks(config: Config) -> tuple[Check, ...]:
-    """Return the checks in force, with their thresholds, the cheapest first.
+    """Return the active checks with their thresholds, cheapest first.
 
     Raises:
-        ConfigError: as `load_rules`.
+        ConfigError: see `load_rules`.
     """
     order = [check.code for check in every_check()]
     rules = load_rules(config, checks=True)
@@ -157,11 +157,11 @@ def load_checks(config: Config) -> tuple[Check, ...]:
 
 
 def load_rules(config: Config, *, checks: bool = False) -> tuple[Rule, ...]:
-    """Return the rules in force, with their thresholds, sorted by code.
+    """Return the active rules with their thresholds, sorted by code.
 
     Args:
         config: settings of the run.
-        checks: with the rules that only `mothtrap check` evaluates.
+        checks: checks with the rules that only `mothtrap check` evaluates.
 
     Raises:
         ConfigError: a rule code or threshold that does not exist, or of the wrong type, or
@@ -213,7 +213,7 @@ def _meant(word: str, codes: Mapping[str, str], families: Iterable[str] = ()) ->
 
     Args:
         word: what was found in place of a code.
-        codes: of all rules, with their names.
+        codes: codes of all rules, with their names.
         families: what may stand there, too.
     """
     name = word.replace("-", "_").lower()

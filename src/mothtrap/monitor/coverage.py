@@ -36,9 +36,9 @@ Outcome = tuple[RuleState, str]
 
 
 class Coverage:
-    """Reports that the adapters of one worker can make, and the facts looked for in its steps.
+    """Reports that the adapters of one worker can make, and the facts observed in its steps.
 
-    Runs of versions that did not store this are judged by what the rules say themselves.
+    For runs of versions that did not store this, the rules decide from their own data.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Coverage:
         self._statistics: set[tuple[str, Mode, str]] = set()
 
     def feed(self, record: StepRecord) -> None:
-        """Take what a record says about looks."""
+        """Process what a record says about observed facts."""
         for fact in record.observations:
             if isinstance(fact, Looked):
                 for tag in fact.facts:
@@ -60,16 +60,16 @@ class Coverage:
                 self._cannot.append(fact)
 
     def judged(self, window: Window) -> None:
-        """Take which scalars and statistics a window shows."""
+        """Record which scalars and statistics a window has."""
         self._scalars.update(series.name for series in window.series)
         self._statistics.update((m.kind, m.mode, m.statistic) for m in window.matrices)
 
     def limited(self, rule: Rule, outcome: Outcome) -> Outcome:
-        """Return the state of a rule that found nothing, in view of what it could see.
+        """Return the state of a rule that found nothing, given the data that it could use.
 
         Args:
-            rule: in force.
-            outcome: its state and the reason, as the rule says itself.
+            rule: active rule.
+            outcome: its state and the reason from the rule itself.
         """
         state, _ = outcome
         if not self._adapters or state is RuleState.RULE_FAILED or rule.name() in EXEMPT:

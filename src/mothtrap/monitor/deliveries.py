@@ -31,16 +31,16 @@ class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def delivery_id(run: str, event: Event, reaction: str, action: str, target: str) -> str:
-    """Return the id of a message: the same whenever, and by whomever, it is sent again."""
+    """Return the id of a message, which is the same for every attempt and process."""
     parts = (run, event.key, reaction, action, target)
     return hashlib.blake2b("\0".join(parts).encode("utf-8", "replace"), digest_size=16).hexdigest()
 
 
 class Deliveries:
-    """Sends messages, each target on a thread of its own.
+    """Sends messages, using one thread per target.
 
     Args:
-        journal: of the run; where this process does not hold it, nothing is remembered.
+        journal: journal of the run; if this process does not hold it, nothing is recorded.
         job: the messages are about.
         say: prints one line for the user.
         clock: seconds.
@@ -60,10 +60,10 @@ class Deliveries:
         self._queues: dict[tuple[str, str, str], _TargetQueue] = {}
 
     def resend(self, senders: Sequence[tuple[str, str, Action]]) -> int:
-        """Send again what an earlier process noted and did not confirm; return how many.
+        """Resend recorded messages that were never confirmed; return their number.
 
         Args:
-            senders: by names of reaction and action, the targets of the configuration.
+            senders: senders by names of reaction and action, the targets of the configuration.
         """
         known = {(reaction, action, each.target): each for reaction, action, each in senders}
         left, self._left = self._left, []
@@ -84,7 +84,7 @@ class Deliveries:
         return len(left) - len(self._left)
 
     def send(self, reaction: str, action: str, sender: Action, event: Event, run: str) -> None:
-        """Note a message and send it; one that was noted before is left alone."""
+        """Record a message and send it, unless it was recorded before."""
         name = delivery_id(run, event, reaction, action, sender.target)
         if name in self._known:
             return
@@ -93,9 +93,9 @@ class Deliveries:
         self._put(Outgoing(id=name, reaction=reaction, action=action, sender=sender, event=event))
 
     def once(self, reaction: str, action: str, target: str, event: Event, run: str) -> bool:
-        """Note an act on the job; return False where it was noted before.
+        """Record an action on the job; return False if it was recorded before.
 
-        Unlike a message, an act is not tried again after it was noted.
+        Unlike a message, an act is not repeated after it was recorded.
         """
         name = delivery_id(run, event, reaction, action, target)
         if name in self._known:
@@ -105,9 +105,9 @@ class Deliveries:
         return True
 
     def close(self, timeout_s: float) -> int:
-        """Wait for messages that are on their way; return how many are not delivered.
+        """Wait for pending messages; return the number of undelivered ones.
 
-        What is left stays noted, and is sent again by the next process that holds the journal.
+        Remaining messages stay in the journal, and the next process that holds it sends them again.
         """
         until_s = self._clock() + timeout_s
         for queue in self._queues.values():

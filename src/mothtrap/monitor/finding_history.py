@@ -17,13 +17,13 @@ AGAIN = "again_since_step"
 
 
 class FindingHistory:
-    """Merges what a rule says of successive windows into one finding.
+    """Merges a rule's findings in successive windows into one finding.
 
-    A case keeps its first fingerprint and its earliest onset. Its severity may rise, and
-    falls only when it is said to have passed: to a warning as long as it has filled most of the
-    training, then to an info. Message and evidence are those of the last window
-    that was as bad and still showed the onset, `detected_step` is that of the first. A message
-    that is of a later onset says since when it was milder.
+    A case keeps its first fingerprint and its earliest onset. Its severity may rise, and falls only
+    when it has passed: to a warning if it was active for most of the training, otherwise to an
+    info. Message and evidence come from the last window that was as bad and still showed the onset;
+    `detected_step` comes from the first. The message of a later onset says since when the case was
+    milder.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class FindingHistory:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """The newest revision of every case: worst first, then earliest."""
+        """Newest revision of every case, worst first, then earliest."""
         return tuple(sorted(self._cases.values(), key=lambda f: (f.severity.rank, f.step, f.code)))
 
     def severities(self) -> dict[str, list[Severity]]:
@@ -46,21 +46,21 @@ class FindingHistory:
         """Open a case, or revise the one of the same rule and mode.
 
         Args:
-            finding: what the rule says of a window.
-            window: that window.
+            finding: finding of the rule in a window.
+            window: the window.
         """
         key = finding.code, finding.mode
         old = self._cases.get(key)
         self._cases[key] = finding if old is None else _revised(old, finding, window)
 
     def passed(self, code: str, step: int) -> None:
-        """Make infos, or warnings, of the cases of a rule that found them no more at `step`."""
+        """Downgrade cases that a rule no longer finds at `step` to infos or warnings."""
         for key, case in self._cases.items():
             if case.code == code and case.severity is not Severity.INFO:
                 self._cases[key] = _passed(case, step)
 
     def take_worse(self) -> list[Finding]:
-        """Return the cases that were opened or became worse since they were last taken."""
+        """Return the cases that were opened or became worse since the last call."""
         worse = [
             (key, case)
             for key, case in self._cases.items()
@@ -70,11 +70,11 @@ class FindingHistory:
         return [case for _, case in worse]
 
     def take_grown(self, counts: Collection[int], *, all_changed: bool = False) -> list[Finding]:
-        """Return the cases that have lasted longer, or passed, since they were last taken.
+        """Return the cases that lasted longer, or ended, since the last call.
 
         Args:
-            counts: numbers of captured steps at which a case is awaited.
-            all_changed: also those whose number has not doubled.
+            counts: numbers of captured steps for which a reaction waits.
+            all_changed: include cases whose number has not doubled.
         """
         grown = [
             (key, case)
@@ -85,7 +85,7 @@ class FindingHistory:
         return [case for _, case in grown]
 
     def take_changed(self) -> list[Finding]:
-        """Return the cases that changed in any way since they were last taken."""
+        """Return the cases that changed in any way since the last call."""
         changed = [(key, case) for key, case in self._cases.items() if self._told.get(key) != case]
         self._told.update(changed)
         return [case for _, case in changed]

@@ -15,7 +15,7 @@ from mothtrap.statistics.summary import WIDTH
 
 
 def stall_record(state: WorkerStalled) -> StepRecord:
-    """Return a record that carries the state of a worker which makes no step.
+    """Return a record with the state of a worker that is not stepping.
 
     Its time is that of the worker's last step.
     """
@@ -29,28 +29,28 @@ def stall_record(state: WorkerStalled) -> StepRecord:
 
 
 class JoinedWindows:
-    """Builds the window of the lowest worker, with those of the others as its peers."""
+    """Builds the window of the lowest rank, with the other workers' windows as its peers."""
 
     def __init__(self) -> None:
         self._builders: dict[int, WindowBuilder] = {}
 
     @property
     def workers(self) -> tuple[int, ...]:
-        """Ranks that have given a record, ascending."""
+        """Ranks with at least one record, ascending."""
         return tuple(sorted(self._builders))
 
     def add(self, worker: int, record: StepRecord) -> None:
-        """Take the next record of a worker."""
+        """Add the next record of a worker."""
         builder = self._builders.get(worker)
         if builder is None:
             builder = self._builders[worker] = WindowBuilder((), worker)
         builder.feed(record)
 
     def feed(self, record: StepRecord) -> None:
-        """Do nothing: `add` has taken the record, and knows whose it is."""
+        """Do nothing, because `add` already received the record together with its worker."""
 
     def window(self, now_s: float) -> Window:
-        """Show the last records of all workers; with none yet, of a worker 0 without any."""
+        """Return the latest records of all workers; an empty window if there are none."""
         if not self._builders:
             return WindowBuilder(()).window(now_s)
         first, *others = (self._builders[worker].window(now_s) for worker in self.workers)

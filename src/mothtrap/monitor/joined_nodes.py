@@ -29,17 +29,17 @@ _SCALARS = frozenset({"loss", "gradient_norm"})
 class JoinedNodes:
     """Reads the merged logs of all nodes of an attempt, and evaluates rules on them.
 
-    Rules that compare workers get the facts of all workers. A worker whose loss is not finite is
-    also evaluated by the rules of family NUM that need only its losses.
+    Rules that compare workers get the facts of all workers. A worker with a non-finite loss is also
+    evaluated by those rules of the family NUM that need only its losses.
 
     Args:
         attempt: folder of the attempt.
         rules: the rules in force.
-        quiet: what the user does not want to hear of.
+        quiet: severities and layers that the user ignores.
         clock: seconds of this process.
 
     Attributes:
-        steps: most train steps that a worker has made.
+        steps: largest number of train steps that a worker has made.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class JoinedNodes:
         return bool(self._readers)
 
     def feed(self) -> bool:
-        """Read what is new; return whether there was anything to evaluate."""
+        """Read new data; return whether there is anything to evaluate."""
         has_new = False
         for name in layout.nodes(self._attempt):
             if name not in self._readers:
@@ -84,7 +84,7 @@ class JoinedNodes:
         return has_new
 
     def evaluate(self) -> None:
-        """Evaluate the rules on what was read."""
+        """Evaluate the rules on the data read."""
         for monitor in self.monitors:
             monitor.finish()
 

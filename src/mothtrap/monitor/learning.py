@@ -66,16 +66,16 @@ CHANGES_OFTEN = 4
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Training:
-    """All steps of one worker in one attempt; `run` names the run."""
+    """All steps of one worker in one attempt; `run` is the name of the run."""
 
     run: str
     window: Window
 
 
 def trainings_of(run: Run) -> list[Training]:
-    """Read a run: each worker in each attempt that made enough steps to learn from.
+    """Return each worker in each attempt of a run with enough steps to learn from.
 
-    Of a long one the last `MAX_STEPS` steps are read.
+    Of a long run, the last `MAX_STEPS` steps are read.
     """
     found = []
     for _, rank, _, records in run.histories():
@@ -89,10 +89,10 @@ def trainings_of(run: Run) -> list[Training]:
 
 
 def learn(trainings: Sequence[Training]) -> tuple[Invariant, ...]:
-    """Return the invariants that hold in all training runs, those about scalars first.
+    """Return the invariants that hold in all training runs, those on scalars first.
 
     Args:
-        trainings: healthy ones, each of at least `MIN_STEPS` steps.
+        trainings: healthy ones, with at least `MIN_STEPS` steps each.
     """
     windows = [training.window for training in trainings]
     runs = len({training.run for training in trainings})

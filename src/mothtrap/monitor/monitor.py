@@ -64,22 +64,21 @@ class WindowSource(Protocol):
 
 
 class ReferenceRun(Protocol):
-    """Shows another run as far as this one has come."""
+    """Shows a reference run up to the step that this run has reached."""
 
     def window(self, step: int, now_s: float) -> Window:
-        """Return its window up to a step."""
+        """Return the reference window up to a step."""
 
 
 class Monitor:
-    """Runs rules over the records of one worker, in order.
+    """Evaluates rules on the records of one worker, in order.
 
-    A window is a function of the records, so the same records give the same findings
-    whoever runs the rules. What may differ with the speed of the machine: after the
-    dense first steps only some windows are judged, so `detected_step`, `count` and the
-    evidence of a trend depend on which; a fault that shows in no judged window,
-    because it came and went between two, is missed.
+    A window is a function of the records, so the same records give the same findings, whoever runs
+    the rules. The speed of the machine matters in one respect: after the dense first steps, only
+    some windows are evaluated. So `detected_step`, `count` and the evidence of a trend can differ,
+    and a fault that appears and disappears between two evaluated windows is missed.
 
-    A rule that fails in any way is switched off and reported in `failures`; the others go on.
+    A rule that fails in any way is switched off and reported in `failures`; the others continue.
     """
 
     def __init__(
@@ -101,7 +100,7 @@ class Monitor:
             worker: whose records they are.
             builder: makes the windows; by default from what the rules need.
             clock: seconds; only bounds what judging costs.
-            quiet: what the user does not want to hear of.
+            quiet: severities and layers that the user ignores.
             every: after the dense first steps judge each so many records, whatever it
                 costs; None: as the clock allows.
             reference: another run that the windows are to show beside this one.
@@ -144,7 +143,7 @@ class Monitor:
         return self._cases.take_worse()
 
     def take(self, record: StepRecord) -> None:
-        """Take in a record, which is judged later: by `finish`, or with the next one."""
+        """Add a record without evaluating; `finish` or the next record triggers the evaluation."""
         self._builder.feed(record)
         self._coverage.feed(record)
         for fact in record.observations:
@@ -159,7 +158,7 @@ class Monitor:
         self._records += 1
 
     def idle(self, now_s: float) -> list[Finding]:
-        """Judge, while no record comes, by the rules that wait for something.
+        """Evaluate rules that wait for a condition while no record arrives.
 
         Args:
             now_s: Unix time.
@@ -173,14 +172,14 @@ class Monitor:
         return self._cases.take_worse()
 
     def grown(self, counts: Collection[int], *, all_changed: bool = False) -> list[Finding]:
-        """Return findings that have lasted longer since they were last returned, or passed.
+        """Return findings that lasted longer, or ended, since they were last returned.
 
         See `FindingHistory.take_grown`.
         """
         return self._cases.take_grown(counts, all_changed=all_changed)
 
     def finish(self) -> list[Finding]:
-        """Judge what was not judged yet.
+        """Evaluate the remaining records.
 
         Returns:
             Findings that changed in any way since they were last returned.
@@ -197,11 +196,11 @@ class Monitor:
 
     @property
     def failures(self) -> tuple[ToolError, ...]:
-        """Rules that raised, one entry each, in the order in which they did."""
+        """Rules that raised an exception, one entry each, in order."""
         return tuple(self._failures)
 
     def lacking(self) -> dict[str, tuple[Need, ...]]:
-        """By code of a rule, those of its needs of which the last window shows nothing."""
+        """Needs without data in the last window, by rule code."""
         window = self._builder.window(self._now_s)
         shown = {(matrix.kind, matrix.mode, matrix.statistic) for matrix in window.matrices}
         return {

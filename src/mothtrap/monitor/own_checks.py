@@ -35,7 +35,7 @@ SHOWN_RANGES = 3
 
 
 class TooSlow(Exception):
-    """A rule did not end in time."""
+    """A rule exceeded its time limit."""
 
 
 class RuleFailure(Exception):
@@ -51,8 +51,8 @@ def found_by(rule: Rule, window: Window) -> list[Finding]:
     """Return the findings of a rule in a window; custom rules are isolated.
 
     Raises:
-        CannotJudge: as the rule says.
-        RuleFailure: a rule that is not part of mothtrap raised anything else, or took too long.
+        CannotJudge: raised by the rule.
+        RuleFailure: a rule that is not part of mothtrap raised another exception, or took too long.
     """
     if not is_own(rule):
         return list(rule.check(window))
@@ -74,7 +74,7 @@ def failure_of(rule: Rule, error: BaseException) -> str:
     line = line_in(error, file)
     place = f"{file}:{line or line_of(type(rule))}"
     if isinstance(error, TooSlow):
-        todo = "end its loops, and look at fewer values"
+        todo = "end its loops, or evaluate fewer values"
     elif line is None:
         todo = "change the value that it returns there"
     else:

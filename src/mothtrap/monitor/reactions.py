@@ -58,13 +58,13 @@ def _made(name: str, settings: object, where: str) -> Sequence[Action]:
 
 
 class Reactions:
-    """Reacts to what is seen of one run.
+    """Reacts to the events of one run.
 
     Args:
-        config: with the reactions.
-        explains: by rule code, the codes whose findings that rule's finding causes.
+        config: configuration of the reactions.
+        explains: by rule code, codes of the rules whose findings that rule's findings cause.
         job: the run's.
-        deliveries: take messages.
+        deliveries: receive messages.
         say: prints one line for the user.
     """
 
@@ -83,15 +83,15 @@ class Reactions:
 
     @property
     def senders(self) -> list[tuple[str, str, Action]]:
-        """Names of reaction and action, and the action, of all targets of messages."""
+        """Return the targets of messages: name of reaction and action, and the action."""
         return [(*key, each) for key, made in self._targets.items() for each in made]
 
     def look(self, now: Glance, *, acts: bool = True) -> list[Event]:
-        """React to what is new; return the events.
+        """React to new events; return them.
 
         Args:
-            now: the run as it stands.
-            acts: False: what an earlier attempt found is told, but does nothing to the job.
+            now: current state of the run.
+            acts: False: findings of an earlier attempt are reported, but do not affect the job.
         """
         events = self._alerts.look(now)
         is_running = now.state == "running"
@@ -128,7 +128,7 @@ class Reactions:
 def planned(
     config: Config, explains: Mapping[str, frozenset[str]], now: Glance
 ) -> Iterable[tuple[Event, list[str]]]:
-    """Yield the events of a stored run, and names of reactions and actions each calls for."""
+    """Yield the events of a stored run, with the reactions and actions of each."""
     found, _ = load_reactions(config)
     alerts = Alerts(explains)
     router = Router(found, alerts)

@@ -13,10 +13,10 @@ from mothtrap.reader.series.windows import WindowBuilder
 
 
 class Reference:
-    """Windows of a stored run that end at the step at which the judged one stands.
+    """Windows of a stored run, each ending at the current step of the evaluated run.
 
     Args:
-        records: of one worker, in order; read as they are needed.
+        records: records of one worker, in order; read as they are needed.
         needs: kinds and statistics to keep.
         worker: its rank.
     """
@@ -29,7 +29,7 @@ class Reference:
         self._next = next(records, None)
 
     def window(self, step: int, now_s: float) -> Window:
-        """Return the window up to `step`; steps must not fall.
+        """Return the window up to `step`; steps must not decrease.
 
         Args:
             step: the last one to be seen.
@@ -44,7 +44,7 @@ class Reference:
 def open_reference(
     argument: str, runs_dir: str | Path, needs: Sequence[Need], worker: int
 ) -> Reference:
-    """Open the run to compare with: the same worker of it, or else its lowest.
+    """Open the reference run with the same worker, or otherwise its lowest rank.
 
     Raises:
         RunNotFoundError: there is no such run.

@@ -37,8 +37,8 @@ class _Incident:
 class Call:
     """A reaction that is due.
 
-    `is_repeated`: a message of the same story was sent before. `is_reminder`: messages are sent
-    again, and nothing is done to the job.
+    `is_repeated`: a message about the same story was sent before. `is_reminder`: messages are sent
+    again, without any effect on the job.
     """
 
     reaction: Reaction
@@ -48,11 +48,11 @@ class Call:
 
 
 class Router:
-    """Holds the conditions of all reactions against the events of one run.
+    """Matches the events of one run with the conditions of all reactions.
 
     Args:
-        reactions: of the configuration.
-        alerts: that the events come from.
+        reactions: reactions of the configuration.
+        alerts: alerts from which the events come.
     """
 
     def __init__(self, reactions: Sequence[Reaction], alerts: Alerts) -> None:
@@ -62,15 +62,16 @@ class Router:
     def route(
         self, events: Iterable[Event], now_s: float, *, is_running: bool = True
     ) -> list[Call]:
-        """Return the reactions that are due, in the order of the events, then reminders.
+        """Return the reactions that are due: those for events in order, then reminders.
 
-        An event that lasts too shortly yet, or comes in quiet hours, waits, and is looked at again
-        in the next call. When the job has ended, quiet hours delay nothing: it would be lost.
+        An event that has not lasted long enough, or that comes in quiet hours, waits, and is
+        checked again in the next call. When the job has ended, quiet hours no longer delay events,
+        which would otherwise be lost.
 
         Args:
-            events: since the last call.
+            events: events since the last call.
             now_s: Unix time.
-            is_running: whether the job runs; else nothing is reported again, or delayed.
+            is_running: whether the job is running; if not, nothing is repeated or delayed.
         """
         events = list(events)
         calls = []
@@ -185,7 +186,7 @@ def _remember(told: _Told, event: Event, now_s: float, *, is_repeated: bool) -> 
 
 
 def matches(when: When, event: Event) -> bool:
-    """Return whether rule, layer, severity and state of an event are those of a condition."""
+    """Return whether an event meets a condition on rule, layer, severity and state."""
     if event.rule is not None and (
         (when.states and event.rule.state not in when.states)
         or (when.rules and not event.rule.code.startswith(when.rules))

@@ -34,8 +34,8 @@ _ADVICE: tuple[tuple[type[BaseException], str, str], ...] = (
     (ValueError, r"read-only|WRITEABLE", _READ_ONLY),
     (ValueError, r"not enough values to unpack", _EMPTY),
     (FrozenInstanceError, r"", _STATELESS),
-    (RecursionError, r"", "it calls itself without end"),
-    (SystemExit, r"", "a rule must not end the process: remove the call of exit"),
+    (RecursionError, r"", "it calls itself endlessly"),
+    (SystemExit, r"", "a rule must not end the process: remove the call to exit"),
     (TypeError, r"Found.*positional", "write mothtrap.Found(step=..., message=...)"),
     (TypeError, r"positional arguments provided", "write mothtrap.Need(scalars=('loss',))"),
     (ImportError, r"", "install that module where the training runs, or remove the import"),
@@ -48,8 +48,8 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         where: `file:line`.
-        code: of the rule; empty where it is not known.
-        name: of the function or class; empty where the fault is in no rule.
+        code: code of the rule; empty if unknown.
+        name: name of the function or class; empty if the fault is not in a rule.
         reason: what is wrong, and what to write instead.
     """
 
@@ -60,7 +60,7 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def status(self) -> RuleStatus:
-        """The state of the rule in a run, with its place if the code is not known."""
+        """State of the rule in a run, with its location if the code is unknown."""
         return RuleStatus(
             code=self.code or PurePath(self.where).name,
             name=self.name or "rules",
@@ -71,11 +71,11 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         """Return one sentence that names the rule, its place, and what to change."""
         rule = " ".join(filter(None, ("rule", self.code, self.name))) if self.name else "file"
-        return f"{rule} of {self.where} is left out: {self.reason}; the other rules go on"
+        return f"{rule} of {self.where} is left out: {self.reason}; the other rules continue"
 
 
 def one_line(error: BaseException) -> str:
-    """Return type and text of an exception, even if its `__str__` raises."""
+    """Return the type and text of an exception, even if its `__str__` raises."""
     try:
         text = first_line(str(error))
     except Exception:
@@ -86,7 +86,7 @@ def one_line(error: BaseException) -> str:
 
 
 def line_in(error: BaseException, file: str) -> int | None:
-    """Return the innermost line of a file that an exception came through, if it did."""
+    """Return the innermost line of a file in an exception's traceback, if any."""
     lines = [
         frame.lineno
         for frame in traceback.extract_tb(error.__traceback__)
@@ -96,7 +96,7 @@ def line_in(error: BaseException, file: str) -> int | None:
 
 
 def advice(error: BaseException) -> str:
-    """Return the advice that fits an exception, after a semicolon; '' if there is none."""
+    """Return advice that fits an exception, after a semicolon; '' if there is none."""
     if isinstance(error, ConfigError):
         return ""
     text = one_line(error)
@@ -108,7 +108,7 @@ def advice(error: BaseException) -> str:
 
 
 def raised_on_purpose(error: BaseException) -> bool:
-    """Return whether a `raise` made an exception, and no signal: Ctrl-C is not a rule's fault."""
+    """Return whether an exception came from `raise`, not from a signal such as Ctrl-C."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

@@ -36,18 +36,18 @@ class _StatementLoader(InspectLoader):
 
 
 def rules_in(path: str | Path) -> tuple[type[Rule], ...]:
-    """Return the rules of a file that can be used, sorted by code; see `read_rules`."""
+    """Return the usable rules of a file, sorted by code; see `read_rules`."""
     return read_rules(path)[0]
 
 
 def read_rules(path: str | Path) -> Read:
     """Return the usable rules of a file, sorted by code, and the rules that are left out.
 
-    The file runs once per process, one statement at a time. A rule that cannot be created is left
-    out, and the others of the file are not. It may hold several rules.
+    The file runs once per process, one statement at a time, and may contain several rules. A rule
+    that cannot be created is skipped, and the others are used.
 
     Raises:
-        ConfigError: there is no such file, or it is no Python file.
+        ConfigError: there is no such file, or it is not a Python file.
     """
     file = Path(path).absolute()
     try:
@@ -176,7 +176,7 @@ def _left_out(file: Path, made: type[Rule], reason: str) -> LeftOut:
 
 
 def line_of(made: type[Rule]) -> int:
-    """Return the line at which a rule is written, or its `check`."""
+    """Return the line where a rule, or its `check`, is defined."""
     function = inspect.unwrap(made.check)
     code = getattr(function, "__code__", None)
     return code.co_firstlineno if code is not None else 1

@@ -88,8 +88,8 @@ def {function}(window: mothtrap.Window, *, limit: float = {limit!r}, for_steps: 
 class Condition(msgspec.Struct, frozen=True, kw_only=True):
     """A curve that is above or below a limit for a number of captured steps.
 
-    `what` is the name of a scalar, such as `loss`, or a tensor such as `gradient:head.weight`
-    with its `statistic`. `code` is given by `next_code` where it is "".
+    `what` is the name of a scalar, such as `loss`, or of a tensor such as `gradient:head.weight`
+    with its `statistic`. If `code` is "", `next_code` chooses one.
     """
 
     what: str
@@ -102,7 +102,7 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MadeRule(msgspec.Struct, frozen=True, kw_only=True):
-    """A rule as it was written: its code and name, its source, and what it finds in the run."""
+    """A generated rule: its code, name, and source, and its findings in the run."""
 
     code: str
     name: str
@@ -111,14 +111,14 @@ class MadeRule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def next_code(files: tuple[str, ...] = ()) -> str:
-    """Return a code that no rule has; `files` hold further rules."""
+    """Return an unused rule code; `files` contain further rules."""
     taken = {rule.code for rule in rule_classes(files)}
     numbers = (f"{FAMILY}{number}" for number in range(901, 1000))
     return next(code for code in numbers if code not in taken)
 
 
 def rule_source(condition: Condition) -> tuple[str, str]:
-    """Return the name of the rule of a condition, and its source.
+    """Return the name and source of a rule for a condition.
 
     Raises:
         ConfigError: the condition cannot be one.
@@ -152,13 +152,13 @@ def rule_source(condition: Condition) -> tuple[str, str]:
 def make_rule(
     run: Run, condition: Condition, file: Path, *, further: tuple[str, ...] = ()
 ) -> MadeRule:
-    """Write the rule of a condition to a file, and return where it would have fired in a run.
+    """Write a rule for a condition to a file; return where it would have fired in a run.
 
     Args:
-        run: in which it is tried; what it did not capture cannot be judged.
-        condition: of the rule.
-        file: of rules; one that exists is added to.
-        further: files with other rules, whose codes are taken.
+        run: run in which it is tried; data that it did not capture cannot be evaluated.
+        condition: condition of the rule.
+        file: file of rules; if it exists, the rule is added.
+        further: files with other rules, whose codes cannot be used.
 
     Raises:
         ConfigError: the condition or the file cannot be used.

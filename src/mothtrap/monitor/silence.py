@@ -50,7 +50,7 @@ class _Node:
 
 
 class Silence:
-    """Ages of the news of all workers.
+    """Time since the last news of each worker.
 
     The age of a worker's news is measured by the clock of its node, and that of a node's news by
     the clock of this process. So clocks of machines are never compared.
@@ -65,7 +65,7 @@ class Silence:
         self._nodes: dict[str, _Node] = {}
 
     def take(self, name: str, rows: NodeRows) -> None:
-        """Take new rows of a node."""
+        """Add new rows of a node."""
         if not (rows.beat_s or rows.steps or rows.facts or rows.signs):
             return
         node, now_s = self._nodes.setdefault(name, _Node()), self._clock()
@@ -88,7 +88,7 @@ class Silence:
             self._heard(name, rank, at_s).has_signs = True
 
     def changes(self) -> Iterator[WorkerSilent]:
-        """Yield workers that became silent, and silent ones that give signs of life again."""
+        """Yield workers that became silent, and silent ones that report again."""
         ages = {r: self._age_s(w) for r, w in self._workers.items() if not w.has_ended}
         if not ages:
             return

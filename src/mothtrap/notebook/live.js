@@ -48,10 +48,10 @@ function spark(points, onsets) {
   return picture;
 }
 
-function entry({ severity, name, step, layer }) {
+function entry({ severity, name, since, layer }) {
   const line = element("li");
   line.append(element("span", MARKS[severity] ?? "", `color: ${COLORS[severity] ?? "inherit"}`),
-    ` ${name} since step ${step.toLocaleString("en")}${layer ? ` in ${layer}` : ""}`);
+    ` ${name} since ${since}${layer ? ` in ${layer}` : ""}`);
   return line;
 }
 

@@ -23,7 +23,7 @@ MAX_CHARS = 400
 
 
 def follow(run: Run, every_s: float) -> Any:
-    """Return a widget that shows a run and is brought up to date until the run ends.
+    """Return a widget that shows a run and updates until the run ends.
 
     Raises:
         MissingExtraError: anywidget is not installed.
@@ -35,7 +35,7 @@ def follow(run: Run, every_s: float) -> Any:
         raise MissingExtraError("live()", "anywidget", "notebook") from err
 
     class Strip(anywidget.AnyWidget):  # type: ignore[misc]  # of no type where it is missing
-        """The state of a run, which the browser draws."""
+        """State of a run, drawn by the browser."""
 
         _esm = MODULE
         shown = traitlets.Dict().tag(sync=True)
@@ -64,6 +64,7 @@ def strip_of(run: Run) -> dict[str, Any]:
                     "severity": str(finding.severity),
                     "name": fault_name(finding),
                     "step": finding.step,
+                    "since": finding.began,
                     "layer": finding.layers[0][:MAX_CHARS] if finding.layers else "",
                 }
                 for finding in ordered[:FINDINGS]

@@ -16,7 +16,7 @@ class View:
 
     Args:
         text: the page.
-        height: of the frame, in pixels.
+        height: height of the frame, in pixels.
     """
 
     def __init__(self, text: str, height: int) -> None:
@@ -30,5 +30,5 @@ class View:
 
 
 def show(run: Run, height: int) -> View:
-    """Return the report of a run, to be shown by a notebook."""
+    """Return the report of a run for display in a notebook."""
     return View(page(gather(run, summarize(run, explains()))), height)

@@ -22,15 +22,15 @@ _STATES = (
 
 
 def merge_findings(monitors: Iterable[Sequence[Finding]]) -> tuple[Finding, ...]:
-    """Join the findings of several monitors.
+    """Merge the findings of several monitors.
 
     Args:
-        monitors: for each monitor every revision, in the order of writing; the last of
-            a fingerprint is what it holds.
+        monitors: all revisions of each monitor's findings, in order of writing; the last revision
+            of a fingerprint counts.
 
     Returns:
-        One finding per fingerprint, the most severe first, then by onset. Its text and
-        evidence are those of the monitor that saw it begin first.
+        One finding per fingerprint, most severe first, then by onset. Its text and evidence come
+        from the monitor that reported the earliest onset.
     """
     merged: dict[str, Finding] = {}
     for revisions in monitors:
@@ -43,18 +43,18 @@ def merge_findings(monitors: Iterable[Sequence[Finding]]) -> tuple[Finding, ...]
 def join_attempts(
     earlier: Sequence[Finding], latest: Sequence[Finding], ok: Collection[str], resumed: int
 ) -> tuple[Finding, ...]:
-    """Join the findings of a job that resumed: the latest attempt decides what is still true.
+    """Merge the findings of a resumed job: the latest attempt decides which are still active.
 
     Args:
         earlier: findings of all attempts before the latest one.
         latest: findings of the latest attempt; they replace earlier ones of the same identity.
-        ok: codes of the rules that judged the latest attempt and found nothing.
+        ok: codes of the rules that found nothing in the latest attempt.
         resumed: the step at which the latest attempt began.
 
     Returns:
-        The most severe first, then by onset. A finding that the latest attempt judged and did
-        not find again has passed, and is a note. So is one of a step that the latest attempt
-        made again.
+        Findings, most severe first, then by onset. A finding that the latest attempt did not find
+        again has ended, and becomes a note, as does a finding about a step that the latest attempt
+        repeated.
     """
     now = {_identity(finding) for finding in latest}
     joined = list(latest)
@@ -79,7 +79,7 @@ def _worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def merge_statuses(monitors: Iterable[Sequence[RuleStatus]]) -> tuple[RuleStatus, ...]:
-    """Join rule states of several monitors: the last of each, then the worst, by code."""
+    """Merge rule states of several monitors: the last state of each, then the worst, by code."""
     merged: dict[str, RuleStatus] = {}
     for statuses in monitors:
         for status in {s.code: s for s in statuses}.values():
@@ -90,7 +90,7 @@ def merge_statuses(monitors: Iterable[Sequence[RuleStatus]]) -> tuple[RuleStatus
 
 
 def merge_blind(blind: Iterable[Blind]) -> tuple[Blind, ...]:
-    """Keep the first of those that say the same."""
+    """Remove duplicates among unobserved parts."""
     merged: dict[tuple[str, str], Blind] = {}
     for item in blind:
         merged.setdefault((item.what, item.reason), item)
@@ -115,7 +115,7 @@ def _join(a: Finding, b: Finding) -> Finding:
 
 
 def merge_thinned(facts: Iterable[Thinned]) -> tuple[str, ...]:
-    """Say, for each reason to capture, how many captures were skipped; most thinned first."""
+    """Sum the skipped captures for each reason to capture, most skipped first."""
     counts: dict[str, tuple[int, int]] = {}
     for fact in facts:
         skipped, due = counts.get(fact.what, (0, 0))

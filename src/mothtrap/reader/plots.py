@@ -33,24 +33,24 @@ STEPS = {"labelOverlap": True, "labelAngle": 0}
 
 
 class Plotted(Protocol):
-    """The part of a run that is drawn."""
+    """The part of a run to plot."""
 
     @property
     def id(self) -> str:
-        """The run's name."""
+        """Name of the run."""
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Its findings."""
+        """Findings of the run."""
 
     def scalars(self, pattern: str = "*") -> Sequence[Series]:
-        """Return its scalars."""
+        """Return scalars of the run."""
 
     def stats(self, kind: str, layers: str = "*", statistics: str = "l2") -> dict[str, Matrix]:
-        """Return statistics of its tensors."""
+        """Return statistics of tensors."""
 
     def tensor(self, name: str) -> Tensor:
-        """Return one of its tensors."""
+        """Return a tensor of the run."""
 
 
 class Chart(dict[str, Any]):
@@ -268,8 +268,14 @@ def _texts(*names: str) -> list[dict[str, str]]:
 
 
 def _points(series: Series, name: str) -> list[dict[str, Any]]:
-    """Return the points of a curve: lowest and highest of each share, and what is not finite."""
+    """Return the points of a curve: lowest and highest of each share, and what is not finite.
+
+    Batches of an evaluation share a train step; their mean is one point.
+    """
     steps, values = np.asarray(series.steps_S), np.asarray(series.values_S, np.float64)
+    if series.mode != Mode.TRAIN and len(steps):
+        steps, place_N, count_N = np.unique(steps, return_inverse=True, return_counts=True)
+        values = np.bincount(place_N, values) / count_N
     chosen: set[int] = set()
     for part in np.array_split(np.arange(len(values)), min(len(values), POINTS // 2)):
         finite = part[np.isfinite(values[part])]

@@ -33,7 +33,7 @@ Columns = dict[str, pa.Array]
 
 
 def when(worker: int, part: Part, commit_N: Ints, names: Collection[str] = tuple(WHEN)) -> Columns:
-    """Return the columns that say of which record rows are."""
+    """Return the columns that identify the record of each row."""
     commits, count = part.view.commits, len(commit_N)
     makers: dict[str, Callable[[], pa.Array]] = {
         "worker": lambda: columns.numbers(np.full(count, worker, np.int64)),
@@ -48,7 +48,7 @@ def when(worker: int, part: Part, commit_N: Ints, names: Collection[str] = tuple
 def tensor(
     infos: Mapping[int, TensorInfo], tensor_N: Ints, names: Collection[str] = tuple(TENSOR)
 ) -> Columns:
-    """Return the columns that say of which tensor rows are."""
+    """Return the columns that describe the tensor of each row."""
     wanted = [name for name in TENSOR if name in names]
     if not wanted:
         return {}

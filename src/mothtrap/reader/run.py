@@ -60,8 +60,8 @@ def open_run(
     Args:
         argument: a path, a URL, a name under `runs_dir`, or None for the latest run.
         runs_dir: the folder or the URL of runs.
-        timeout_s: seconds to wait at most for the run of a job that is starting; a run exists
-            from the end of its first step on.
+        timeout_s: maximum time in seconds to wait for the run of a job that is starting; a run
+            exists once its first step has ended.
 
     Raises:
         RunNotFoundError: there is no such run; the message suggests one.
@@ -179,7 +179,7 @@ class Run(RunFacts):
             worker: rank; None means the lowest rank that has both tensors.
 
         Raises:
-            StepUnavailableError: at no step were the values of both tensors captured.
+            StepUnavailableError: the values of both tensors were never captured at the same step.
             UnknownNameError: there is no such tensor; the message suggests one.
             ValueError: labels and scores do not fit together; the message gives the reason.
         """
@@ -205,7 +205,7 @@ class Run(RunFacts):
         """Return a view of the steps from `begin` up to but excluding `end`, without reading again.
 
         Raises:
-            ValueError: `end` lies before `begin`.
+            ValueError: `end` is before `begin`.
         """
         begin, end = step_number(begin), step_number(end)
         if end < begin:
@@ -258,9 +258,9 @@ class Run(RunFacts):
     def follow(self, mode: ModeName | None = None, poll_s: float = POLL_S) -> Iterator[StepStatus]:
         """Yield the captured steps, then new steps as they are captured, until the job ends.
 
-        Each step is yielded once, in order, as soon as every worker has captured it, has passed
-        it, or has ended. Data that a worker adds to it later is not reported. A job that was
-        restarted yields its repeated steps again, with another `attempt`. After the last step,
+        Each step is yielded once, in order, as soon as every worker has captured it, has passed it,
+        or has ended. Data that a worker adds to it later is not reported. If a job was restarted,
+        its repeated steps are yielded again, with a different `attempt`. After the last step,
         `state` is `finished` or `crashed`.
 
         Args:
@@ -332,7 +332,7 @@ class Run(RunFacts):
 
         Args:
             pattern: glob over `name` or `name:of`, e.g. `loss`, `lr:*`. Digests of tensors are
-                left out unless the pattern begins with `digest`.
+                omitted unless the pattern begins with `digest`.
             mode: mode of the steps; None means all modes.
             worker: rank, or "merged".
         """
@@ -397,7 +397,7 @@ class Run(RunFacts):
 
         Raises:
             MissingExtraError: xarray is not installed.
-            UnknownNameError: as `stats`.
+            UnknownNameError: see `stats`.
         """
         matrices = self.stats(kind, layers, statistics, mode=mode, worker=worker)
         return tables.dataset(matrices, kind)

@@ -37,8 +37,8 @@ def joined_facts(
     """Return the names an expression can use; a column hides a parameter, which hides a metric.
 
     Args:
-        columns: what a run is, and its labels.
-        parameters: of the run, by name.
+        columns: properties of a run, and its labels.
+        parameters: parameters of the run, by name.
         metrics: last value by name.
         marks: codes and names of the findings, and tags.
     """

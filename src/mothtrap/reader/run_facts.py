@@ -24,7 +24,7 @@ from mothtrap.core.facts.captures import (
     Unwatched,
 )
 from mothtrap.core.facts.guards import TrainingStopped
-from mothtrap.core.facts.workers import Resumed
+from mothtrap.core.facts.workers import Resumed, WorkerEnded
 from mothtrap.core.findings import Findings, RuleState, Severity
 from mothtrap.core.installed_rules import explains
 from mothtrap.core.ledger import Ledger, Source
@@ -60,6 +60,8 @@ CHECKED_BYTES = 256 << 20
 """Bytes read to check a run that is opened (about 0.1 s); chosen by hand."""
 LISTED_BYTES = 4 << 20
 """Bytes read to check each run of a list; chosen by hand: a MB takes 3 ms, all else of a run 25."""
+MAX_ERROR = 200
+"""Characters of an exception that a verdict has; chosen by hand: two lines of a terminal."""
 NOT_EVALUATED = (
     "Rules were not evaluated: the job was started with --no-rules, and no monitor has followed "
     "it; `mothtrap monitor RUN` evaluates them."
@@ -160,7 +162,7 @@ class RunFacts:
         return [each for each in found if each.code == SAMPLED]
 
     def finding_rows(self, fingerprint: str) -> npt.NDArray[np.int64]:
-        """Return the indices of the rows that a finding of a probe is about, int64, shape (R,)."""
+        """Return the indices of the rows that a probe's finding is about, int64, shape (R,)."""
         return read_rows(monitor_folder(self._span.latest.path, 0), fingerprint)
 
     def ledger(self, worker: int | None = None) -> Ledger | None:
@@ -266,7 +268,8 @@ class RunFacts:
     def verdict(self) -> str:
         """Sentence with the worst root cause among the findings, or that nothing was found.
 
-        Damage and switched-off rules are reported first, if there are any.
+        Damage, switched-off rules, and the exception that ended the job are reported first, if
+        there are any.
         """
         off, found = switched_off(self.rules), diagnose(self.findings, explains())
         count, unit = self.judged_size
@@ -274,7 +277,18 @@ class RunFacts:
         text = f"{off} {text}" if off else text
         if lack := self.unevaluated:
             text = lack if lack == NOT_EVALUATED else f"{lack} {text}"
+        if error := self._exception():
+            text = f"The job ended with {error}. {text}"
         return damage_first(text, self.damage_within(LISTED_BYTES))
+
+    def _exception(self) -> str:
+        """Return the first line of the exception that ended the job, and its place; '' if none."""
+        ends = [end for end in self.observations(WorkerEnded) if end.exception]
+        if self.state != "crashed" or not ends:
+            return ""
+        error, *_ = str(ends[-1].exception).splitlines()
+        place = f" ({ends[-1].location})" if ends[-1].location else ""
+        return error[:MAX_ERROR].rstrip(".") + place
 
     @property
     def rules(self) -> tuple[RuleStatus, ...]:

@@ -62,11 +62,11 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def record_of(run: RunFacts, logged: Iterator[tuple[int, int, ItemLogged]]) -> Record:
-    """Return the record of a run; what is damaged is left out.
+    """Return the record of a run, leaving out damaged parts.
 
     Args:
         run: the run.
-        logged: what its workers logged: attempt, rank and fact.
+        logged: items that its workers logged: attempt, rank and fact.
     """
     ledger: Ledger | None = None
     source: Source | None = None
@@ -101,9 +101,9 @@ def record_of(run: RunFacts, logged: Iterator[tuple[int, int, ItemLogged]]) -> R
 
 
 def parameters_of(run: RunFacts, ledger: Ledger | None) -> dict[str, LedgerValue]:
-    """Return the parameters of a run: those that were found, then those that were logged.
+    """Return the parameters of a run: detected parameters first, then logged ones.
 
-    Where neither names any, they are the settings of a trainer or of a boosting library.
+    If there are none, the settings of a trainer or a boosting library are returned.
     """
     found: dict[str, LedgerValue] = {}
     if ledger is not None:
@@ -124,10 +124,10 @@ def parameters_of(run: RunFacts, ledger: Ledger | None) -> dict[str, LedgerValue
 
 
 def last_values(scalars: Iterable[Series]) -> dict[str, float]:
-    """Return the last value of each metric: of losses, and of what the script logs.
+    """Return the last value of each metric: losses, and numbers logged by the script.
 
-    Names are `loss`, `accuracy`, and with their mode `eval/loss`; where a name stands for several
-    series, `loss:of`.
+    Names are `loss`, `accuracy`, or `eval/loss` with the mode; `loss:of` if several series have the
+    same name.
     """
     wanted = [
         s for s in scalars if len(s.values_S) and (s.name == "loss" or s.name not in MEASURED)

@@ -31,7 +31,7 @@ def runs(
 ) -> Runs:
     """Return the runs of a folder, latest start first.
 
-    Runs that cannot be opened are left out with a warning.
+    Runs that cannot be opened are skipped with a warning.
 
     Args:
         runs_dir: a folder, or the URL of an object store.
@@ -125,13 +125,13 @@ class Runs(Sequence[Run]):
 def row_of(run: Run) -> Row:
     """Return the properties, labels, parameters and metrics of a run, by name.
 
-    A metric that is called as a parameter is `metric.NAME`.
+    A metric with the same name as a parameter is `metric.NAME`.
     """
     return joined_row(own_columns(run), run.record.parameters, run.metrics)
 
 
 def own_columns(run: Run) -> Row:
-    """Return the first columns of a run: what it is, and its labels."""
+    """Return the first columns of a run: its properties and labels."""
     return {**_own(run), **_labels(run)}
 
 

@@ -15,19 +15,18 @@ from mothtrap.reader.tables import TABLES
 def answer(query: str, span: Span, table: Callable[[str], pa.Table]) -> pa.Table:
     """Answer a query.
 
-    Of the table `stats` only those columns and rows are made that the query needs.
+    Only the columns and rows of `stats` that the query needs are created.
 
-    It sees the tables of the run and nothing else: no files, no network, no variables of
-    the program.
+    The query can access the tables of the run, but no files, network, or program variables.
 
     Args:
         query: one or more statements; the last one's rows are returned, if it has any.
         span: the run, or a part of it.
-        table: makes a table of a name; asked only for tables whose names occur.
+        table: creates a table by name; called only for tables that the query mentions.
 
     Raises:
         MissingExtraError: duckdb is not installed.
-        QueryError: the query cannot be answered.
+        QueryError: the query failed.
     """
     try:
         import duckdb

@@ -27,9 +27,9 @@ _OF_NULLS = ("is_null", "is_valid", "if_else", "coalesce")
 
 
 class StatisticsScan(ds.Dataset):  # type: ignore[misc]
-    """Statistics of all workers of a run, or of a part of it; a data set of Arrow's.
+    """Statistics of all workers of a run, or of a part of it, as an Arrow dataset.
 
-    Engines know such a data set by its class, and read it through `schema` and `scanner`.
+    Engines recognize such a dataset by its class, and read it through `schema` and `scanner`.
     """
 
     def __init__(self, span: Span) -> None:
@@ -37,7 +37,7 @@ class StatisticsScan(ds.Dataset):  # type: ignore[misc]
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of the table."""
+        """Schema of the table."""
         return STATS
 
     def scanner(
@@ -46,7 +46,7 @@ class StatisticsScan(ds.Dataset):  # type: ignore[misc]
         filter: ds.Expression | None = None,  # noqa: A002 - as in Arrow's own
         **_: object,
     ) -> ds.Scanner:
-        """Return a reader of some columns of the rows that pass a filter."""
+        """Return a reader of selected columns of the rows that pass a filter."""
         wanted = STATS.names if columns is None else list(columns)
         told = _named(filter)
         # Without any column Arrow would not know how many rows there are.

@@ -6,7 +6,7 @@ Shape suffix: N = rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,13 +15,16 @@ import pyarrow as pa
 from mothtrap.core import jsonable
 from mothtrap.core.errors import MissingExtraError, UnknownNameError, nearest
 from mothtrap.core.findings import Finding
+from mothtrap.core.steps import Mode
 from mothtrap.core.window import Matrix
-from mothtrap.reader.files.parts import Span
+from mothtrap.reader.files.parts import Part, Span
+from mothtrap.reader.files.worker_view import ScalarName
 from mothtrap.reader.row_columns import STATS, TENSOR, WHEN, WORDS, Columns, stats, tensor, when
 from mothtrap.reader.run_facts import RunFacts
+from mothtrap.reader.series.unwatched import unwatched_rows
 from mothtrap.reader.series.worker_series import summary_rows
 from mothtrap.reader.tensors.choosing import all_tensors
-from mothtrap.store.columns import words
+from mothtrap.store.columns import numbers, words
 
 if TYPE_CHECKING:
     import xarray
@@ -33,12 +36,12 @@ def table(facts: RunFacts, span: Span, name: str) -> pa.Table:
     """Return a table of a run.
 
     Args:
-        facts: of the run.
+        facts: facts of the run.
         span: the run, or a part of it.
         name: one of `TABLES`.
 
     Raises:
-        UnknownNameError: there is no such table; names the nearest.
+        UnknownNameError: there is no such table; the message suggests one.
     """
     if name not in _MAKERS:
         raise UnknownNameError(
@@ -54,8 +57,8 @@ def dataset(matrices: Mapping[str, Matrix], kind: str) -> xarray.Dataset:
     """Return statistics as an xarray dataset: variables over (step, layer), NaN = absent.
 
     Args:
-        matrices: by statistic; of one kind of tensors.
-        kind: of the tensors.
+        matrices: matrices by statistic; of one kind of tensors.
+        kind: kind of the tensors.
 
     Raises:
         MissingExtraError: xarray is not installed.
@@ -96,11 +99,36 @@ def _scalars(_: RunFacts, span: Span) -> Iterator[Columns]:
             value_N = np.concatenate([column.values.view() for column in found.values()])
             order_N = np.argsort(commit_N, kind="stable")
             order_N = order_N[part.counts(commit_N[order_N])]
-            yield when(worker, part, commit_N[order_N]) | {
+            recorded = when(worker, part, commit_N[order_N]) | {
                 "name": words([name for name, _, _ in found], which_N[order_N]),
                 "of": words([of for _, of, _ in found], which_N[order_N]),
                 "value": pa.array(value_N[order_N]),
             }
+            yield _with_unwatched(worker, part, list(found), recorded)
+
+
+def _with_unwatched(
+    worker: int, part: Part, scalars: Sequence[ScalarName], recorded: Columns
+) -> Columns:
+    """Add the losses and learning rates of steps that were not watched, in the order of steps."""
+    rows = [unwatched_rows(part, scalar) for scalar in scalars]
+    step_N, value_N = (np.concatenate(column) for column in zip(*rows, strict=True))
+    if not len(step_N):
+        return recorded
+    which_N = np.repeat(np.arange(len(scalars)), [len(steps) for steps, _ in rows])
+    more: Columns = {
+        "worker": numbers(np.full(len(step_N), worker, np.int64)),
+        "attempt": numbers(np.full(len(step_N), part.attempt, np.int64)),
+        "step": numbers(step_N),
+        "mode": words([Mode.TRAIN.value], np.zeros(len(step_N), np.int64)),
+        "mode_step": numbers(step_N),
+        "name": words([name for name, _, _ in scalars], which_N),
+        "of": words([of for _, of, _ in scalars], which_N),
+        "value": pa.array(value_N),
+    }
+    order_N = np.argsort(np.concatenate([recorded["step"].to_numpy(), step_N]), kind="stable")
+    joined = {name: pa.concat_arrays([recorded[name], more[name]]) for name in recorded}
+    return {name: column.take(pa.array(order_N)) for name, column in joined.items()}
 
 
 def _steps(_: RunFacts, span: Span) -> Iterator[Columns]:

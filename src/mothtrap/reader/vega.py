@@ -34,12 +34,12 @@ def encoded(specification: Mapping[str, Any]) -> bytes:
 
 
 def can_draw() -> bool:
-    """Return whether pictures can be drawn here."""
+    """Return whether images can be rendered here."""
     return importlib.util.find_spec("vl_convert") is not None
 
 
 def draw(specification: bytes, form: str = "svg") -> bytes:
-    """Return a picture of a Vega-Lite specification; no address that it names is asked.
+    """Render a Vega-Lite specification as an image, without accessing any URL.
 
     Args:
         specification: as JSON.
@@ -47,7 +47,7 @@ def draw(specification: bytes, form: str = "svg") -> bytes:
 
     Raises:
         MissingExtraError: vl-convert-python is not installed.
-        QueryError: it cannot be drawn within the limits; says why.
+        QueryError: it cannot be rendered within the limits; the message gives the reason.
     """
     if not can_draw():
         raise MissingExtraError("rendering a Vega-Lite figure", "vl-convert-python", "plot")
@@ -66,7 +66,7 @@ def draw(specification: bytes, form: str = "svg") -> bytes:
         reason = shortened(first_line(said[-1] if said else "")) or f"exit code {done.returncode}"
         raise QueryError(f"the figure cannot be drawn: {reason}")
     if len(done.stdout) > MAX_BYTES:
-        raise QueryError(f"the picture has more than {MAX_BYTES:,} bytes")
+        raise QueryError(f"the image has more than {MAX_BYTES:,} bytes")
     return done.stdout
 
 

@@ -20,7 +20,7 @@ from mothtrap.repairs.script import (
 
 
 def place(finding: Finding) -> tuple[str, int]:
-    """Return file and line of the activation that a finding names.
+    """Return the file and line of the activation that a finding names.
 
     Raises:
         NoCertainRepairError: the finding does not name it.
@@ -31,12 +31,17 @@ def place(finding: Finding) -> tuple[str, int]:
     return found
 
 
+def is_anywhere(finding: Finding) -> bool:
+    """Return whether a finding saw the activation, and does not name one line that calls it."""
+    return "goes into" in finding.message and place_called(finding.message) is None
+
+
 def without(script: Script, line: int, function: str, layer: str) -> str:
     """Return the source without an activation.
 
     Args:
         script: that calls it.
-        line: of the call.
+        line: of the call; 0 for the one that makes the output of the only model.
         function: e.g. `softmax`, called on a tensor or with it as its first argument.
         layer: e.g. `Softmax`, the class of the layer that does the same.
 
@@ -44,6 +49,8 @@ def without(script: Script, line: int, function: str, layer: str) -> str:
         NoCertainRepairError: the call is not found, or other code relies on its result.
     """
     refuse_thresholds(script)
+    if not line:
+        return without_last_call(script, function, layer)
     calls = [call for call in script.at(line, cst.Call) if last_name(call.func) == function]
     if len(calls) > 1:
         raise NoCertainRepairError(f"line {line} calls {function} {len(calls)} times")
@@ -52,17 +59,17 @@ def without(script: Script, line: int, function: str, layer: str) -> str:
     layers = script.calls(layer)
     if len(layers) != 1:
         raise NoCertainRepairError(
-            f"{len(layers)} layers `{layer}` are made in this file; which of them feeds the loss "
-            "must be decided"
+            f"{len(layers)} layers `{layer}` are created in this file; decide which of them feeds "
+            "the loss"
         )
     return _without_layer(script, layers[0])
 
 
 def without_last_call(script: Script, function: str, layer: str) -> str:
-    """Return the source without the activation of a model's output.
+    """Return the source without the activation of the model's output.
 
     Args:
-        script: that defines the model.
+        script: script that defines the model.
         function: e.g. `relu`, called on the output in `forward`, also as `self.relu`.
         layer: e.g. `ReLU`, the class of the layer that does the same.
 
@@ -151,16 +158,16 @@ def _is(call: cst.Call, function: str) -> bool:
 
 
 def renamed(script: Script, line: int, names: dict[str, str]) -> str:
-    """Return the source with another activation.
+    """Return the source with a different activation.
 
     Args:
-        script: that calls it.
-        line: of the call.
-        names: names of the function and of its layer, and the names to put there. A layer may be
-            made in another line.
+        script: script that calls it.
+        line: line of the call.
+        names: names of the function and of its layer, and the names that replace them. A layer may
+            be created in another line.
 
     Raises:
-        NoCertainRepairError: no single place calls or makes it by an attribute.
+        NoCertainRepairError: there is no single place that calls or creates it as an attribute.
     """
     refuse_thresholds(script)
     function, layer = names
@@ -209,7 +216,7 @@ def _without_layer(script: Script, made: cst.Call) -> str:
 
 
 def refuse_thresholds(script: Script) -> None:
-    """Refuse where probabilities are compared with a number: logits have another threshold."""
+    """Refuse a script with a threshold on probabilities, because logits need another one."""
     for compared in script.every(cst.Comparison):
         numbers = [one.comparator for one in compared.comparisons]
         if any(isinstance(one, cst.Float) and 0 < float(one.value) < 1 for one in numbers):

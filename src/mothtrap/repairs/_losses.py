@@ -8,7 +8,7 @@ from mothtrap.repairs.script import Script, code, keyword, last_name, owner
 
 
 def training_sums(script: Script) -> list[cst.BaseExpression]:
-    """Return the `"sum"` of each loss that runs backward by itself, or that is made as a layer."""
+    """Return the `"sum"` of each loss that runs backward itself, or is created as a layer."""
     trained = {code(of) for one in script.calls("backward") if (of := owner(one)) is not None}
     sums = []
     for call in script.every(cst.Call):

@@ -13,7 +13,7 @@ _CALLED = re.compile(r"opt(?:im(?:izer)?)?", re.IGNORECASE)
 
 
 def optimizers(script: Script) -> list[tuple[cst.SimpleStatementLine, str]]:
-    """Return the statements that make optimizers of the parameters of one variable."""
+    """Return the statements that create optimizers for the parameters of one variable."""
     found = []
     for call in script.calls("parameters"):
         statement = script.statement(call)
@@ -26,16 +26,17 @@ def optimizers(script: Script) -> list[tuple[cst.SimpleStatementLine, str]]:
 
 
 def with_other_model(script: Script, line: int) -> str:
-    """Return the source with the parameters of the model whose class has a line.
+    """Return the source with the optimizer given the parameters of the model defined at a line.
 
-    Of several optimizers, the one that is named for this model, and not for its own, is changed.
+    If there are several optimizers, the one that is named after this model, but has another model's
+    parameters, is changed.
 
     Args:
-        script: that creates the models and their optimizers.
-        line: in the class of the model that no optimizer has.
+        script: script that creates the models and their optimizers.
+        line: line in the class of the model that no optimizer has.
 
     Raises:
-        NoCertainRepairError: no single model, or no single optimizer, can be meant.
+        NoCertainRepairError: there is no single matching model, or no single matching optimizer.
     """
     classes = {one.name.value for one in script.at(line, cst.ClassDef)}
     models = {

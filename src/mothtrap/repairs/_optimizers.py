@@ -49,10 +49,10 @@ def without_keyword(script: Script, finding: Finding, name: str, default: str) -
     A number in the line of the optimizer is removed. A command-line option gets the default.
 
     Args:
-        script: that creates the optimizer.
-        finding: that names its line.
-        name: of the argument.
-        default: that the optimizer has for it.
+        script: script that creates the optimizer.
+        finding: finding with the line of the optimizer.
+        name: name of the argument.
+        default: default that the optimizer has for it.
 
     Raises:
         NoCertainRepairError: the argument is no number.
@@ -82,11 +82,11 @@ def usual_rate(finding: Finding) -> float:
 
 
 def written_rate(script: Script, finding: Finding, now: object) -> tuple[cst.BaseExpression, float]:
-    """Return the number that the script gives to an optimizer as its learning rate, and its value.
+    """Return the number used as an optimizer's learning rate in the script, and its value.
 
     Args:
-        script: that creates the optimizer, or sets a learning rate for it.
-        finding: that names the line of the optimizer; without a line, only settings are looked at.
+        script: script that creates the optimizer, or sets a learning rate for it.
+        finding: finding with the line of the optimizer; without a line, only settings are used.
         now: learning rate at the step of the finding. A schedule may have lowered it.
 
     Raises:
@@ -114,14 +114,14 @@ def written_rate(script: Script, finding: Finding, now: object) -> tuple[cst.Bas
 
 
 def with_rate(script: Script, number: cst.BaseExpression, rate: float) -> str:
-    """Return the source with another number as the learning rate."""
+    """Return the source with a different learning rate."""
     return script.replaced(number, cst.parse_expression(f"{rate:g}"))
 
 
 def with_usual_momentum(script: Script) -> str | None:
-    """Return the source with another momentum if the momentum of one SGD is 1 or more, else None.
+    """Return the source with the usual momentum if the only SGD has 1 or more, else None.
 
-    Such a momentum never forgets a gradient, so every training diverges.
+    With such a momentum, gradients are never forgotten, so every training run diverges.
     """
     found = [
         given.value
@@ -134,7 +134,7 @@ def with_usual_momentum(script: Script) -> str | None:
 
 
 def named_rates(script: Script) -> list[cst.BaseExpression]:
-    """Return the numbers that the script gives to a learning rate by its name."""
+    """Return the numbers that the script assigns to a learning rate, by name."""
     numbers = (*script.every(cst.Float), *script.every(cst.Integer))
     return [one for one in numbers if _is_named_rate(next(script.parents(one)))]
 
@@ -192,5 +192,5 @@ def _second(call: cst.Call) -> cst.BaseExpression:
 
 
 def is_number(node: cst.BaseExpression) -> bool:
-    """Return whether an expression is a number without a sign."""
+    """Return whether an expression is an unsigned number."""
     return isinstance(node, cst.Float | cst.Integer)

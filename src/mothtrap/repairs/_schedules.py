@@ -19,12 +19,12 @@ class Schedule:
     """The only schedule of a script, and the statement that steps it.
 
     Args:
-        script: with one schedule.
+        script: script with one schedule.
 
     Attributes:
         made: the call that creates the schedule.
         steps: the statement that steps it.
-        loops: around this statement, innermost first.
+        loops: loops around this statement, innermost first.
 
     Raises:
         NoCertainRepairError: there is no single schedule, or it is stepped in several places.

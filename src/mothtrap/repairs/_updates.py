@@ -18,7 +18,7 @@ _DATA = ".data"
 
 
 def descending(script: Script) -> str:
-    """Return the source with each update that adds a gradient turned into one that subtracts it.
+    """Return the source with each update that adds a gradient changed to subtract it.
 
     Updates are `w += rate * w.grad`, `w = w + rate * w.grad`, and `w.add_(w.grad, alpha=rate)`,
     also of `w.data`.

@@ -11,8 +11,8 @@ from mothtrap.repairs.script import NoCertainRepairError, Script, code, loops_ar
 def repair(script: Script, finding: Finding) -> str:
     """Return the source with `(loss / n).backward()`.
 
-    `n` is the number after `%` in the condition of the optimizer step. Only where it is the
-    number of micro-batches that the finding counted, or a name.
+    `n` is the number after `%` in the condition of the optimizer step. Only if it is a name, or the
+    number of micro-batches that the finding counted.
     """
     if finding.evidence.get("sums_rows"):
         raise NoCertainRepairError("the loss is a sum over rows: use its mean instead")

@@ -15,7 +15,7 @@ _PRODUCTS = ("baddbmm", "bmm", "einsum", "matmul", "mm")
 def repair(script: Script, finding: Finding) -> str:
     """Return the source with a division by the root.
 
-    Only where the run saw that the scores were multiplied by the root, and one line of the file
+    Only if the run showed that the scores were multiplied by the root, and one line of the file
     multiplies a product of matrices by a root.
     """
     if "are multiplied by" not in finding.message:

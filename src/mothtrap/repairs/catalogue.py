@@ -21,10 +21,10 @@ class Patch:
     """A repair of one file.
 
     Attributes:
-        finding: that it answers.
+        finding: the finding.
         file: path of the file, as the run names it.
-        text: of the repaired file.
-        diff: unified, to be applied with `patch -p1` or `git apply`.
+        text: text of the repaired file.
+        diff: unified diff, for `patch -p1` or `git apply`.
     """
 
     finding: Finding
@@ -34,17 +34,20 @@ class Patch:
 
 
 def is_known(finding: Finding) -> bool:
-    """Return whether there is a repair for findings of this rule."""
+    """Return whether a repair exists for findings of this rule."""
     return find_spec(f"mothtrap.repairs.{finding.name}") is not None
 
 
 def is_anywhere(finding: Finding) -> bool:
-    """Return whether the repair is looked for in every file, not only at the finding's place.
+    """Return whether the repair is searched in every file, not only at the finding's location.
 
     Raises:
         MissingExtraError: libcst is not installed.
     """
-    return bool(getattr(_module(finding), "ANYWHERE", False))
+    module = _module(finding)
+    if hasattr(module, "is_anywhere"):
+        return bool(module.is_anywhere(finding))
+    return bool(getattr(module, "ANYWHERE", False))
 
 
 def place_of(finding: Finding) -> str:
@@ -64,8 +67,8 @@ def patch(finding: Finding, file: str, source: str) -> Patch:
     """Return the repair of a finding.
 
     Args:
-        finding: of a rule that `is_known`.
-        file: that is changed.
+        finding: finding of a rule that `is_known`.
+        file: file that is changed.
         source: its text.
 
     Raises:

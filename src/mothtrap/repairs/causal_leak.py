@@ -24,12 +24,12 @@ _TARGETS = ("target", "label", "tgt", "y")
 
 
 def repair(script: Script, finding: Finding) -> str:
-    """Return the source with the slice of the targets one position later, or with a causal mask.
+    """Return the source with shifted targets, or with a causal mask.
 
-    Only where one function cuts the inputs and the targets by the same slice, `a:b` or `:-1` on
-    the last axis, and the variable of the targets is named so. For attention without a mask, only
-    where one call has an argument that switches the mask off, or one `scaled_dot_product_attention`
-    has no mask.
+    Only if one function cuts the inputs and the targets with equal slices, `a:b` or `:-1` on the
+    last axis, and the target variable has a corresponding name. For attention without a mask, only
+    if one call has an argument that turns off the mask, or one `scaled_dot_product_attention` has
+    no mask.
     """
     if finding.evidence.get("looks_ahead") == "attention":
         return _masked(script)
@@ -51,7 +51,7 @@ def _masked(script: Script) -> str:
         if (arg := keyword(call, name)) is not None and code(arg.value) == "False"
     ]
     if off:
-        return script.replaced(only(off, "argument that switches a mask off"), cst.Name("True"))
+        return script.replaced(only(off, "argument that turns off a mask"), cst.Name("True"))
     calls = [
         call
         for call in script.calls("scaled_dot_product_attention")
@@ -101,10 +101,17 @@ def _assigned_name(script: Script, node: cst.Subscript) -> str:
             if isinstance(target, cst.Tuple) and isinstance(one.value, cst.Tuple):
                 parts = zip(target.elements, one.value.elements, strict=False)
                 return next((last_name(to.value) for to, of in parts if of is inner), "")
-            return last_name(target)
+            return last_name(_indexed(target))
         if isinstance(one, cst.Element):
             inner = one
     return ""
+
+
+def _indexed(node: cst.BaseExpression) -> cst.BaseExpression:
+    """Return `table` of `table[row]`, else the expression itself."""
+    while isinstance(node, cst.Subscript):
+        node = node.value
+    return node
 
 
 def _named_target(name: str) -> bool:

@@ -18,9 +18,9 @@ hand."""
 
 
 def repair(script: Script, finding: Finding) -> str:
-    """Return the source with the clipping before the step, or with the usual largest norm.
+    """Return the source with clipping before the step, or with the usual clipping threshold.
 
-    Only where one line of the file clips: after the only step in its block, or to a number that is
+    Only if one line of the file clips: after the only step in its block, or to a number that is
     `LEAST_RATIO` times smaller than usual.
     """
     clip = only(script.calls("clip_grad_norm_"), "call of clip_grad_norm_()")
@@ -42,7 +42,7 @@ def _before_step(script: Script, clip: cst.Call) -> str:
     """Return the source with the statement that clips moved before the step of its block."""
     clips = script.statement(clip)
     if not isinstance(clips, cst.SimpleStatementLine) or len(clips.body) != 1:
-        raise NoCertainRepairError("the clipping is not a statement of its own")
+        raise NoCertainRepairError("the clipping is not a separate statement")
     block = list(script.block(clips))
     steps = [
         statement
@@ -51,5 +51,5 @@ def _before_step(script: Script, clip: cst.Call) -> str:
     ]
     step = only(steps, "optimizer step in the block of the clipping")
     if script.line(step) > script.line(clips):
-        raise NoCertainRepairError("the clipping is before the step already")
+        raise NoCertainRepairError("the clipping already comes before the step")
     return script.with_statements(before=[(step, code(clips))], without=[clips])

@@ -24,8 +24,8 @@ ANYWHERE = True
 def repair(script: Script, finding: Finding) -> str:
     """Return the source without the call that cuts the graph.
 
-    Only where the parameters still have their random initial values, or the file loads no weights:
-    a pretrained part may be frozen on purpose.
+    Only if the parameters still have their random initial values, or the file loads no weights: a
+    pretrained part may be frozen on purpose.
     """
     cause = finding.evidence.get("cause")
     if cause == "upstream":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from mothtrap.core.findings import Finding
+from mothtrap.repairs._weights import refuse_loaded_weights
 from mothtrap.repairs.script import (
     NoCertainRepairError,
     Script,
@@ -19,15 +20,12 @@ from mothtrap.repairs.script import (
 def repair(script: Script, finding: Finding) -> str:
     """Return the source with `model.train()` before the loop over the batches.
 
-    Only where the model was trained in training mode before, and its only `eval()` in a loop comes
-    after the training in the same loop, or is in another function than the training. All calls of
-    `backward` must be in one loop.
+    Only if the model was trained in training mode before, and its only `eval()` in a loop either
+    follows the training in the same loop or is in another function. All calls of `backward` must be
+    in one loop.
     """
     if not finding.evidence.get("trained_before"):
-        raise NoCertainRepairError(
-            "the model never trained in training mode; decide whether that is meant, as it is for "
-            "frozen batch norms"
-        )
+        return _from_the_start(script)
     evaluates, model = _evaluation(script, line_of(finding))
     training = script.calls("backward")
     trains, evaluation = _function_of(script, training), function_around(script, evaluates)
@@ -48,6 +46,31 @@ def repair(script: Script, finding: Finding) -> str:
     return script.with_statements(before=[(inner, f"{model}.train()")])
 
 
+def _from_the_start(script: Script) -> str:
+    """Return the source with `train()` instead of the first of two `eval()` in a loop.
+
+    Raises:
+        NoCertainRepairError: evaluation mode may be meant, as it is for frozen batch norms.
+    """
+    refuse_loaded_weights(script)
+    loops, line = _loops(script, training := script.calls("backward")), script.line(training[0])
+    calls = [
+        one
+        for one in script.calls("eval")
+        if (around := loops_around(script, one)) and set(around) <= set(loops)
+    ]
+    models = {code(one.func)[: -len(".eval")] for one in calls}
+    trained = {code(one.func)[: -len(".train")] for one in script.calls("train")}
+    before = [one for one in calls if script.line(one) < line]
+    if len(models) != 1 or models & trained or len(before) != 1 or len(calls) != 2:
+        raise NoCertainRepairError(
+            "the model never trained in training mode; decide whether that is meant, as it is for "
+            "frozen batch norms"
+        )
+    assert isinstance(before[0].func, cst.Attribute)
+    return script.replaced(before[0].func.attr, cst.Name("train"))
+
+
 def _function_of(script: Script, calls: list[cst.Call]) -> cst.FunctionDef | None:
     """Return the function that has all calls; None for several, or none."""
     functions = {function_around(script, one) for one in calls}
@@ -66,7 +89,7 @@ def _in_training_function(
         NoCertainRepairError: the model has another name in the training.
     """
     if any(code(one.func) == f"{model}.train" for one in script.calls("train")):
-        raise NoCertainRepairError(f"{model}.train() is called already; decide when it must run")
+        raise NoCertainRepairError(f"{model}.train() is already called; decide when it must run")
     calls = [one for one in script.every(cst.Call) if code(one.func) == model]
     loops = loops_around(script, script.calls("backward")[0])[:1]
     places = [
@@ -88,8 +111,8 @@ def _evaluation(script: Script, line: int) -> tuple[cst.Call, str]:
     """Return the only `eval()` of a model and the model's name; first those that are in a loop.
 
     Args:
-        script: that calls it.
-        line: of the call, or the line that creates the model.
+        script: script that calls it.
+        line: line of the call, or the line that creates the model.
     """
     calls = script.calls("eval")
     calls = [one for one in calls if loops_around(script, one)] or calls

@@ -17,7 +17,7 @@ DEFAULT = "0.5"
 def repair(script: Script, finding: Finding) -> str:
     """Return the source with the default rate instead of the rate that the run had.
 
-    Only where one number of the file has this value and belongs to a dropout by its name.
+    Only if one number of the file has this value and, by its name, belongs to a dropout.
     """
     rate = finding.evidence.get("value")
     if not isinstance(rate, int | float):

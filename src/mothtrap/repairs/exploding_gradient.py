@@ -18,8 +18,8 @@ HIGH = 0.1
 def repair(script: Script, finding: Finding) -> str:
     """Return the source with `reduction="mean"` in the training loss, or a momentum below 1.
 
-    Only where the run broke (an error), where the file trains with SGD, whose steps grow with the
-    loss, where no learning rate is high, and where one training loss is summed.
+    Only if the run failed (an error), the file trains with SGD, whose steps grow with the loss, no
+    learning rate is high, and one training loss is summed.
     """
     if finding.severity is not Severity.ERROR or not script.calls("SGD"):
         raise NoCertainRepairError("decide how to keep the gradient small")

@@ -14,10 +14,12 @@ ANYWHERE = True
 def repair(script: Script, finding: Finding) -> str:
     """Return the source without the statement that freezes parameters.
 
-    Only where the file loads no weights, so that the frozen ones are random for sure.
+    Only if the file loads no weights, so the frozen ones are certainly random.
     """
     if "frozen" not in finding.message:
-        raise NoCertainRepairError("no optimizer has the parameters; decide which one they need")
+        raise NoCertainRepairError(
+            "no optimizer has the parameters; decide which one should have them"
+        )
     refuse_loaded_weights(script)
     freezing = [
         one

@@ -27,9 +27,9 @@ LEAST_RATIO = 10.0
 def repair(script: Script, finding: Finding) -> str:
     """Return the source with the usual learning rate of the optimizer.
 
-    Only where the loss diverged (an error), and where the rate is `LEAST_RATIO` times as high as
-    usual. If it is not, a training loss that is summed over the batch is averaged instead. A
-    momentum of 1 or more is the fault whatever the rate is.
+    Only if the loss diverged (an error), and the rate is `LEAST_RATIO` times as high as usual. If
+    it is not, a training loss that is summed over the batch is averaged instead. A momentum of 1 or
+    more is the fault regardless of the rate.
     """
     if finding.severity is not Severity.ERROR:
         raise NoCertainRepairError("the loss did not diverge; decide how far to lower the rate")

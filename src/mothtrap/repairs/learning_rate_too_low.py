@@ -16,7 +16,7 @@ hand."""
 def repair(script: Script, finding: Finding) -> str:
     """Return the source with the usual learning rate of the optimizer.
 
-    Only where the usual rate is `LEAST_RATIO` times as high.
+    Only if the usual rate is `LEAST_RATIO` times as high.
     """
     usual = usual_rate(finding)
     number, rate = written_rate(script, finding, finding.evidence.get("learning_rate"))

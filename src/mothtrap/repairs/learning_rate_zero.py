@@ -21,11 +21,11 @@ _PER_EPOCH = (
 def repair(script: Script, finding: Finding) -> str:
     """Return the source with `scheduler.step()` after the loop over the batches.
 
-    Only where the rate fell or came back during training, and where no argument of the schedule
-    is computed from the number of batches. If the script creates the optimizer with a rate of 0,
-    the result has the usual rate instead.
+    Only if the rate fell or recovered during training, and no argument of the schedule is computed
+    from the number of batches. If the script creates the optimizer with a rate of 0, the result has
+    the usual rate instead.
     """
-    if " is 0 for " in finding.message:
+    if " was 0 for " in finding.message:
         number, _ = written_rate(script, finding, 0.0)
         return with_rate(script, number, usual_rate(finding))
     schedule = Schedule(script)

@@ -22,7 +22,7 @@ _SHAPED = ("squeeze(", "unsqueeze(", "reshape(", "view(", "view_as(", "flatten("
 def repair(script: Script, finding: Finding) -> str:
     """Return the source with the last axis of size 1 removed from the larger side.
 
-    Only where shapes are `(..., 1)` and `(...)`. Every call of the same loss function is changed,
+    Only if the shapes are `(..., 1)` and `(...)`. Every call of the same loss function is changed,
     so that evaluations agree with the training.
     """
     prediction = tuple(finding.evidence.get("prediction_shape") or ())  # type: ignore[arg-type]
@@ -49,7 +49,7 @@ def _reshaped(script: Script, difference: cst.BinaryOperation) -> str:
         again = isinstance(one.operator, cst.Subtract) and one is not difference
         if again and {code(one.left), code(one.right)} & {code(side) for side in sides}:
             raise NoCertainRepairError(
-                f"line {script.line(one)} subtracts the same tensor; give it its shape once"
+                f"line {script.line(one)} subtracts the same tensor; change its shape only once"
             )
     shape = f"{bracketed(other)}.reshape({code(like)}.shape)"
     return script.replaced(other, cst.parse_expression(shape))

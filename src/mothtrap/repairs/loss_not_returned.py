@@ -13,7 +13,7 @@ ANYWHERE = True
 def repair(script: Script, finding: Finding) -> str:  # noqa: ARG001  # one form for all
     """Return the source with `return loss` at the end of `training_step`.
 
-    Only where one such method of the file returns nothing and assigns one variable named as a
+    Only if the file has one such method that returns nothing and assigns one variable named as a
     loss.
     """
     steps = [

@@ -11,7 +11,7 @@ from mothtrap.repairs.script import NoCertainRepairError, Script, code, last_nam
 def repair(script: Script, finding: Finding) -> str:
     """Return the source with `loss.item()` where the loss is added up or appended.
 
-    Only where the sum or the list does not run backward itself.
+    Only if the sum or the list does not run backward itself.
     """
     if "losses are all still in memory" not in finding.message:
         raise NoCertainRepairError("the finding does not say which tensors are kept")

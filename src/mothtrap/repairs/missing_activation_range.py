@@ -26,9 +26,9 @@ _OF_SCORES = {
 def repair(script: Script, finding: Finding) -> str:
     """Return the source with the loss that takes raw scores, or without the ReLU before the loss.
 
-    Only where a loss of probabilities gets raw scores, or where values that may be negative come
-    from a ReLU. All calls of the loss in the file are changed. Where the script compares the
-    outputs with a threshold, the model applies the sigmoid instead.
+    Only if a loss of probabilities gets raw scores, or if values that may be negative come from a
+    ReLU. All calls of the loss in the file are changed. If the script compares the outputs with a
+    threshold, the model applies the sigmoid instead.
     """
     evidence = finding.evidence
     if "nll" in finding.message or "negative log-likelihood" in finding.message:

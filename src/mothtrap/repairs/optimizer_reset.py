@@ -20,7 +20,7 @@ from mothtrap.repairs.script import (
 def repair(script: Script, finding: Finding) -> str:
     """Return the source with the optimizer created before the loop around it.
 
-    Only where the loop assigns no variable that the optimizer is made from.
+    Only if the loop assigns no variable from which the optimizer is created.
     """
     line = line_of(finding)
     made = [

@@ -17,7 +17,7 @@ from mothtrap.repairs.script import (
 def repair(script: Script, finding: Finding) -> str:
     """Return the source with the optimizer made after the last assignment of its model.
 
-    Only where model, optimizer, and the second model are made in one block, and the optimizer is
+    Only if model, optimizer, and the second model are created in one block, and the optimizer is
     not used in between. If no model is replaced, the optimizer gets the parameters of the only
     model of the class that the finding names.
     """

@@ -24,9 +24,9 @@ ANYWHERE = True
 def repair(script: Script, finding: Finding) -> str:
     """Return the source with `model.parameters()` instead of `model.part.parameters()`.
 
-    Only where one optimizer of the file gets the parameters of one part of a model, no weights
-    are loaded, and nothing is frozen. If two optimizers have one model, and another model has none,
-    the optimizer that is named for the other model gets its parameters.
+    Only if one optimizer of the file gets the parameters of one part of a model, no weights are
+    loaded, and nothing is frozen. If two optimizers have the same model, and another model has
+    none, the optimizer that is named after the other model gets its parameters.
     """
     if finding.severity is Severity.INFO or finding.evidence.get("created_after_optimizer"):
         raise NoCertainRepairError("decide whether these parameters must be trained")

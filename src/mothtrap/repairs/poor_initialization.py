@@ -21,8 +21,8 @@ times the usual one."""
 def repair(script: Script, finding: Finding) -> str:
     """Return the source with the usual standard deviation, or without a factor of the weights.
 
-    Only where the weights are far too large or too small, and one line of the file draws weights
-    with a standard deviation of at least `LARGE`, or at most `SMALL`, or multiplies them.
+    Only if the weights are far too large or too small, and one line of the file draws weights with
+    a standard deviation of at least `LARGE` or at most `SMALL`, or multiplies them.
     """
     if "root mean square" not in finding.message and "so small" not in finding.message:
         raise NoCertainRepairError("decide how to initialize the weights")

@@ -40,12 +40,12 @@ class Script:
         self._parents = wrapper.resolve(ParentNodeProvider)
 
     def every(self, kind: type[Node]) -> list[Node]:
-        """Return the nodes of a kind, in the order of the source."""
+        """Return the nodes of a type, in source order."""
         found = [node for node in self._places if isinstance(node, kind)]
         return sorted(found, key=lambda node: (self.lines(node).start.line, self._column(node)))
 
     def at(self, line: int, kind: type[Node]) -> list[Node]:
-        """Return the nodes of a kind that cover a line, outermost first."""
+        """Return the nodes of a type that span a line, outermost first."""
         return [
             node
             for node in self.every(kind)
@@ -53,7 +53,7 @@ class Script:
         ]
 
     def lines(self, node: cst.CSTNode) -> CodeRange:
-        """Return the place of a node."""
+        """Return the first and last line of a node."""
         return self._places[node]
 
     def line(self, node: cst.CSTNode) -> int:
@@ -64,29 +64,29 @@ class Script:
         return self.lines(node).start.column
 
     def parents(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-        """Yield the nodes around a node, innermost first."""
+        """Yield the ancestors of a node, innermost first."""
         while node in self._parents:
             node = self._parents[node]
             yield node
 
     def statement(self, node: cst.CSTNode) -> cst.SimpleStatementLine | cst.BaseCompoundStatement:
-        """Return the statement that a node is in."""
+        """Return the statement that contains a node."""
         for one in (node, *self.parents(node)):
             if isinstance(one, cst.SimpleStatementLine | cst.BaseCompoundStatement):
                 return one
         raise NoCertainRepairError("the line is not part of a statement")
 
     def block(self, statement: cst.CSTNode) -> Sequence[cst.CSTNode]:
-        """Return the statements of the block that a statement is in."""
+        """Return the statements of the block that contains a statement."""
         parent = next(self.parents(statement))
         return list(parent.body) if isinstance(parent, cst.IndentedBlock | cst.Module) else []
 
     def calls(self, name: str) -> list[cst.Call]:
-        """Return the calls of functions and methods with a last name, e.g. `zero_grad`."""
+        """Return the calls of functions and methods with a given last name, e.g. `zero_grad`."""
         return [call for call in self.every(cst.Call) if last_name(call.func) == name]
 
     def replaced(self, old: cst.CSTNode, new: cst.CSTNode) -> str:
-        """Return the source with another node."""
+        """Return the source with a node replaced."""
         return replaced_all(self, [(old, new)])
 
     def with_statements(
@@ -96,12 +96,12 @@ class Script:
         after: Sequence[tuple[cst.CSTNode, str]] = (),
         without: Sequence[cst.CSTNode] = (),
     ) -> str:
-        """Return the source with further statements, and without others.
+        """Return the source with statements added and removed.
 
         Args:
-            before: a statement, and the source of the one that goes before it.
-            after: a statement, and the source of the one that goes after it.
-            without: statements that are removed.
+            before: a statement, and the source of the statement to insert before it.
+            after: a statement, and the source of the statement to insert after it.
+            without: statements to remove.
         """
         lines = re.findall(r"[^\n]*\n|[^\n]+$", self.module.code)
         edits: list[tuple[int, str]] = []
@@ -138,12 +138,12 @@ class _Replacing(cst.CSTTransformer):
 
 
 def replaced_all(script: Script, pairs: Sequence[tuple[cst.CSTNode, cst.CSTNode]]) -> str:
-    """Return the source with other nodes: pairs of the old one and the new one."""
+    """Return the source with nodes replaced, given as pairs of old and new node."""
     return script.module.visit(_Replacing(dict(pairs))).code
 
 
 def with_called(script: Script, name: str) -> str | None:
-    """Return the source with brackets after `x.name`, where a statement consists of it alone.
+    """Return the source with brackets added to a statement `x.name`.
 
     Returns:
         None unless exactly one statement does so.
@@ -157,7 +157,7 @@ def with_called(script: Script, name: str) -> str | None:
 
 
 def without_with(script: Script, block: cst.With) -> str:
-    """Return the source without a `with` line, its block moved to the left.
+    """Return the source without a `with` line, with its block dedented.
 
     Raises:
         NoCertainRepairError: the block is on the line of the `with`.
@@ -177,13 +177,13 @@ def without_with(script: Script, block: cst.With) -> str:
 
 
 def bracketed(node: cst.BaseExpression) -> str:
-    """Return the source of an expression, in brackets if a method cannot follow it."""
+    """Return the source of an expression, in brackets if a method call cannot follow it."""
     simple = isinstance(node, cst.Name | cst.Attribute | cst.Call | cst.Subscript)
     return code(node) if simple or node.lpar else f"({code(node)})"
 
 
 def loops_around(script: Script, node: cst.CSTNode) -> list[cst.For | cst.While]:
-    """Return the loops around a node, innermost first, up to the function that it is in."""
+    """Return the loops around a node, innermost first, within its function."""
     found: list[cst.For | cst.While] = []
     for one in script.parents(node):
         if isinstance(one, cst.FunctionDef | cst.ClassDef | cst.Lambda):
@@ -194,12 +194,12 @@ def loops_around(script: Script, node: cst.CSTNode) -> list[cst.For | cst.While]
 
 
 def function_around(script: Script, node: cst.CSTNode) -> cst.FunctionDef | None:
-    """Return the innermost function that a node is in."""
+    """Return the innermost function around a node."""
     return next((one for one in script.parents(node) if isinstance(one, cst.FunctionDef)), None)
 
 
 def is_alone(script: Script, node: cst.CSTNode) -> bool:
-    """Return whether the lines of a node have nothing else but a comma and a comment."""
+    """Return whether the lines of a node contain nothing else except a comma and a comment."""
     lines = script.module.code.split("\n")
     first, last = script.lines(node).start, script.lines(node).end
     after = lines[last.line - 1][last.column :].strip().lstrip(",").strip()
@@ -208,40 +208,40 @@ def is_alone(script: Script, node: cst.CSTNode) -> bool:
 
 
 def code(node: cst.CSTNode) -> str:
-    """Return the source of an expression or statement, without spaces around it."""
+    """Return the source of an expression or statement, without surrounding spaces."""
     return cst.Module([]).code_for_node(node).strip()
 
 
 def last_name(node: cst.BaseExpression) -> str:
-    """Return the last part of a dotted name, e.g. `step` of `self.opt.step`; "" of others."""
+    """Return the last part of a dotted name, e.g. `step` in `self.opt.step`; "" for others."""
     if isinstance(node, cst.Attribute):
         return node.attr.value
     return node.value if isinstance(node, cst.Name) else ""
 
 
 def owner(call: cst.Call) -> cst.BaseExpression | None:
-    """Return the object of a method call: `opt` of `opt.step()`."""
+    """Return the object of a method call: `opt` in `opt.step()`."""
     return call.func.value if isinstance(call.func, cst.Attribute) else None
 
 
 def place_called(message: str) -> tuple[str, int] | None:
-    """Return file and line of the call that a finding's message names."""
+    """Return the file and line of the call named in a finding's message."""
     found = _PLACE.search(message)
     return (found["file"], int(found["line"])) if found else None
 
 
 def line_of(finding: Finding) -> int:
-    """Return the line that a finding names; 0 if it names none in the file at hand."""
+    """Return the line that a finding names in this file; 0 if none."""
     return int((finding.location or ":0").rpartition(":")[2])
 
 
 def keyword(call: cst.Call, name: str) -> cst.Arg | None:
-    """Return the argument of a call that is given by a name."""
+    """Return a keyword argument of a call."""
     return next((one for one in call.args if one.keyword and one.keyword.value == name), None)
 
 
 def with_keyword(call: cst.Call, name: str, value: str) -> cst.Call:
-    """Return a call with one more argument, given by its name, at the end."""
+    """Return a call with a keyword argument appended."""
     equal = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
     more = cst.Arg(cst.parse_expression(value), keyword=cst.Name(name), equal=equal)
     if not call.args:
@@ -287,7 +287,7 @@ def only(items: Sequence[Item], what: str) -> Item:
     """Return the only item.
 
     Raises:
-        NoCertainRepairError: there is none, or several.
+        NoCertainRepairError: there are none, or several.
     """
     if len(items) != 1:
         raise NoCertainRepairError(f"{len(items) or 'no'} {what} found where one is needed")

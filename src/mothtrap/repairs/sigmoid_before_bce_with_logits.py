@@ -14,6 +14,11 @@ _OF_PROBABILITIES = {
 }
 
 
+def is_anywhere(finding: Finding) -> bool:
+    """Return whether the end of the only model is repaired, as no line is named."""
+    return _activations.is_anywhere(finding)
+
+
 def place(finding: Finding) -> tuple[str, int]:
     """Return file and line of the sigmoid."""
     return _activations.place(finding)
@@ -22,14 +27,15 @@ def place(finding: Finding) -> tuple[str, int]:
 def repair(script: Script, finding: Finding) -> str:
     """Return the source without the sigmoid.
 
-    Where the script compares the outputs with a threshold, the result has the loss that takes
+    If the script compares the outputs with a threshold, the result has the loss that takes
     probabilities instead.
     """
     try:
         _activations.refuse_thresholds(script)
     except NoCertainRepairError as err:
         return _with_other_loss(script, err)
-    return _activations.without(script, place(finding)[1], "sigmoid", "Sigmoid")
+    line = 0 if is_anywhere(finding) else place(finding)[1]
+    return _activations.without(script, line, "sigmoid", "Sigmoid")
 
 
 def _with_other_loss(script: Script, refusal: NoCertainRepairError) -> str:

@@ -7,6 +7,11 @@ from mothtrap.repairs import _activations
 from mothtrap.repairs.script import Script
 
 
+def is_anywhere(finding: Finding) -> bool:
+    """Return whether the end of the only model is repaired, as no line is named."""
+    return finding.evidence.get("operation") != "nll" and _activations.is_anywhere(finding)
+
+
 def place(finding: Finding) -> tuple[str, int]:
     """Return file and line of the softmax."""
     return _activations.place(finding)
@@ -14,7 +19,7 @@ def place(finding: Finding) -> tuple[str, int]:
 
 def repair(script: Script, finding: Finding) -> str:
     """Return the source without the softmax, or with a log-softmax before `nll_loss`."""
-    line = place(finding)[1]
+    line = 0 if is_anywhere(finding) else place(finding)[1]
     if finding.evidence.get("operation") == "nll":
         names = {"softmax": "log_softmax", "Softmax": "LogSoftmax"}
         return _activations.renamed(script, line, names)

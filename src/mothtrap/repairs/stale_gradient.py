@@ -9,6 +9,7 @@ from mothtrap.repairs.script import (
     NoCertainRepairError,
     Script,
     code,
+    line_of,
     loops_around,
     only,
     owner,
@@ -22,7 +23,9 @@ def repair(script: Script, finding: Finding) -> str:
     Only where `backward` and `step` are called in the same block, and nothing clears gradients but
     one call of the same optimizer that is outside of the loop around this block. This call is
     moved. A closure must be a function that is passed to one `step`, and clear no gradients.
-    A statement `optimizer.zero_grad` without brackets gets them.
+    A statement `optimizer.zero_grad` without brackets gets them. Of several optimizers, the one of
+    the finding's line is cleared before the backward passes of its step, since backward passes of
+    the others may add to its gradients.
     """
     if "evaluations of its closure" in finding.message:
         return _in_closure(script)
@@ -30,6 +33,8 @@ def repair(script: Script, finding: Finding) -> str:
     if not clears and (text := with_called(script, "zero_grad")) is not None:
         return text
     steps = [call for call in script.calls("step") if _in_backward_block(script, call)]
+    if len({_optimizer(one) for one in steps}) > 1:
+        return _before_backward(script, steps, line_of(finding))
     chosen = only(steps, "optimizer step in the block of its backward")
     optimizer = _optimizer(chosen)
     if not optimizer:
@@ -37,6 +42,45 @@ def repair(script: Script, finding: Finding) -> str:
     outside = [_outside(script, call, chosen, optimizer) for call in clears]
     statement = script.statement(chosen)
     return script.with_statements(after=[(statement, f"{optimizer}.zero_grad()")], without=outside)
+
+
+def _before_backward(script: Script, steps: list[cst.Call], line: int) -> str:
+    """Return the source with the gradients of one of several optimizers cleared.
+
+    Args:
+        script: with the optimizers.
+        steps: all steps that follow a backward in their block.
+        line: of the step whose optimizer must be cleared.
+
+    Raises:
+        NoCertainRepairError: no single optimizer steps in the line, or the gradients of another
+            one are not cleared, or something else than these optimizers clears gradients.
+    """
+    chosen = only([one for one in steps if script.line(one) == line], f"step in line {line}")
+    optimizer, others = _optimizer(chosen), {_optimizer(one) for one in steps}
+    if len([one for one in steps if _optimizer(one) == optimizer]) > 1:
+        raise NoCertainRepairError(f"{optimizer} steps in several places")
+    others.discard(optimizer)
+    cleared = set()
+    for call in script.calls("zero_grad"):
+        cleared.add(code(of) if (of := owner(call)) is not None else "")
+        if not cleared <= others:
+            raise NoCertainRepairError(
+                f"line {script.line(call)} calls zero_grad already; decide when it must run"
+            )
+    if cleared != others:
+        raise NoCertainRepairError("several optimizers are never cleared; decide where to do so")
+    backwards = {id(script.statement(one)) for one in script.calls("backward")}
+    stepping = {id(script.statement(one)) for one in steps}
+    block = list(script.block(script.statement(chosen)))
+    first: cst.CSTNode | None = None
+    for one in reversed(block[: block.index(script.statement(chosen))]):
+        if id(one) in backwards:
+            first = one
+        elif id(one) in stepping and first is not None:
+            break
+    assert first is not None  # each step has a backward before it
+    return script.with_statements(before=[(first, f"{optimizer}.zero_grad()")])
 
 
 def _in_closure(script: Script) -> str:
@@ -50,7 +94,7 @@ def _in_closure(script: Script) -> str:
     ]
     of, closure = only(calls, "step that gets a function of the script as its closure")
     if any(closure in script.parents(one) for one in script.calls("zero_grad")):
-        raise NoCertainRepairError("the closure calls zero_grad already; decide when it must run")
+        raise NoCertainRepairError("the closure already calls zero_grad; decide when it must run")
     first = next(
         (
             one
@@ -102,7 +146,7 @@ def _outside(
     ):
         return statement
     raise NoCertainRepairError(
-        f"line {script.line(clears)} calls zero_grad already; decide when it must run"
+        f"line {script.line(clears)} already calls zero_grad; decide when it must run"
     )
 
 

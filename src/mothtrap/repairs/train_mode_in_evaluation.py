@@ -23,15 +23,15 @@ _NO_GRADIENT = ("no_grad", "inference_mode")
 def repair(script: Script, finding: Finding) -> str:
     """Return the source with `model.eval()` before the evaluation, and `model.train()` after it.
 
-    Only where a `with torch.no_grad()` block encloses the call of the model, or its function is
-    decorated so or does not train, and nothing sets the model to evaluation mode. There is no
-    `model.train()` after it where the training sets this mode itself, in its loop or at the start
-    of its function, and where no training follows.
+    Only if a `with torch.no_grad()` block encloses the call of the model, or its function is
+    decorated with it or does not train, and nothing sets the model to evaluation mode. No
+    `model.train()` is added after it if the training sets this mode itself, in its loop or at the
+    start of its function, or if no training follows.
     """
     line = line_of(finding)
     for call in script.calls("eval"):
         raise NoCertainRepairError(
-            f"line {script.line(call)} calls eval() already; decide which evaluation it is for"
+            f"line {script.line(call)} already calls eval(); decide which evaluation it is for"
         )
     model = _model(script, line)
     place, returns = _evaluation(script, line)

@@ -21,7 +21,7 @@ _TARGETS = ("target", "expected", "label", "tgt")
 def repair(script: Script, finding: Finding) -> str:
     """Return the source with `detach()` on the target.
 
-    Only where the optimizer changes the target, and the line calls one loss of two tensors, one of
+    Only if the optimizer changes the target, and the line calls one loss of two tensors, one of
     which is named as a target.
     """
     if finding.severity is Severity.INFO or "target of the loss" not in finding.message:

@@ -17,11 +17,13 @@ _PIXELS = re.compile(r"gets data from 0 to 25[0-5]:")
 def repair(script: Script, finding: Finding) -> str:
     """Return the source with `x = x / 255` as the first line of `forward`.
 
-    Only for data from 0 to 255, and where the file defines one model with one input.
+    Only for data from 0 to 255, and if the file defines one model with one input.
     """
     if not _PIXELS.search(finding.message):
         raise NoCertainRepairError("the data are not pixels (0 to 255); decide how to scale them")
     forwards = [one for one in script.every(cst.FunctionDef) if one.name.value == "forward"]
+    if not forwards:
+        raise NoCertainRepairError("the model has no `forward` here; divide the data by 255")
     forward = only(forwards, "method `forward`")
     names = [one.name.value for one in forward.params.params]
     if len(names) != 2 or names[0] != "self":

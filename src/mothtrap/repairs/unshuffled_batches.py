@@ -18,13 +18,19 @@ from mothtrap.repairs.script import (
 
 ANYWHERE = True
 
+_ELSEWHERE = "the batches do not come from a DataLoader without shuffling"
+
 
 def repair(script: Script, finding: Finding) -> str:
-    """Return the source with `shuffle=True` in the DataLoader that the finding names."""
-    line = line_of(finding)
-    if "sequential" not in str(finding.evidence.get("sampler", "")):
-        raise NoCertainRepairError("the batches do not come from a DataLoader without shuffling")
-    loader = _loader(script, line)
+    """Return the source with `shuffle=True` in the DataLoader of the loop that trains.
+
+    If the run does not know which loader made the batches, the loop around the line of the loss
+    must iterate over it.
+    """
+    sampler = finding.evidence.get("sampler")
+    if sampler is not None and "sequential" not in str(sampler):
+        raise NoCertainRepairError(_ELSEWHERE)
+    loader = _loader(script, line_of(finding), is_known=sampler is not None)
     given = {one.keyword.value: one for one in loader.args if one.keyword is not None}
     for name in ("sampler", "batch_sampler"):
         if name in given:
@@ -41,8 +47,14 @@ def repair(script: Script, finding: Finding) -> str:
     return script.replaced(loader, with_keyword(loader, "shuffle", "True"))
 
 
-def _loader(script: Script, line: int) -> cst.Call:
-    """Return the call that makes the loader of the loop around a line, or the only loader."""
+def _loader(script: Script, line: int, *, is_known: bool) -> cst.Call:
+    """Return the call that makes the loader of the loop around a line, or the only loader.
+
+    Args:
+        script: that makes the loader.
+        line: in the loop over the batches.
+        is_known: the run saw that a loader without shuffling made the batches.
+    """
     loops = script.at(line, cst.For)
     wanted = {code(name) for loop in loops[-1:] for name in _names(script, loop.iter)}
     made = [
@@ -52,9 +64,11 @@ def _loader(script: Script, line: int) -> cst.Call:
         and last_name(one.value.func) == "DataLoader"
         and any(code(target.target) in wanted for target in one.targets)
     ]
+    if not made and not is_known:
+        raise NoCertainRepairError(_ELSEWHERE)
     if not made:
         made = [one for one in script.every(cst.Call) if "loader" in last_name(one.func).lower()]
-        alone = only(made, "call that makes a loader")
+        alone = only(made, "call that creates a loader")
         if keyword(alone, "shuffle") is None:
             raise NoCertainRepairError("decide where the order of the training loader is set")
     return only(made, f"DataLoader of the loop at line {line}")

@@ -10,18 +10,18 @@ from mothtrap.repairs.script import NoCertainRepairError, Script, assigned, code
 
 def repair(script: Script, finding: Finding) -> str:
     """Return the source with the list wrapped into `nn.ModuleList`."""
-    if "is a plain list" not in finding.message:
+    if "is a plain " not in finding.message:
         raise NoCertainRepairError("the module is not in a plain list; decide whether it is needed")
     name = finding.layers[0].rpartition(".")[2] if finding.layers else ""
     assignment = only(assigned(script, f"self.{name}"), f"assignment of self.{name}")
     value = assignment.value
     if not _is_list(script, value):
-        raise NoCertainRepairError(f"`self.{name}` is not made by a list")
+        raise NoCertainRepairError(f"`self.{name}` is not created by a list")
     classes = script.at(script.line(assignment), cst.ClassDef)
     bases = [code(base.value) for one in classes[-1:] for base in one.bases]
     prefix = next((base.removesuffix(".Module") for base in bases if base.endswith(".Module")), "")
     if not prefix:
-        raise NoCertainRepairError("the class is not derived from nn.Module by that name")
+        raise NoCertainRepairError("the class does not derive from `nn.Module` under that name")
     wrapped = cst.Call(cst.parse_expression(f"{prefix}.ModuleList"), args=[cst.Arg(value)])
     return script.replaced(value, wrapped)
 

@@ -19,7 +19,7 @@ def repair(script: Script, finding: Finding) -> str:
     if finding.evidence.get("why") != "not stepped":
         raise NoCertainRepairError("decide where the result of the step must go")
     if [one for one in script.calls("step") if "sched" not in code(one.func).lower()]:
-        raise NoCertainRepairError("the script calls step() already; decide when it must run")
+        raise NoCertainRepairError("the script already calls step(); decide when it must run")
     if (text := with_called(script, "step")) is not None:
         return text
     called = {code(one.func) for one in script.every(cst.Call)}

@@ -16,9 +16,9 @@ _WORDS = ("loss", "criterion", "cross_entropy", "nll", "mse", "bce")
 
 
 def repair(script: Script, finding: Finding) -> str:
-    """Return the source without the factor.
+    """Return the source without the factor that makes the gradients small.
 
-    Only where the gradients of all layers are small, and one number of at most `TINY` multiplies a
+    Only if the gradients of all layers are small, and one number of at most `TINY` multiplies a
     loss, or one of at least 1 / `TINY` divides it.
     """
     if "mean absolute gradient of" not in finding.message:
@@ -28,7 +28,7 @@ def repair(script: Script, finding: Finding) -> str:
         for one in script.every(cst.BinaryOperation)
         if (loss := _scaled(one)) is not None and _is_loss(loss)
     ]
-    whole, loss = only(found, "tiny factor of a loss")
+    whole, loss = only(found, "tiny factor in a loss")
     statement = script.statement(whole)
     if isinstance(statement, cst.SimpleStatementLine) and len(script.block(statement)) > 1:
         small = statement.body[0]

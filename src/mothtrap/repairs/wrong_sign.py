@@ -30,12 +30,12 @@ _GAUSSIAN = re.compile(r"(?:sum|mean)\(\s*1 \+")
 
 
 def repair(script: Script, finding: Finding) -> str:
-    """Return the source with the sign of the loss turned.
+    """Return the source with the sign of the loss corrected.
 
-    Only where one place in the file turns it: a minus before a loss function, or before the tensor
-    on which `backward` is called, a factor of -1, `maximize=True`, or the mean of the
-    log-probabilities of the targets without a minus. Weights that the script updates by hand move
-    against their gradient.
+    Only if exactly one place in the file inverts it: a minus before a loss function, or before the
+    tensor on which `backward` is called, a factor of -1, `maximize=True`, or the mean of the
+    log-probabilities of the targets without a minus. Hand-written updates are changed to move
+    against the gradient.
     """
     if "along the gradient" in finding.message:
         return descending(script)
@@ -61,7 +61,7 @@ def repair(script: Script, finding: Finding) -> str:
         if (arg := keyword(call, "maximize")) is not None and code(arg.value) == "True"
     ]
     likelihoods = [(one, cst.UnaryOperation(cst.Minus(), one)) for one in _likelihoods(script)]
-    old, new = only([*turns, *maximized, *likelihoods], "place that turns the sign")
+    old, new = only([*turns, *maximized, *likelihoods], "place that changes the sign")
     return script.replaced(old, new)
 
 

@@ -23,11 +23,11 @@ MAX_FINDINGS = 100
 
 
 class Aftermath(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The part of a run after the onset of a finding.
+    """The part of a run after the onset of a finding, with its cost.
 
-    `steps` of the run's `total` steps, and `seconds`, came after it; `cost` is what these cost, 0
-    where no price is set. `saved` counts the steps of the last weights that were saved
-    before it, at `path`; None where there are none, or their writing was not seen.
+    After it came `steps` of the run's `total` steps, and `seconds`; `cost` is their cost, 0 if no
+    price is set. `saved` is the number of steps of the last weights that were saved before it, at
+    `path`; None if there are none, or if saving them was not observed.
     """
 
     fingerprint: str
@@ -67,13 +67,13 @@ def aftermaths(run: Run, findings: Iterable[Finding]) -> tuple[Aftermath, ...]:
 
 
 def in_words(after: Aftermath, unit: str = "step") -> str:
-    """Describe how long a finding lasted: `20,000 of 40,000 steps, 6.2 h, cost 12.40`."""
+    """Describe how long a finding was active: `20,000 of 40,000 steps, 6.2 h, cost 12.40`."""
     parts = [f"{after.steps:,} of {after.total:,} {unit}s", duration(after.seconds)]
     return ", ".join([*parts, *([f"cost {after.cost:,.2f}"] if after.cost else [])])
 
 
 def saved_in_words(after: Aftermath, unit: str = "step") -> str:
-    """Return the last weights that were saved before an onset; "" without any."""
+    """Return the last weights saved before an onset; "" if there are none."""
     if after.saved is None:
         return ""
     where = f" ({after.path})" if after.path else ""
@@ -81,7 +81,7 @@ def saved_in_words(after: Aftermath, unit: str = "step") -> str:
 
 
 def clause_lines(after: Aftermath | None, style: Style, unit: str = "step") -> list[str]:
-    """Return the lines of a verdict on what came after an onset, where it is worth saying."""
+    """Return the lines of a verdict about the time after an onset, if it is worth mentioning."""
     if after is None:
         return []
     lines = []
@@ -93,7 +93,7 @@ def clause_lines(after: Aftermath | None, style: Style, unit: str = "step") -> l
 
 
 def since_then(after: Aftermath | None, unit: str = "step") -> str:
-    """Return the whole of it in one line; "" where nothing came after the onset."""
+    """Return a one-line summary of the time after an onset; "" if nothing followed."""
     if after is None or not after.steps:
         return ""
     saved = saved_in_words(after, unit)

@@ -26,14 +26,14 @@ def test_the_script_passes_its_checks() -> None:
 
 
 def as_test(command: Sequence[str], results: Sequence[CheckResult], budget_s: float) -> str:
-    """Return the source of a test that expects what a check has found.
+    """Return the source of a test that expects the results of a check.
 
-    The test makes the checks that passed, and compares the number of layers and parameters.
+    The test runs the checks that passed, and compares the number of layers and parameters.
 
     Args:
         command: program and arguments.
-        results: of the checks.
-        budget_s: of the check.
+        results: results of the checks.
+        budget_s: budget of the check.
     """
     passed = [result for result in results if result.state == "done" and not result.found]
     checks = "\n".join(f'    "{one.code}",  # {_comment(one.passed)}' for one in passed)

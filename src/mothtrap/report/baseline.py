@@ -15,7 +15,7 @@ VERSION = 1
 
 
 class Known(msgspec.Struct, frozen=True, kw_only=True):
-    """A finding of a baseline; beside the fingerprint and severity it is for the reader."""
+    """A finding of a baseline; fields other than fingerprint and severity are for readers."""
 
     fingerprint: str
     severity: Severity
@@ -31,7 +31,7 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True):
     findings: tuple[Known, ...] = ()
 
     def holds(self, finding: Finding) -> bool:
-        """Return whether a finding is known, and no worse than it was."""
+        """Return whether a finding is in the baseline with at least this severity."""
         return any(
             known.fingerprint == finding.fingerprint
             and known.severity.rank <= finding.severity.rank
@@ -40,7 +40,7 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def write_baseline(path: Path, findings: Iterable[Finding]) -> int:
-    """Keep findings in a file, one a line for a small difference; returns how many."""
+    """Write findings to a baseline file, one per line; return their number."""
     known = [
         Known(
             fingerprint=f.fingerprint,
@@ -60,7 +60,7 @@ def read_baseline(path: Path) -> Baseline:
     """Read a baseline.
 
     Raises:
-        ConfigError: there is no such file, or it is no baseline.
+        ConfigError: the file does not exist or is not a baseline.
     """
     try:
         content = jsonable.decode(path.read_bytes(), Baseline)

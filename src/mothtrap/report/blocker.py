@@ -10,9 +10,9 @@ State = Literal["will", "may", "cannot tell"]
 
 
 class Blocker(msgspec.Struct, frozen=True, kw_only=True):
-    """A reason why numbers `will`, or `may`, differ when the run is repeated, or cannot be told.
+    """A reason why numbers `will` or `may` differ when the run is repeated, or `unknown`.
 
-    `where` is a line, an attribute or a file, as far as it is known.
+    `where` is a line, an attribute or a file, as precisely as known.
     """
 
     state: State

@@ -40,11 +40,11 @@ class ScoredRound(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class BoostedModel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One boosted model of a run.
+    """A boosted model of a run.
 
-    `labels` counts the rows of training by class, or has mean, spread and range of numbers.
-    `importance` has the values of features by kind of importance; `scores` are by name of the data,
-    the latest round last.
+    `labels` counts the training rows by class, or contains mean, spread and range of numbers.
+    `importance` contains the values of features by kind of importance; `scores` are by name of the
+    data, latest round last.
     """
 
     fit: str
@@ -58,7 +58,7 @@ class BoostedModel(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 def boosted_models(run: Run) -> tuple[BoostedModel, ...]:
-    """Return the boosted models of a run, in the order in which they began."""
+    """Return the boosted models of a run, in order of creation."""
     ended = {one.fit: one for one in run.observations(BoostingEnded)}
     tables = {one.fit: one for one in run.observations(TableSeen) if not one.site}
     scored = run.observations(ScoresSeen)
@@ -87,7 +87,7 @@ def boosted_models(run: Run) -> tuple[BoostedModel, ...]:
 
 
 def boosting_lines(models: tuple[BoostedModel, ...], style: Style) -> list[str]:
-    """Return the latest scores of each model, and its most important features, as lines."""
+    """Return the latest scores and the most important features of each model, as lines."""
     lines: list[str] = []
     for model in models:
         best = "" if model.best_round is None else f", best after {model.best_round + 1}"

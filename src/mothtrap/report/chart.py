@@ -33,8 +33,8 @@ def loss_chart(losses: Sequence[Series], findings: Sequence[Finding]) -> str:
     """Return an SVG element of losses over steps, with marks at the onsets of findings.
 
     Args:
-        losses: with at least one step each; none gives "".
-        findings: marked if they are no notes, the worst first.
+        losses: series with at least one step each; without any, the result is "".
+        findings: findings to mark, worst first; notes are not marked.
     """
     if not losses:
         return ""
@@ -69,14 +69,14 @@ def loss_chart(losses: Sequence[Series], findings: Sequence[Finding]) -> str:
 def buckets(
     steps_S: Ints, values_S: Floats, most: int = MOST_BUCKETS
 ) -> tuple[list[int], Floats, Floats, list[int]]:
-    """Join steps so that at most so many buckets are left.
+    """Combine steps into at most this many buckets.
 
-    Widths are powers of two of steps and edges multiples of them: a curve that grows keeps its
-    shape. No value is left out: NaN and infinities are counted, extremes kept.
+    Widths are powers of two of steps and edges are multiples of them, so a growing curve keeps its
+    shape. No value is lost: NaN and infinities are counted, and extremes are kept.
 
     Returns:
-        The first step of each bucket, its least and its largest finite value (NaN: it has
-        none), and the number of values that are not finite.
+        The first step of each bucket, its smallest and largest finite value (NaN if there is none),
+        and the number of values that are not finite.
     """
     width = 1
     while len(np.unique(steps_S // width)) > most:

@@ -19,8 +19,8 @@ def section(results: Sequence[CheckResult], names: Mapping[str, str]) -> str:
     """Return the results of the checks of a run as HTML; "" for a run without checks.
 
     Args:
-        results: of the checks.
-        names: of checks, by their code.
+        results: results of the checks.
+        names: names of checks, by their code.
     """
     if not results:
         return ""

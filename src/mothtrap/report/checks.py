@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from mothtrap.core.facts.checks import CheckResult
+from mothtrap.core.findings import Severity
 from mothtrap.core.rule import Rule
 from mothtrap.report.style import Style, count_of, wrapped
 
@@ -12,14 +13,14 @@ from mothtrap.report.style import Style, count_of, wrapped
 def lines(
     results: Iterable[CheckResult], rules: Iterable[type[Rule]], style: Style
 ) -> Iterator[str]:
-    """Yield what checks proved, which could not decide, which do not apply, and why.
+    """Yield the results of checks: proved, undecided, and not applicable, with reasons.
 
-    Faults are left out: they are findings of the run.
+    Faults are omitted because they are findings of the run.
 
     Args:
-        results: of the run's checks.
-        rules: to name checks by their code.
-        style: abilities of the stream.
+        results: results of the run's checks.
+        rules: rules to name checks by their code.
+        style: capabilities of the stream.
     """
     made, names = list(results), {rule.code: rule.name() for rule in rules}
     for text in passed_lines(made):
@@ -30,29 +31,33 @@ def lines(
         yield from _wrapped(f"  ? {text}", style)
     for text in undecided_lines(idle, names):
         yield from _wrapped(f"  - {text}", style)
-    faults = sum(1 for result in made if result.found)
+    found = [result for result in made if result.found]
+    faults = sum(
+        1 for result in found if any(f.severity is not Severity.INFO for f in result.found)
+    )
+    notes = f"{len(found) - faults} made a note, " if len(found) > faults else ""
     passed = sum(1 for result in made if result.state == "done" and not result.found)
     verb = "does" if len(idle) == 1 else "do"
     unfit = f"{len(idle)} {verb} not apply, " if idle else ""
     seconds = sum(result.seconds for result in made)
     yield from _wrapped(
         f"  {count_of(len(made), 'check')} in {seconds:.0f} s: {passed} passed, "
-        f"{faults} found a fault, {unfit}{len(open_)} could not decide",
+        f"{faults} found a fault, {notes}{unfit}{len(open_)} could not decide",
         style,
     )
 
 
 def passed_lines(results: Iterable[CheckResult]) -> list[str]:
-    """Return what each check proved, with the numbers that it measured."""
+    """Return the lines for passed checks, with their measured numbers."""
     return [f"{result.passed}{_figures(result)}" for result in results if result.passed]
 
 
 def undecided_lines(results: Iterable[CheckResult], names: Mapping[str, str]) -> list[str]:
-    """Return the checks that have no result, by the reason.
+    """Return the lines for checks without a result, grouped by reason.
 
     Args:
-        results: of the run's checks.
-        names: of checks, by their code.
+        results: results of the run's checks.
+        names: names of checks, by their code.
     """
     by_reason: dict[str, list[str]] = {}
     for result in results:
@@ -63,11 +68,11 @@ def undecided_lines(results: Iterable[CheckResult], names: Mapping[str, str]) ->
 
 
 def why_nothing_decided(results: Iterable[CheckResult], steps: int) -> str:
-    """Return why a run of kind `check` proved nothing; empty if at least one check decided.
+    """Return why a check run proved nothing; empty if at least one check gave a result.
 
     Args:
-        results: of the run's checks.
-        steps: of the script that were watched.
+        results: results of the run's checks.
+        steps: steps of the script that were watched.
     """
     made = list(results)
     if any(result.state == "done" for result in made):

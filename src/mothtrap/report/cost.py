@@ -14,7 +14,7 @@ MAX_SHED = 4
 
 
 def cost_of(summary: RunSummary) -> str:
-    """Return the overhead of a run in words; empty without steps, and where it says nothing."""
+    """Describe the overhead of a run; empty without steps or if it is not informative."""
     run = summary.run
     if not run.steps or not run.kind.has_overhead:
         return ""
@@ -22,12 +22,12 @@ def cost_of(summary: RunSummary) -> str:
 
 
 def cost_in_words(cost: Overhead, steps: int, workers: int = 1) -> str:
-    """Describe the overhead, its parts, and why it exceeds the budget if it does.
+    """Describe the overhead, its parts, and why it exceeds the budget, if it does.
 
     Args:
-        cost: as measured.
-        steps: of each worker.
-        workers: whose costs these are.
+        cost: measured cost.
+        steps: steps of each worker.
+        workers: workers with these costs.
     """
     if cost.ratio > 1:
         share = f"more than the training time of {cost.seconds / cost.ratio:.2f} s"
@@ -96,7 +96,7 @@ def _shed(cost: Overhead) -> str:
         return ""
     more = len(cost.shed) - MAX_SHED
     rest = f"; and {more} more (mothtrap show --format json --all lists all)" if more > 0 else ""
-    return f"; thinned: {'; '.join(cost.shed[:MAX_SHED])}{rest}"
+    return f"; skipped: {'; '.join(cost.shed[:MAX_SHED])}{rest}"
 
 
 def _hooks_s(cost: Overhead) -> float:

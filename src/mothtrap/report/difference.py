@@ -20,7 +20,7 @@ SHOWN = 12
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):
-    """One of the two runs."""
+    """One of the two compared runs."""
 
     run: str
     path: str
@@ -31,11 +31,11 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
 class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
     """Output of `mothtrap diff --format json`.
 
-    `same`: there is no difference in the `steps` that both runs have. `conditions` are what
-    they were started with that differs, `changed` the changed lines of the script, `divergence` is
-    the first difference in the order of execution, `cause` its likely cause. `exact`: compared bit
-    by bit, else within `rtol` and `atol`; `measured`: within the differences that a perturbed run
-    shows. `compared` says what could be compared, and how.
+    `same`: there is no difference in the `steps` that both runs have. `conditions` are starting
+    conditions that differ, `changed` are the changed lines of the script, `divergence` is the first
+    difference in the order of execution, and `cause` its likely cause. `exact`: compared bit for
+    bit, otherwise within `rtol` and `atol`; `measured`: within the differences in a perturbed run.
+    `compared` says what could be compared, and how.
     """
 
     same: bool
@@ -100,7 +100,7 @@ def _side(run: Run) -> Side:
 
 
 def text(found: RunDifference, style: Style) -> str:
-    """Return the answer as lines of text."""
+    """Return the comparison as lines of text."""
     safe = style.safe
     lines = []
     for letter, side in zip("AB", (found.first, found.second), strict=True):
@@ -126,7 +126,7 @@ def text(found: RunDifference, style: Style) -> str:
         f"  {c.phase:<15} {c.method} at {count_of(c.steps, 'step')}" for c in found.compared
     ] or ["  nothing: the runs have no step and no value in common"]
     if found.measured:
-        lines.append("  numbers within the differences that rounding makes, as measured")
+        lines.append("  numbers within the measured rounding differences")
     elif not found.exact:
         lines.append(f"  numbers within rtol {found.rtol:g}, atol {found.atol:g}")
     lines += [f"  note: {safe(note)}" for note in found.notes]

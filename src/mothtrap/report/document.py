@@ -39,15 +39,15 @@ MAX_STORIES = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A run as it is reported.
+    """Content of a report about a run.
 
     Attributes:
-        summary: everything that is said of it.
+        summary: summary of the run.
         losses: series of losses, training first.
-        conditions: what it was started with, by name.
-        machine: its numbers over the run.
+        conditions: start conditions, by name.
+        machine: machine metrics over the run.
         made_s: Unix time of the report.
-        record: parameters, data, code and what the script has logged, as HTML.
+        record: parameters, data, code and logged items, as HTML.
         checked: results of the checks of `mothtrap check`.
         excerpts: lines of the script around the location of each root cause.
     """
@@ -63,7 +63,7 @@ class Document:
 
     @property
     def stories(self) -> list[tuple[Story, Finding, list[Finding]]]:
-        """Each story with its root and effects, the worst first."""
+        """Each story with its root and effects, worst first."""
         known = {finding.fingerprint: finding for finding in self.summary.findings}
         return [
             (story, known[story.root], [known[name] for name in story.effects if name in known])
@@ -73,11 +73,11 @@ class Document:
 
 
 def gather(run: Run, summary: RunSummary, *, code: bool = True) -> Document:
-    """Gather what is reported of a run.
+    """Collect the content of a report about a run.
 
     Args:
-        run: that `summary` is of.
-        summary: of the run.
+        run: the run of `summary`.
+        summary: summary of the run.
         code: whether source lines are shown.
     """
     sources = noted_only(summary.sources, _ledger(run), run.source_texts()) if code else {}

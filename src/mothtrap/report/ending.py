@@ -22,18 +22,18 @@ def how_it_ended(run: Run, when: str = "") -> str:
 
     Args:
         run: an opened run.
-        when: words to put before the message of an exception, else at the end.
+        when: words before the message of an exception, otherwise at the end.
     """
     return _ended(run, when) + _lost(run)
 
 
 def ended_by_exception(run: Run) -> bool:
-    """Return whether an exception of its own ended the job, rather than a signal or Ctrl-C."""
+    """Return whether the job ended with its own exception, not a signal or Ctrl-C."""
     return _exception(run) is not None and _ended(run).startswith("ended with")
 
 
 def traceback_of(run: Run) -> str:
-    """Return the traceback of the exception that ended the job; empty where none did."""
+    """Return the traceback of the exception that ended the job; empty if there is none."""
     ends = _raised(run)
     return ends[0].traceback if ends else ""
 

@@ -35,7 +35,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def failures(run: Run) -> tuple[Failure, ...]:
-    """Every exception once: workers that fail together as a rule fail alike."""
+    """Return each exception once, because workers that fail together usually fail the same way."""
     found: dict[str, Failure] = {}
     for seen in run.observations(ScriptFailed):
         fields = {name: getattr(seen, name) for name in Failure.__struct_fields__}
@@ -46,13 +46,13 @@ def failures(run: Run) -> tuple[Failure, ...]:
 def failure_lines(
     found: Sequence[Failure], snapshots: Iterable[KeptSnapshot], called: str, style: Style
 ) -> list[str]:
-    """Return the lines of a block for each exception of the framework that ended the script.
+    """Return the lines about each framework exception that ended the script.
 
     Args:
         found: the exceptions.
-        snapshots: of steps that can be replayed.
-        called: what finds the run in a command.
-        style: of the terminal.
+        snapshots: snapshots of steps that can be replayed.
+        called: argument that finds the run in a command.
+        style: style of the terminal.
     """
     lines = []
     for failure in found[:MAX_FAILURES]:

@@ -23,10 +23,10 @@ _SUFFIXES = {
 
 
 def form_of(file: str | None) -> str:
-    """Return the format that the name of a file asks for.
+    """Return the format implied by a file name.
 
     Raises:
-        ConfigError: it says nothing.
+        ConfigError: the name implies no format.
     """
     if file in (None, "-"):
         return "html"
@@ -36,14 +36,14 @@ def form_of(file: str | None) -> str:
     suffix = PurePath(name).suffix
     if suffix not in _SUFFIXES:
         raise ConfigError(
-            f"cannot tell the format from the name {name!r}; end it with one of "
-            f"{', '.join(_SUFFIXES)}, or give --format"
+            f"cannot infer the format from the name {name!r}; use one of the suffixes "
+            f"{', '.join(_SUFFIXES)}, or pass --format"
         )
     return _SUFFIXES[suffix]
 
 
 def written(document: Document, form: str, rules: Sequence[type[Documented]]) -> str:
-    """Return a document in a format."""
+    """Render a document in a format."""
     if form == "json":
         return jsonable.shown(document.summary).decode() + "\n"
     if form == "sarif":
@@ -58,9 +58,9 @@ def written(document: Document, form: str, rules: Sequence[type[Documented]]) ->
 
 
 def write(path: Path, text: str) -> None:
-    """Write a report to a file; lone surrogates, as in names of files, are escaped.
+    """Write a report to a file, escaping lone surrogates as in file names.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the folder cannot be written.
     """
     path.write_text(text, encoding="utf-8", errors="backslashreplace")

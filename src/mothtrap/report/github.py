@@ -16,7 +16,7 @@ VARIABLE = "GITHUB_STEP_SUMMARY"
 
 
 def page(document: Document) -> str:
-    """Return workflow commands, at most ten of each level, the worst first."""
+    """Return GitHub workflow commands, at most ten per level, worst first."""
     damage = document.summary.damage[:MOST]
     lines = [f"::warning title=damaged data::{_data(text)}" for text in damage]
     counts = dict.fromkeys(Severity, 0)
@@ -28,7 +28,7 @@ def page(document: Document) -> str:
 
 
 def write_summary(document: Document, environ: Mapping[str, str]) -> bool:
-    """Append the summary of the job to the file that GitHub names; return whether there is one.
+    """Append the summary to GitHub's job summary file; return whether there is one.
 
     Raises:
         OSError: the file cannot be written.
@@ -46,7 +46,7 @@ def _annotation(finding: Finding) -> str:
     if file and line.isdigit():
         fields = {"file": file, "line": line, **fields}
     given = ",".join(f"{name}={_property(value)}" for name, value in fields.items())
-    text = finding.message + (f" (since step {finding.step})" if finding.has_step else "")
+    text = finding.message + (f" (since {finding.unit} {finding.step})" if finding.has_step else "")
     return f"::{LEVELS[finding.severity]} {given}::{_data(text)}"
 
 

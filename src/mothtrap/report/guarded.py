@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -14,31 +15,35 @@ if TYPE_CHECKING:
     from mothtrap.reader.run import Run
 
 MOST_STEPS = 64
-"""Steps that are named."""
+"""Steps that JSON names."""
+MOST_RANGES = 8
+"""Ranges of steps that a line names; chosen by hand."""
 WORDS = {
     "reported": "unsound, and applied",
     "skipped": "skipped by the guard",
-    "stopped": "not applied, and the job stopped by the guard",
-    "raised": "not applied, and an error raised by the guard",
+    "stopped": "not applied by the guard, which stopped the job",
+    "raised": "not applied by the guard, which raised an error",
     "refused": "skipped by the script",
 }
 
 
 class Guarded(msgspec.Struct, frozen=True, kw_only=True):
-    """Steps with which the guard did the same; `steps` are the first of `count`.
+    """Steps for which the guard took the same action; `steps` are the first of `count`.
 
+    `ranges` are the first ranges of all of them, such as `22-179`.
     `reasons` are by kind of fault how many steps it had, `reason` is that of the first.
     """
 
     action: str
     count: int
     steps: tuple[int, ...]
+    ranges: str
     faults: dict[str, int]
     reason: str
 
 
 def guarded(run: Run) -> tuple[Guarded, ...]:
-    """Sum up what the guards of all workers did; a step counts once."""
+    """Summarize the guard's actions on all workers, counting each step once."""
     by_step: dict[tuple[str, int], StepGuarded] = {}
     for seen in run.observations(StepGuarded):
         known = by_step.get((seen.action, seen.step))
@@ -53,6 +58,7 @@ def guarded(run: Run) -> tuple[Guarded, ...]:
                     action=action,
                     count=len(seen_of),
                     steps=tuple(seen.step for seen in seen_of[:MOST_STEPS]),
+                    ranges=_first_ranges([seen.step for seen in seen_of]),
                     faults=dict(Counter(seen.fault for seen in seen_of)),
                     reason=seen_of[0].reason,
                 )
@@ -60,14 +66,18 @@ def guarded(run: Run) -> tuple[Guarded, ...]:
     return tuple(found)
 
 
+def _first_ranges(steps: Sequence[int]) -> str:
+    parts = ranges(steps).split(", ")
+    return ", ".join(parts[:MOST_RANGES]) + (" ..." if len(parts) > MOST_RANGES else "")
+
+
 def guarded_lines(found: tuple[Guarded, ...], style: Style) -> list[str]:
-    """One line for each thing that the guard did."""
+    """Return one line per guard action."""
     lines = []
     for each in found:
-        more = " ..." if each.count > len(each.steps) else ""
         first = "" if each.count == 1 else f"at step {each.steps[0]} "
         lines.append(
             f"  {WORDS[each.action]}: {count_of(each.count, 'step')} "
-            f"({ranges(each.steps)}{more}): {first}{style.safe(each.reason)}"
+            f"({each.ranges}): {first}{style.safe(each.reason)}"
         )
     return lines

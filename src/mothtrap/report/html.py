@@ -34,10 +34,10 @@ STYLE = (Path(__file__).parent / "page.css").read_text(encoding="utf-8")
 
 
 def page(document: Document) -> str:
-    """Return a run as an HTML document of at most `MAX_BYTES`.
+    """Render a run as an HTML document of at most `MAX_BYTES`.
 
-    What does not fit is left out: first pictures of the record, then the evidence of effects, then
-    effects; the page says so.
+    If it is too large, images of the record are omitted first, then the evidence of effects, then
+    effects. The page mentions this.
     """
     for effects, evidence, pictures in (
         *((10_000, True, True), (10_000, True, False), (10_000, False, False)),
@@ -67,7 +67,7 @@ def _page(document: Document, effects: int, *, evidence: bool, pictures: bool) -
     workers = f", {len(run.workers)} ranks" if len(run.workers) > 1 else ""
     kind = "" if run.kind is RunKind.TRAIN else f" · {run.kind}"
     left = (
-        "" if evidence else '<p class="soft">Details of effects are left out to limit the size.</p>'
+        "" if evidence else '<p class="soft">Details of effects are omitted to limit the size.</p>'
     )
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -80,7 +80,7 @@ def _page(document: Document, effects: int, *, evidence: bool, pictures: bool) -
         f"{_verdict(document)}</header>"
         f"{_losses(document)}{left}{_stories(document, effects, evidence=evidence)}"
         f"{checked}{_rules(document)}{boosted}{recorded}{_ignored(document)}{_blind(document)}{_machine(document)}{_conditions(document)}"
-        f'<footer><p class="soft">Made by mothtrap on {made}.{overhead}</p></footer>'
+        f'<footer><p class="soft">Created by mothtrap on {made}.{overhead}</p></footer>'
         "</main></body></html>\n"
     )
 
@@ -101,7 +101,7 @@ def _verdict(document: Document) -> str:
         if root.fixes:
             parts.append(f"<p><strong>Fix:</strong> {_prose(root.fixes[0])}</p>")
         if root.has_step:
-            parts.append(f"<p>First bad step: <strong>{root.step:,}</strong>{_where(root)}</p>")
+            parts.append(f"<p>Began at: <strong>{root.began}</strong>{_where(root)}</p>")
     parts += [f"<p>{_safe(line.strip())}</p>" for line in guarded_lines(summary.guarded, Style())]
     if summary.traceback:
         parts.append(f"<p>How it ended:</p><pre>{_safe(summary.traceback.rstrip())}</pre>")
@@ -139,7 +139,7 @@ def _stories(document: Document, effects: int, *, evidence: bool) -> str:
     stories = document.stories
     known = document.summary.known
     left = count_of(known, "known finding")
-    rest = f'<p class="soft">Left out: {left} of the baseline.</p>' if known else ""
+    rest = f'<p class="soft">Hidden: {left} in the baseline.</p>' if known else ""
     if not stories:
         return f"<h2>Findings</h2><p>No findings.</p>{rest}"
     parts = [f"<h2>Findings ({len(document.summary.findings)})</h2>"]
@@ -160,7 +160,7 @@ def _finding(
     finding: Finding, document: Document, inner: str = "", *, evidence: bool = True
 ) -> str:
     kind = finding.severity.value
-    began = when(finding)
+    onset = when(finding)
     counted = "captured steps" if finding.has_step else "calls"
     extent = f", at {finding.count:,} {counted}" if finding.count > 1 else ""
     ranks = (
@@ -172,7 +172,7 @@ def _finding(
     parts = [
         f'<h3 class="{kind}">{SEVERITY_GLYPHS[finding.severity]} {_safe(finding.code)} '
         f"{_safe(fault_name(finding))}</h3>",
-        f'<p class="soft">{kind}{began}{extent}{ranks}</p>',
+        f'<p class="soft">{kind}{onset}{extent}{ranks}</p>',
         f"<p>{_safe(finding.message)}</p>",
         *([f'<p class="soft">Lasted: {_safe(since)}</p>'] if since else []),
     ]

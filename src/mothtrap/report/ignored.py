@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 
 
 class Ignored(msgspec.Struct, frozen=True, kw_only=True):
-    """A setting as it is shown to the user, and why it had no effect."""
+    """A setting without effect, as shown to the user, and the reason."""
 
     setting: str
     reason: str
 
 
 def ignored(run: Run) -> tuple[Ignored, ...]:
-    """Return the settings without effect, each once for all workers and attempts."""
+    """Return the settings without effect, without duplicates across workers and attempts."""
     seen = run.observations(SettingIgnored)
     found = dict.fromkeys((one.setting, one.reason) for one in seen)
     return tuple(Ignored(setting=setting, reason=reason) for setting, reason in found)
 
 
 def ignored_lines(found: tuple[Ignored, ...], style: Style) -> list[str]:
-    """Return one line for each setting without effect."""
+    """Return one line per setting without effect."""
     return [f"  {style.safe(one.setting)} had no effect: {style.safe(one.reason)}" for one in found]

@@ -14,8 +14,8 @@ MAX_TEXT = 4_000
 def page(document: Document) -> str:
     """Return the rules of a run as a JUnit test suite.
 
-    Errors and warnings are failures; a rule that failed is an error, one that lacked data
-    or does not apply is skipped with its reason.
+    Errors and warnings are failures; a rule that failed is an error; a rule that lacked data or
+    does not apply is skipped with its reason.
     """
     summary = document.summary
     found: dict[str, list[Finding]] = {}

@@ -16,12 +16,14 @@ if TYPE_CHECKING:
     from mothtrap.core.findings import Finding
     from mothtrap.reader.run import Run
 
+EXCEPTION = "exception"
+"""Reason of the snapshot of a step that an exception ended."""
 NAMED = 6
 """Steps that are named."""
 
 
 class KeptSnapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """A snapshot of a step, of one worker or several.
+    """A snapshot of a step, from one or more workers.
 
     `exact`: its state is that of the step; `scripted`: a replay can start the script again.
     """
@@ -33,7 +35,7 @@ class KeptSnapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def kept_snapshots(run: Run) -> tuple[KeptSnapshot, ...]:
-    """The snapshots that were written and not removed since, by step."""
+    """Return the snapshots that still exist, by step."""
     found: dict[int, KeptSnapshot] = {}
     for kept in run.observations(SnapshotKept):
         if kept.error or kept.reason == BASE or not (run.path / kept.folder).is_dir():
@@ -50,13 +52,13 @@ def kept_snapshots(run: Run) -> tuple[KeptSnapshot, ...]:
 def kept_lines(
     called: str, kept: tuple[KeptSnapshot, ...], style: Style, root: Finding | None = None
 ) -> list[str]:
-    """Return one line that names the steps, with the command for the one that tells most.
+    """Return one line with the steps, and the command that replays the most informative one.
 
     Args:
         called: argument that finds the run in a command.
-        kept: all that lie there; where some are exact, only these are named, else what was
-            asked for.
-        style: abilities of the stream.
+        kept: all stored snapshots; if some are exact, only these are listed, otherwise those that
+            were requested.
+        style: capabilities of the stream.
         root: the finding with which the diagnosis opens.
     """
     command = replay_command(called, kept, style, root)
@@ -72,9 +74,9 @@ def kept_lines(
 def replay_command(
     called: str, kept: tuple[KeptSnapshot, ...], style: Style, root: Finding | None = None
 ) -> str:
-    """Return the command that replays the kept step that tells most; empty without one.
+    """Return the command that replays the most informative step; empty if there is none.
 
-    Args: as of `kept_lines`.
+    Args: as for `kept_lines`.
     """
     offered = _offered(kept)
     if not offered:
@@ -91,6 +93,8 @@ def replay_command(
 
     chosen = min(offered, key=place)
     command = f"mothtrap replay {style.safe(called)} --step {chosen.step}"
+    if chosen.reason == EXCEPTION:
+        command += " --pdb"
     if not chosen.scripted:
         command += BUILD
     if not chosen.exact:

@@ -12,7 +12,7 @@ SEED = "keras.utils.set_random_seed(0) at the top of the script"
 
 
 def blockers(ledger: Ledger) -> Iterator[Blocker]:
-    """Yield them; none of a run that trained with another framework."""
+    """Yield the blockers; none for a run that trained with another framework."""
     random, switches = ledger.facts.get("random", {}), ledger.facts.get("determinism", {})
     if "start.keras" not in random:
         return
@@ -54,7 +54,7 @@ def _pipeline(where: str, what: str) -> Iterator[Blocker]:
     if "deterministic" in what:
         yield Blocker(
             state="will",
-            what="the data set yields elements in the order in which threads finish them",
+            what="the dataset yields elements in the order in which threads finish them",
             where=where,
             fix="remove deterministic=False",
         )

@@ -20,10 +20,10 @@ COLORS = {"none": "#c0392b", "zero": "#d68910"}
 
 
 def write(rows: Sequence[LayerRow], file: str) -> None:
-    """Write the table to a file; its ending decides the form.
+    """Write the table to a file in the format of its extension.
 
     Raises:
-        MothtrapError: the ending is none of .txt, .json, and .svg.
+        MothtrapError: the extension is not .txt, .json, or .svg.
         OSError: the file cannot be written.
     """
     Path(file).write_text(form_of(file)(rows), encoding="utf-8")
@@ -33,7 +33,7 @@ def form_of(file: str) -> Callable[[Sequence[LayerRow]], str]:
     """Return the function that renders the table for a file.
 
     Raises:
-        MothtrapError: the ending is none of .txt, .json, and .svg.
+        MothtrapError: the extension is not .txt, .json, or .svg.
     """
     ending = Path(file).suffix.lower()
     if ending not in FORMS:
@@ -42,17 +42,17 @@ def form_of(file: str) -> Callable[[Sequence[LayerRow]], str]:
 
 
 def table_of(rows: Sequence[LayerRow]) -> list[tuple[str, ...]]:
-    """Return the cells of the table, with its head as the first line."""
+    """Return the cells of the table, with the header as the first row."""
     return [HEAD, *map(_cells, rows)]
 
 
 def boxes_of(rows: Sequence[LayerRow]) -> list[tuple[str, str, str]]:
-    """Return title, description, and gradient (`none`, `zero`, or empty) of each stage."""
+    """Return the title, description, and gradient (`none`, `zero`, or empty) of each stage."""
     return [(*_box(row)[:2], row.gradient if row.gradient in COLORS else "") for row in rows]
 
 
 def as_text(rows: Sequence[LayerRow]) -> str:
-    """Return the table with aligned columns, and a line of sums."""
+    """Return the table with aligned columns, and a line with totals."""
     cells = table_of(rows)
     widths = [max(len(line[n]) for line in cells) for n in range(len(HEAD))]
     lines = [
@@ -72,7 +72,7 @@ def as_json(rows: Sequence[LayerRow]) -> str:
 
 
 def as_svg(rows: Sequence[LayerRow]) -> str:
-    """Return a picture of the stages of the data, from the data sets to the loss."""
+    """Return an image of the stages of the data, from the datasets to the loss."""
     boxes = [*map(_box, rows)]
     if all(row.part == "layer" for row in rows):
         boxes = [("input", "", ""), *boxes, ("loss", "", "")]

@@ -19,14 +19,14 @@ def live_line(finding: Finding, style: Style = PLAIN) -> str:
     parts = [
         f"mothtrap: {style.glyph(finding.severity)}",
         style.paint(head, SEVERITY_COLORS[finding.severity]),
-        f"at step {finding.step}{layers}",
+        f"at {finding.unit} {finding.step}{layers}",
     ]
     where = f" ({style.safe(finding.location)})" if finding.location else ""
     return " ".join(parts) + f": {style.safe(finding.message)}{where}"
 
 
 def layers_in_words(finding: Finding, style: Style) -> str:
-    """Return the names of the first layers of a finding, and how many more there are."""
+    """Return the names of the first layers of a finding, and the number of further ones."""
     names = ", ".join(style.safe(name) for name in finding.layers[:MAX_LAYERS])
     more = len(finding.layers) - MAX_LAYERS
     return names + (f" and {more} more" if more > 0 else "")

@@ -26,7 +26,7 @@ _RATES = ("disk_read", "disk_write", "network_received", "network_sent")
 
 
 class MachineRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One number: its last value, median, 95th percentile and maximum, in words."""
+    """One machine metric: last value, median, 95th percentile, and maximum, as text."""
 
     what: str
     last: str
@@ -36,7 +36,7 @@ class MachineRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def machine_rows(series: Mapping[tuple[str, str], MachineSeries]) -> tuple[MachineRow, ...]:
-    """Return a row for each number that was sampled, in a fixed order."""
+    """Return a row for each sampled machine metric, in a fixed order."""
     rows = []
     for name, words in NAMES.items():
         for (found, of), values in sorted(series.items()):

@@ -18,7 +18,7 @@ _MARKUP = re.compile(r"([\\`*_\[\]<>#|~@&])")
 
 
 def page(document: Document) -> str:
-    """Return verdict, findings and counts of a run as Markdown of at most `MAX_BYTES`."""
+    """Render verdict, findings and counts of a run as Markdown of at most `MAX_BYTES`."""
     summary = document.summary
     kind = "" if summary.run.kind is RunKind.TRAIN else f" ({summary.run.kind})"
     lines = [f"## mothtrap: {_safe(summary.run.id)}{kind}", "", f"**{_safe(summary.verdict)}**", ""]

@@ -17,7 +17,7 @@ LEAST = 0.01
 
 
 def phase_shares(run: Run) -> dict[str, float]:
-    """Return the share of the training time of each phase; empty where none was timed.
+    """Return the share of training time of each phase; empty if no phase was timed.
 
     Shares of several workers are averaged by their time.
     """
@@ -30,7 +30,7 @@ def phase_shares(run: Run) -> dict[str, float]:
 
 
 def phases_in_words(shares: Mapping[str, float]) -> str:
-    """Return the phases with their shares, the longest first; empty for none.
+    """Describe the phases with their shares, longest first; empty if there are none.
 
     Example:
         >>> phases_in_words({"forward": 0.3, "backward": 0.6, "data": 0.1})

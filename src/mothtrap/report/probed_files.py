@@ -9,7 +9,7 @@ from mothtrap.core.probed import Probed
 
 
 def file_lines(probed: Probed | None) -> tuple[str, ...]:
-    """Return a sentence about each file, and one about the training run of the model."""
+    """Return a sentence about each file, and one about the model's training run."""
     if probed is None:
         return ()
     lines = [_sentence(file, probed.origin) for file in probed.files]
@@ -34,4 +34,4 @@ def _from(origin: Origin) -> str:
     who = f" by {origin.user}" if origin.user else ""
     if origin.is_same:
         return f"model from the run {origin.run}, step {origin.step:,}, started {day}{who}"
-    return f"the run {origin.run} ({day}{who}) logged another file at the model's path"
+    return f"the run {origin.run} ({day}{who}) logged a different file at the model's path"

@@ -31,7 +31,7 @@ MAIN_PACKAGES = (
 
 
 class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """The record of a run as it is told; `metrics` are the last values by name."""
+    """Record of a run for reports; `metrics` are the last values by name."""
 
     record: Record
     metrics: dict[str, float]
@@ -47,11 +47,11 @@ def recorded(run: Run) -> RunRecord:
 
 
 def record_lines(told: RunRecord, style: Style = PLAIN, *, everything: bool = False) -> list[str]:
-    """Return the record as lines, each of one question.
+    """Return the record as lines, one per question.
 
     Args:
-        told: of the run.
-        style: abilities of the stream.
+        told: record of the run.
+        style: capabilities of the stream.
         everything: all parameters, data sets, packages and notes.
     """
     lines: list[str] = []
@@ -61,11 +61,11 @@ def record_lines(told: RunRecord, style: Style = PLAIN, *, everything: bool = Fa
 
 
 def answers(told: RunRecord, *, everything: bool = False) -> dict[str, str]:
-    """Return the answers by question, without those that are not known.
+    """Return the known answers by question.
 
     Args:
-        told: of the run.
-        everything: nothing is left out.
+        told: record of the run.
+        everything: do not shorten any entry.
     """
     record, labels = told.record, told.labels
     notes = labels.notes if everything else labels.notes[-MAX_NOTES:]
@@ -88,7 +88,7 @@ def answers(told: RunRecord, *, everything: bool = False) -> dict[str, str]:
 
 
 def parameters(record: Record, *, everything: bool = False) -> str:
-    """Return the parameters in one line, those that were given first."""
+    """Return the parameters in one line, explicitly given ones first."""
     names = sorted(record.parameters, key=lambda name: name not in record.given)
     shown = names if everything else names[:MAX_PARAMETERS]
     text = ", ".join(f"{name}={value_text(record.parameters[name])}" for name in shown)
@@ -98,7 +98,7 @@ def parameters(record: Record, *, everything: bool = False) -> str:
 
 
 def code(record: Record) -> str:
-    """Return the script, its commit, and whether anything was not committed."""
+    """Return the script, its commit, and whether there are uncommitted changes."""
     files = ", ".join(f"{name} ({digest[:8]})" for name, digest in [*record.sources.items()][:3])
     more = len(record.sources) - 3
     parts = [files + (f" and {more} more" if more > 0 else "")] if files else []
@@ -111,7 +111,7 @@ def code(record: Record) -> str:
 
 
 def packages(record: Record, *, everything: bool = False) -> str:
-    """Return versions: Python's, those of frameworks, and how many more."""
+    """Return the versions of Python and of frameworks, and the number of other packages."""
     known = record.packages
     names = [name for name in ("python", *MAIN_PACKAGES) if name in known]
     if everything:
@@ -122,7 +122,7 @@ def packages(record: Record, *, everything: bool = False) -> str:
 
 
 def machine(record: Record) -> str:
-    """Return processor, memory and accelerators."""
+    """Return the processor, memory and accelerators."""
     found = record.machine
     parts = [str(found["processor"])] if found.get("processor") else []
     parts += [f"{found['usable_cores']} cores"] if found.get("usable_cores") else []
@@ -132,7 +132,7 @@ def machine(record: Record) -> str:
 
 
 def when(record: Record, state: str) -> str:
-    """Return begin, end and duration, in the time of this machine.
+    """Return start, end and duration, in this machine's local time.
 
     A run without a launcher, such as one of `mothtrap.watch`, records no end.
     """
@@ -145,7 +145,7 @@ def when(record: Record, state: str) -> str:
 
 
 def outcome(told: RunRecord, *, everything: bool = False) -> str:
-    """Return how it ended, and the last value of each metric."""
+    """Return how the run ended, and the last value of each metric."""
     names = list(told.metrics) if everything else list(told.metrics)[:MAX_METRICS]
     parts = [told.state, count_of(told.record.steps, "step")]
     parts += [f"{name} {told.metrics[name]:.6g}" for name in names]
@@ -154,12 +154,12 @@ def outcome(told: RunRecord, *, everything: bool = False) -> str:
 
 
 def saved_weights(record: Record) -> str:
-    """Return after how many steps weights were last saved, as far as was seen."""
+    """Return the step at which weights were last saved, if known."""
     return f"last saved after {count_of(record.saved[-1].step, 'step')}" if record.saved else ""
 
 
 def logged(record: Record) -> str:
-    """Return how many things of each kind the script has logged."""
+    """Return the number of logged items of each kind."""
     nouns = {"text": "text", "predictions": "set of predictions"}
     counts = Counter(item.kind for item in record.items)
     texts = [
@@ -170,12 +170,12 @@ def logged(record: Record) -> str:
 
 
 def value_text(value: LedgerValue) -> str:
-    """Return a value as a person writes it."""
+    """Format a value for readers."""
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def duration(seconds: float) -> str:
-    """Return a time in its two greatest units that matter: `6.2 h`, `3 min 20 s`.
+    """Format a duration in its two largest units: `6.2 h`, `3 min 20 s`.
 
     Example:
         >>> duration(22320), duration(200), duration(3.14)
@@ -192,7 +192,7 @@ def duration(seconds: float) -> str:
 
 
 def differing(first: Mapping[str, LedgerValue], second: Mapping[str, LedgerValue]) -> list[str]:
-    """Return the names of parameters that two runs do not share."""
+    """Return the names of parameters that differ between two runs."""
     names = dict.fromkeys((*first, *second))
     return [name for name in names if first.get(name) != second.get(name)]
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mothtrap.core.errors import MothtrapError
+from mothtrap.core.extras import install_command
 from mothtrap.core.ledger import LedgerValue
 from mothtrap.core.masking import without_secrets
 from mothtrap.core.png import SIGNATURE
@@ -34,14 +35,14 @@ SIDE = 220
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True):
-    """The record as HTML; `light` has no pictures."""
+    """The record as HTML; `light` has no images."""
 
     whole: str
     light: str
 
 
 def section(run: Run, told: RunRecord) -> Section:
-    """Return the record of a run as HTML, with what the script has logged last."""
+    """Return the record of a run as HTML, followed by the logged items."""
     rows = _rows(answers(told, everything=True).items())
     begin = f'<h2>Record</h2><table class="record">{rows}</table>'
     newest: dict[tuple[str, str], Item] = {(i.kind, i.name): i for i in told.record.items}
@@ -63,7 +64,8 @@ def section(run: Run, told: RunRecord) -> Section:
 
 
 LEFT_OUT = (
-    '<p class="soft">The picture is left out for its size; <code>mothtrap ui</code> has it.</p>'
+    '<p class="soft">The image is omitted because of its size; <code>mothtrap ui</code> '
+    "shows it.</p>"
 )
 
 
@@ -89,14 +91,12 @@ def _item(run: Run, item: Item, left: int) -> tuple[str, bool]:
         return _picture(read_bytes(run.path, item), "png", item, left)
     if form == "vega-lite":
         if not vega.can_draw():
-            return f'<p class="soft">To draw it: {_safe(DRAW)}</p>', False
+            command = _safe(install_command("plot"))
+            return f'<p class="soft">To draw it: <code>{command}</code></p>', False
         return _picture(vega.draw(read_bytes(run.path, item)), "svg+xml", item, left)
     if item.kind == "figure":
         return '<p class="soft">Interactive: <code>mothtrap ui</code> shows it.</p>', False
     return "", False
-
-
-DRAW = "pip install 'mothtrap[plot]'"
 
 
 def _picture(data: bytes, kind: str, item: Item, left: int) -> tuple[str, bool]:
@@ -110,7 +110,7 @@ def _picture(data: bytes, kind: str, item: Item, left: int) -> tuple[str, bool]:
 
 
 def predictions_html(found: Predictions) -> str:
-    """Return confusion matrix and curves."""
+    """Return the confusion matrix and curves as HTML."""
     parts = []
     if len(found.classes) <= MAX_CLASSES:
         head = "".join(f"<th>{_safe(name)}</th>" for name in found.classes)

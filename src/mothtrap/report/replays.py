@@ -17,7 +17,7 @@ PLAIN = Style()
 def as_json(
     snapshot: Snapshot, results: Sequence[ReplayResult], warnings: Sequence[str] = ()
 ) -> dict[str, object]:
-    """The fields that tools read; `loss` is that of the step's last backward."""
+    """Return the fields for tools; `loss` is the loss of the step's last backward pass."""
     shown = worst(results)
     return {
         "step": snapshot.step,
@@ -57,12 +57,12 @@ def as_text(
     """Return the result as text.
 
     Args:
-        snapshot: that was played.
-        results: of its workers.
-        name: of the run.
-        warnings: what may keep the step from being the same.
-        converted: what state and batch were converted to.
-        style: what the stream can show.
+        snapshot: the replayed snapshot.
+        results: results of its workers.
+        name: name of the run.
+        warnings: reasons why the step may differ.
+        converted: device and type of the converted state and batch.
+        style: capabilities of the stream.
     """
     shown = worst(results)
     mended = is_mended(snapshot, results) and not converted
@@ -101,7 +101,7 @@ def as_text(
 
 
 def worst(results: Sequence[ReplayResult]) -> ReplayResult:
-    """Return the result that says most: what was narrowed, else what is bad."""
+    """Return the most informative result: a localized fault, or else a bad result."""
     return max(
         results,
         key=lambda r: (_tells(r), bool(r.exception), r.nonfinite, -r.rank),
@@ -116,14 +116,14 @@ def _tells(result: ReplayResult) -> int:
 
 
 def all_match(results: Sequence[ReplayResult]) -> bool | None:
-    """Return whether all ranks' results match; None where that could not be compared."""
+    """Return whether the results of all ranks match; None if they could not be compared."""
     if any(result.match is False for result in results):
         return False
     return True if all(result.match for result in results) else None
 
 
 def why_untested(results: Sequence[ReplayResult]) -> str:
-    """Return the reason for a missing test of the failure, where one was asked for."""
+    """Return why a requested test of the failure is missing."""
     if not any(result.nonfinite or result.exception for result in results):
         return "the step has no fault here, so there is no failure to test"
     said = (result.untested for result in results if result.untested)
@@ -131,7 +131,7 @@ def why_untested(results: Sequence[ReplayResult]) -> str:
 
 
 def why_unreproduced(results: Sequence[ReplayResult]) -> str:
-    """Return the reason for a missing script that reproduces the failure."""
+    """Return why a requested script that reproduces the failure is missing."""
     if not any(result.nonfinite or result.exception for result in results):
         return "the step has no fault here, so there is no failure to reproduce"
     said = (result.unreproduced for result in results if result.unreproduced)
@@ -139,7 +139,7 @@ def why_unreproduced(results: Sequence[ReplayResult]) -> str:
 
 
 def is_mended(snapshot: Snapshot, results: Sequence[ReplayResult]) -> bool:
-    """Return whether a step that went bad in the run is in order here: as after a repair."""
+    """Return whether a step that failed in the run is fine in the replay, as after a fix."""
     bad_here = any(result.nonfinite or result.exception for result in results)
     return all_match(results) is False and not bad_here and _was_bad(snapshot)
 
@@ -221,5 +221,5 @@ def _precision(snapshot: Snapshot, shown: ReplayResult, converted: str) -> str:
     if not _was_unsound(snapshot):
         return f"computed in {converted}"
     if shown.nonfinite:
-        return f"still not finite in {converted}, so the math is to blame, not the precision"
-    return f"finite in {converted}, so the precision is to blame, not the math"
+        return f"still not finite in {converted}, so the cause is the math, not the precision"
+    return f"finite in {converted}, so the cause is the precision, not the math"

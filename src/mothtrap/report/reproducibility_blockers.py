@@ -36,13 +36,13 @@ def blockers(
     loaders: Sequence[LoaderBegan],
     data: Sequence[DataSeen],
 ) -> Iterator[Blocker]:
-    """Yield the reasons why a run cannot be repeated on the same machine.
+    """Yield the reasons why a run cannot be reproduced on the same machine.
 
     Args:
-        ledger: of a worker; None where there is none.
+        ledger: ledger of a worker; None if there is none.
         source: the script's repository.
-        loaders: of the run.
-        data: sets of the run.
+        loaders: loaders of the run.
+        data: datasets of the run.
     """
     if ledger is None:
         yield Blocker(
@@ -65,12 +65,13 @@ def blockers(
 def differences_here(
     ledger: Ledger, versions: Mapping[str, LedgerValue], hardware: Mapping[str, LedgerValue]
 ) -> Iterator[Blocker]:
-    """Yield the differences of this machine.
+    """Yield the differences between this machine and the run's machine.
 
     Args:
-        ledger: of the run.
-        versions: of what the run imported: those here, None where it is not installed.
-        hardware: of this machine.
+        ledger: ledger of the run.
+        versions: versions, in this environment, of the packages that the run imported; None if not
+            installed.
+        hardware: hardware of this machine.
     """
     then = ledger.facts.get("versions", {})
     others = [
@@ -82,7 +83,7 @@ def differences_here(
         named = _named(others)
         yield Blocker(
             state="may",
-            what=f"other versions are installed here: {named}",
+            what=f"different versions are installed here: {named}",
             fix="install the versions in the ledger of the run",
         )
     before = ledger.facts.get("hardware", {})
@@ -101,11 +102,11 @@ def differences_here(
 def changed_sources(
     then: Mapping[str, LedgerValue], now: Mapping[str, LedgerValue]
 ) -> Iterator[Blocker]:
-    """Yield which files of the script are not what they were.
+    """Yield the files of the script that have changed.
 
     Args:
         then: digests by path, of the ledger.
-        now: the same of today; a path that is missing cannot be read.
+        now: the same for the current files; a missing path cannot be read.
     """
     changed = [path for path in then if path in now and now[path] != then[path]]
     if changed:
@@ -113,7 +114,10 @@ def changed_sources(
             state="will",
             what=f"{count_of(len(changed), 'file')} changed since the run: {_named(changed)}",
             where=changed[0],
-            fix="check out the code of the run: its `source.json` has commit and changes",
+            fix=(
+                "check out the code of the run: its `source.json` contains the commit and the "
+                "changes"
+            ),
         )
     gone = [path for path in then if path not in now]
     if gone:
@@ -124,7 +128,7 @@ def changed_sources(
 
 
 def text(found: Sequence[Blocker], name: str, style: Style = PLAIN) -> str:
-    """All blockers, the certain ones first, and a sentence at the end."""
+    """Return all blockers, certain ones first, and a closing sentence."""
     lines = []
     for state in STATES:
         for blocker in (each for each in found if each.state == state):
@@ -137,7 +141,7 @@ def text(found: Sequence[Blocker], name: str, style: Style = PLAIN) -> str:
 
 
 def verdict(found: Sequence[Blocker]) -> str:
-    """One sentence about a run."""
+    """Return one sentence about the reproducibility of a run."""
     counts = {state: sum(each.state == state for each in found) for state in STATES}
     if counts["will"]:
         return f"is not reproducible, for {count_of(counts['will'], 'reason')}"
@@ -146,7 +150,7 @@ def verdict(found: Sequence[Blocker]) -> str:
     if counts["cannot tell"]:
         unknown = count_of(counts["cannot tell"], "thing")
         return f"no known reason against it; {unknown} cannot be checked"
-    return "nothing is known that keeps it from being reproducible"
+    return "nothing is known that would prevent a reproducible run"
 
 
 def _seeds(
@@ -242,8 +246,8 @@ def _of_loader(loader: LoaderBegan) -> Blocker | None:
     if loader.sampler == "iterable" and loader.workers:
         return Blocker(
             state="cannot tell",
-            what=f"whether the data set has a fixed order in each of {loader.workers} processes; "
-            "with another number of processes it differs",
+            what=f"whether the dataset has a fixed order in each of {loader.workers} processes; "
+            "with a different number of processes it differs",
             where=where,
         )
     return None
@@ -262,8 +266,8 @@ def _data(data: Iterable[DataSeen]) -> Iterator[Blocker]:
         if seen.generators:
             yield Blocker(
                 state="cannot tell",
-                what="numbers that the data set draws from its own generator; each process "
-                "of a loader has a copy of it",
+                what="numbers that the dataset draws from its own generator, of which each "
+                "loader process has a copy",
                 where=f"{kind}.{seen.generators[0]}",
                 fix="give it a fixed seed, and a different one for each process in worker_init_fn",
             )

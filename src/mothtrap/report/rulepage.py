@@ -14,7 +14,7 @@ CODE_HEADING = "Example"
 
 
 def rule_text(rule: type[Documented]) -> str:
-    """The whole page for a terminal."""
+    """Return the page of a rule for a terminal."""
     doc = rule.doc()
     parts = [f"{rule.code} {rule.name()}", *filter(None, [doc.summary])]
     for heading in HEADINGS:
@@ -30,11 +30,11 @@ def rule_text(rule: type[Documented]) -> str:
 
 
 def rule_markdown(rule: type[Documented], program: str = "") -> str:
-    """The whole page as Markdown.
+    """Return the page of a rule as Markdown.
 
     Args:
-        rule: what it is about.
-        program: source of a program that has the fault; its `--healthy` is the repair.
+        rule: the rule.
+        program: source of a program with the fault; its `--healthy` version is fixed.
     """
     doc = rule.doc()
     parts = [f"# {rule.code} `{rule.name()}`", doc.summary]
@@ -61,7 +61,7 @@ def rule_markdown(rule: type[Documented], program: str = "") -> str:
 
 
 def rules_markdown(rules: tuple[type[Documented], ...]) -> str:
-    """A table of all rules, by code, that leads to their pages."""
+    """Return a table of all rules by code, with links to their pages."""
     ordered = sorted(rules, key=lambda rule: rule.code)
     rows = [
         f"| [{rule.code}](rules/{rule.name()}.md) | `{rule.name()}` | "

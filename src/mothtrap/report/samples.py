@@ -16,7 +16,7 @@ PLAIN = Style()
 
 
 def step_record(step: StepSamples) -> dict[str, Any]:
-    """Return the samples of a step as plain values; what is not known is left out."""
+    """Return the known samples of a step as plain values."""
     return {
         "step": step.step,
         "worker": step.worker,
@@ -27,7 +27,7 @@ def step_record(step: StepSamples) -> dict[str, Any]:
 
 
 def sample_record(sample: Sample) -> dict[str, Any]:
-    """Return a sample as plain values; what is not known is left out."""
+    """Return the known properties of a sample as plain values."""
     found = {
         "data": sample.data if sample.data >= 0 else None,
         "index": sample.index if sample.index >= 0 else None,
@@ -43,13 +43,13 @@ def steps_text(
     limit: int = 20,
     most_steps: int | None = None,
 ) -> str:
-    """The samples of some steps, one a line.
+    """Return the samples of some steps, one per line.
 
     Args:
-        steps: in the order in which they are shown, each of one rank.
-        style: what the stream can show.
-        limit: samples of a batch that are shown.
-        most_steps: steps that are shown; None = all.
+        steps: steps in order of display, each of one rank.
+        style: capabilities of the stream.
+        limit: number of samples of a batch to show.
+        most_steps: number of steps to show; None = all.
     """
     lines = []
     for step in steps[:most_steps]:
@@ -75,7 +75,7 @@ def steps_text(
 
 
 def sightings(samples: Samples, wanted: str) -> list[dict[str, Any]]:
-    """Return each sample that is meant, and the steps that trained on it, ascending."""
+    """Return each matching sample, and the steps that trained on it, ascending."""
     found: dict[Sample, list[tuple[int, int]]] = {}
     for step, seen in samples.seen(wanted):
         for sample in dict.fromkeys(seen):
@@ -92,10 +92,10 @@ def sightings(samples: Samples, wanted: str) -> list[dict[str, Any]]:
 def sightings_text(
     found: Sequence[dict[str, Any]], wanted: str, style: Style = PLAIN, limit: int = 20
 ) -> str:
-    """The steps that trained on a sample."""
+    """Return the steps that trained on a sample, as text."""
     if not found:
         return (
-            f"no step with known samples trained on {style.safe(wanted)!r}; give a file name or "
+            f"no step with known samples trained on {style.safe(wanted)!r}; pass a file name or "
             "its end, an index, or the digest of a row"
         )
     lines = []
@@ -129,7 +129,7 @@ def ranking_record(found: Suspects) -> dict[str, Any]:
 
 
 def ranking_text(found: Suspects, style: Style = PLAIN, limit: int = 20) -> str:
-    """The samples of bad steps, and whether chance explains them."""
+    """Return the samples of bad steps as text, and whether chance explains them."""
     head = f"{found.bad_steps} of {count_of(found.steps, 'step')} with known samples are bad"
     if not found.ranked:
         return f"{head}: there is nothing to rank"
@@ -137,8 +137,8 @@ def ranking_text(found: Suspects, style: Style = PLAIN, limit: int = 20) -> str:
     out = [suspect for suspect in found.ranked if suspect.stands_out]
     if not out:
         lines.append(
-            "no sample stands out: with so many samples, chance puts some into bad steps this "
-            "often; more passes over the data, or more bad steps, would distinguish them"
+            "no sample stands out: with so many samples, some are in bad steps this often by "
+            "chance; more passes over the data, or more bad steps, would separate them"
         )
         sit = "sits" if len(found.ranked) == 1 else "sit"
         held = f"{count_of(len(found.ranked), 'sample')} {sit} in bad steps"

@@ -23,11 +23,11 @@ ROOT = "SRCROOT"
 
 
 def page(document: Document, rules: Sequence[type[Documented]] = ()) -> str:
-    """Return the findings of a run as a SARIF log.
+    """Render the findings of a run as a SARIF log.
 
     Args:
-        document: of the run.
-        rules: known ones; those with findings are described in the log.
+        document: document of the run.
+        rules: known rules; those with findings are described in the log.
     """
     findings = document.summary.findings
     codes = list(dict.fromkeys(finding.code for finding in findings))

@@ -44,12 +44,12 @@ def screen(
     """Render a run for one screen of a terminal.
 
     Args:
-        run: that was refreshed.
-        summary: of the run.
-        machine: its numbers.
-        chosen: index of the finding that is shown in full.
+        run: the refreshed run.
+        summary: summary of the run.
+        machine: machine metrics.
+        chosen: index of the finding to show in full.
         width: columns of the terminal.
-        note: answer to a key.
+        note: response to a key press.
     """
     keys = Text(note or KEYS, style="dim")  # above what a low terminal cuts off
     parts: list[RenderableType] = [_head(run, summary), keys, _verdict(summary)]
@@ -67,9 +67,9 @@ def screen(
 
 
 def spark(values: Floats, width: int) -> str:
-    """Return values as a line of bars, `×` where one is not finite; the last column is the newest.
+    """Return values as a line of bars, with `×` for non-finite values; newest value last.
 
-    Each column shows the largest value of its share of the series.
+    Each column shows the largest value of its part of the series.
     """
     if not len(values):
         return ""
@@ -120,7 +120,7 @@ def _findings(summary: RunSummary, chosen: int) -> Table:
         table.add_row(
             Text(f"{mark}{SEVERITY_GLYPHS[finding.severity]}", style=_COLORS[finding.severity]),
             Text(f"{finding.code} {_safe(fault_name(finding))}"),
-            Text(f"step {finding.step:,}"),
+            Text(finding.began),
             Text(_safe(finding.message), no_wrap=True, overflow="ellipsis"),
         )
     more = len(summary.findings) - first - MAX_STORIES

@@ -42,14 +42,14 @@ HELD_OUT = {
 
 
 class SimpleScores(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Scores of simple models on the evaluation of the script.
+    """Scores of simple models on the script's evaluation data.
 
     Attributes:
         check: id of the run of `mothtrap check` that measured them.
         metric: `accuracy` or `R2`.
-        scores: by model.
-        rows: of the evaluation.
-        own: the best score of the run itself; None where it reports none.
+        scores: scores by model.
+        rows: number of evaluation rows.
+        own: best score of the run itself; None if it reports none.
         own_name: name of the run's own metric.
     """
 
@@ -62,7 +62,7 @@ class SimpleScores(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 def simple_scores(run: Run) -> SimpleScores | None:
-    """Return the scores of the latest check of the same script; None without one."""
+    """Return the scores from the latest check of the same script; None if there is none."""
     if run.kind is not RunKind.TRAIN or run.info is None:
         return None
     script = _script(run.info)
@@ -75,7 +75,7 @@ def simple_scores(run: Run) -> SimpleScores | None:
 
 
 def scores_in_words(found: SimpleScores) -> str:
-    """Return the comparison as one sentence without its stop."""
+    """Return the comparison as one sentence without a period."""
     others = [f"{name} {score:.3f}" for name, score in found.scores.items()]
     if found.own is None:
         return f"simple models have {found.metric} {', '.join(others)} (check {found.check})"

@@ -20,13 +20,13 @@ def lines_at(
 ) -> dict[str, str]:
     """Return the source line of each location.
 
-    A file that the run did not keep, and that has changed since the job began or cannot be read,
-    is left out.
+    A file that the run did not store, and that has changed since the job began or cannot be read,
+    is omitted.
 
     Args:
         info: start of the run; None leaves everything out.
         locations: `file:line`, the file relative to the folder in which the job began.
-        kept: texts of files that the run has kept.
+        kept: texts of files that the run has stored.
     """
     if info is None:
         return {}
@@ -49,10 +49,10 @@ def lines_at(
 def noted_only(
     lines: Mapping[str, str], ledger: Ledger | None, kept: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the lines of files that the run has kept, or that are as the run noted them.
+    """Return the lines of files that the run has stored or whose digest matches the run's record.
 
-    A report may be passed on: a run cannot have it quote a file whose contents its maker did not
-    know.
+    Reports may be shared, so a run must not make a report quote a file whose contents the run's
+    creator did not know.
     """
     then = ledger.facts.get("sources", {}) if ledger is not None else {}
     files = {location.rpartition(":")[0] for location in lines}

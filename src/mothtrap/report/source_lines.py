@@ -19,7 +19,7 @@ MAX_LINE = 400
 
 
 class SourceAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Lines of a source file around one; `problem` says why there are none."""
+    """Lines of a source file around a location; `problem` explains why there are none."""
 
     location: str
     first: int = 1
@@ -29,7 +29,7 @@ class SourceAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def source_answer(run: Run, fingerprint: str) -> SourceAnswer:
-    """Return the lines around the place of a finding.
+    """Return the source lines around the location of a finding.
 
     Raises:
         UnknownNameError: the run has no such finding.
@@ -41,17 +41,16 @@ def source_answer(run: Run, fingerprint: str) -> SourceAnswer:
 
 
 def source_lines(run: Run, finding: Finding) -> SourceAnswer:
-    """Return the lines around the place of a finding of a run.
+    """Return the source lines around the location of a run's finding.
 
-    Beside the texts that the run has kept, only files of the script are read, and only where they
-    have the digest that the run noted: a run cannot name a file whose contents its maker did not
-    know.
+    Apart from texts stored in the run, only files of the script are read, and only if their digest
+    matches the run's record. So a run cannot reveal a file whose contents its creator did not know.
     """
     return lines_at(run, finding.location or "")
 
 
 def lines_at(run: Run, location: str, around: int = AROUND) -> SourceAnswer:
-    """Return the lines around a place, `file:line`, of the script of a run."""
+    """Return the lines around a location, `file:line`, of a run's script."""
     file, _, number = location.rpartition(":")
     if not file or not (number.isascii() and number.isdecimal()):
         return SourceAnswer(location=location, problem="This finding has no source line.")
@@ -69,7 +68,7 @@ def lines_at(run: Run, location: str, around: int = AROUND) -> SourceAnswer:
 
 
 def source_files(run: Run) -> list[str]:
-    """Return the source files of the script whose digests the run noted."""
+    """Return the source files of the script with a recorded digest."""
     try:
         ledger = run.ledger()
     except MothtrapError:
@@ -78,7 +77,7 @@ def source_files(run: Run) -> list[str]:
 
 
 def unchanged_source(run: Run, file: str) -> tuple[str | None, str]:
-    """Return the text of a file if it is as it was in the run, else None and the reason."""
+    """Return the text of a file if it is unchanged since the run, otherwise None and the reason."""
     try:
         ledger = run.ledger()
     except MothtrapError:

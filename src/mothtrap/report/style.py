@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TextIO
 
@@ -53,10 +53,10 @@ class Style:
 
     @classmethod
     def of(cls, stream: TextIO, environ: Mapping[str, str] | None = None) -> Style:
-        """Find out what a stream can show.
+        """Detect the capabilities of a stream.
 
-        NO_COLOR turns color off, FORCE_COLOR turns it on, both when not empty;
-        otherwise color is for terminals. Glyphs need an encoding that has them.
+        NO_COLOR turns color off and FORCE_COLOR turns it on, if not empty; by default, only
+        terminals get color. Glyphs need an encoding that contains them.
         """
         environ = os.environ if environ is None else environ
         try:
@@ -70,12 +70,12 @@ class Style:
         return cls(color=color, glyphs=_can_encode(stream.encoding))
 
     def glyph(self, severity: Severity) -> str:
-        """The sign of a severity: a shape of its own, so that color is never needed."""
+        """The symbol of a severity; symbols differ in shape, so color is never needed."""
         words = SEVERITY_GLYPHS if self.glyphs else SEVERITY_WORDS
         return self.paint(words[severity], SEVERITY_COLORS[severity])
 
     def paint(self, text: str, color: str) -> str:
-        """Color a text where the stream shows color; `color` is a rich style."""
+        """Color a text if the stream supports color; `color` is a rich style."""
         if not self.color or not text:
             return text
         # Imported here: plain streams, the usual case inside a job, must not pay for rich.
@@ -85,7 +85,7 @@ class Style:
         return RichStyle.parse(color).render(text, color_system=ColorSystem.STANDARD)
 
     def safe(self, text: str) -> str:
-        """Make a text of the run printable, without secrets; in ASCII where need be."""
+        """Make a text of the run printable, without secrets, and in ASCII if necessary."""
         text = printable(without_secrets(text))
         if self.glyphs:
             return text
@@ -104,11 +104,11 @@ def _can_encode(encoding: str | None) -> bool:
 
 
 def wrapped(text: str, *, indent: str = "") -> list[str]:
-    """Break a text into lines of at most `WIDTH` columns; a longer word has a line of its own.
+    """Wrap a text to lines of at most `WIDTH` columns; longer words get their own line.
 
     Args:
-        text: one line; where it is painted, it is left as it is.
-        indent: put before each line but the first.
+        text: one line; a colored text is not changed.
+        indent: prefix of each line except the first.
     """
     if _PAINT.search(text):
         return [text]
@@ -124,11 +124,11 @@ def wrapped(text: str, *, indent: str = "") -> list[str]:
 
 
 def count_of(count: int, noun: str) -> str:
-    """A number with its noun: `1 step`, `1,200 steps`."""
+    """Return a number with its noun: `1 step`, `1,200 steps`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
-def ranges(numbers: tuple[int, ...]) -> str:
+def ranges(numbers: Iterable[int]) -> str:
     """Whole numbers in few words.
 
     Example:

@@ -62,7 +62,7 @@ class RunFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Unseen(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that was not observed, and why."""
+    """Something that was not observed, and the reason."""
 
     what: str
     reason: str
@@ -76,7 +76,7 @@ class OwnError(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NotKept(msgspec.Struct, frozen=True, kw_only=True):
-    """Captured data that was given up: how many of what (`tensors`, `steps`, a collection ...)."""
+    """Captured data that was discarded: the number and kind (`tensors`, `steps`, ...)."""
 
     what: str
     count: int
@@ -84,20 +84,19 @@ class NotKept(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Everything that is said about a run; fields with a default are left out when empty.
+    """Everything reported about a run; empty fields with a default are left out.
 
-    `ignored` are settings without effect; `dropped` counts what was captured and given up,
-    `not_kept` says why, the most first; `damage`
-    names the stored parts that could not be read; `known` counts the findings
-    that a baseline holds, which are left out; `failures` are what ended the script;
-    `snapshots` are the steps that can be replayed; `called` is the path that finds the run in a
-    command, where its id does not; `sources` has the source line of each location whose file is
-    as it was when the job began; `ending` says how a job ended that failed; `traceback` is that of
-    the exception that ended it; `boosted` are
-    models of trees in numbers; `replay` is what a replay found when the job had ended; `record` is
-    there where it was asked for; `after` says what came after the onset of errors and warnings.
-    `phases` are the shares of the training time by phase. `simple` are the scores of simple models
-    that a check of the script measured. `files` says who can change the files of a probe run.
+    `ignored` are settings without effect; `dropped` counts captured data that was dropped, and
+    `not_kept` says why, largest first; `damage` lists the stored parts that could not be read;
+    `known` counts the findings in a baseline, which are hidden; `failures` are the exceptions that
+    ended the script; `snapshots` are the steps that can be replayed; `called` is the path that
+    finds the run in a command, if its id does not; `sources` contains the source line of each
+    location whose file has not changed since the job began; `ending` describes the end of a job
+    that failed; `traceback` is that of the exception that ended it; `boosted` are tree models in
+    numbers; `replay` is the result of a replay at the end of the job; `record` is present if
+    requested; `after` describes the time after the onset of errors and warnings. `phases` are the
+    shares of the training time by phase. `simple` are the scores of simple models that a check of
+    the script measured. `files` says who can change the files of a probe run.
     """
 
     run: RunFacts
@@ -133,15 +132,15 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return sum(finding.severity == severity for finding in self.findings)
 
     def after_of(self, finding: Finding) -> Aftermath | None:
-        """Return how long a finding lasted; None for a note."""
+        """Return how long a finding was active; None for a note."""
         return next((a for a in self.after if a.fingerprint == finding.fingerprint), None)
 
     def in_story_order(self) -> list[Finding]:
-        """Return the findings story by story: each root, then what follows from it."""
+        """Return the findings ordered by story: each root, then its effects."""
         return in_story_order(self.findings, self.diagnosis)
 
     def in_state(self, *states: RuleState) -> tuple[RuleStatus, ...]:
-        """The rules that ended in one of the states."""
+        """Return the rules that ended in one of the states."""
         return tuple(rule for rule in self.rules if rule.state in states)
 
 
@@ -154,14 +153,14 @@ def summarize(
     called: str = "",
     check_bytes: int = CHECKED_BYTES,
 ) -> RunSummary:
-    """Sum up a run without secrets; verdict and diagnosis are derived from the findings.
+    """Summarize a run without secrets; verdict and diagnosis follow from the findings.
 
     Args:
-        run: an opened run, also one that goes on.
-        explains: by rule code, the codes whose findings that rule's finding causes.
-        judged: what rules say of it; None: what they said when it was made.
-        baseline: findings that are known and not to be told again.
-        called: what finds the run in a command; empty: its id does.
+        run: an opened run, which may still be running.
+        explains: by rule code, codes of the rules whose findings that rule's findings cause.
+        judged: results of the rules; None = the results stored in the run.
+        baseline: known findings, which are not reported again.
+        called: argument that finds the run in a command; empty: its id does.
         check_bytes: bytes that are read to find damage; see `Run.damage_within`.
     """
     judged = judged or Judged(findings=run.findings, rules=run.rules)
@@ -276,13 +275,13 @@ def counted(run: Run) -> tuple[int, str]:
 
 
 def size_of(run: Run) -> str:
-    """Return how much a run covers: "500 steps", "probed 2,000 rows", "checked 90 predictions"."""
+    """Return the coverage of a run: "500 steps", "probed 2,000 rows", "checked 90 predictions"."""
     verb = {RunKind.PROBE: "probed ", RunKind.SERVE: "checked "}.get(run.kind, "")
     return f"{verb}{count_of(*counted(run))}"
 
 
 def unit_of(run: Run) -> str:
-    """Return the word for a step of this run: `round` if the job only boosts trees."""
+    """Return the unit for a step of this run: `round` if the job only boosts trees."""
     boosting = {began.library for began in run.observations(BoostingBegan)}
     others = {name for seen in run.observations(LossSeries) for name in seen.optimizers}
     return "round" if boosting and others <= boosting else "step"
@@ -302,7 +301,7 @@ def _judgment(run: Run, diagnosis: Diagnosis, rules: tuple[RuleStatus, ...], kno
     if judged == 0:
         return f"Nothing was evaluated in {steps}: {_why_unjudged(run, rules)}"
     if known:
-        return f"Nothing new was found in {steps}; {count_of(known, 'known finding')} left out"
+        return f"Nothing new was found in {steps}; {count_of(known, 'known finding')} hidden"
     if diagnosis.findings:
         notes = [
             f"{f.code} {fault_name(f)}{': passed' * has_passed(f)}" for f in diagnosis.findings
@@ -317,7 +316,7 @@ def _judgment(run: Run, diagnosis: Diagnosis, rules: tuple[RuleStatus, ...], kno
 
 
 def problems_in(summary: RunSummary) -> tuple[Story, ...]:
-    """Return the root causes of a run that are more than notes, the worst first."""
+    """Return the root causes of a run that are more than notes, worst first."""
     return tuple(story for story in summary.diagnosis if story.severity is not Severity.INFO)
 
 
@@ -363,7 +362,7 @@ def _why_unjudged(run: Run, rules: tuple[RuleStatus, ...]) -> str:
     if not rules and run.tool_errors:
         return f"mothtrap failed in {run.tool_errors[0].part} ({run.tool_errors[0].error})"
     if not rules and run.damage:
-        return "the findings cannot be read, as files are damaged or missing"
+        return "the findings cannot be read, because files are damaged or missing"
     if not rules:
         return "no rule was selected"
     if all(rule.state == RuleState.RULE_FAILED for rule in rules):

@@ -29,9 +29,9 @@ MAX_TRACEBACK = 24
 
 
 def full(summary: RunSummary, style: Style = PLAIN, *, everything: bool = False) -> str:
-    """Every finding with evidence and help, causes before what follows, then the verdict.
+    """Return every finding with evidence and help, causes before effects, then the verdict.
 
-    `everything`: also why which rules do not apply.
+    `everything`: also list the rules that do not apply, with reasons.
     """
     blocks = [_block(finding, style, summary) for finding in summary.in_story_order()]
     lines = state_lines(summary, style, everything=everything)
@@ -46,7 +46,7 @@ def concise(summary: RunSummary, style: Style = PLAIN) -> str:
         lines.append(
             f"{style.safe(place)}: {finding.code} {finding.severity}: "
             + style.safe(finding.message)
-            + (f" (step {finding.step})" if finding.has_step else "")
+            + (f" ({finding.began})" if finding.has_step else "")
         )
     return "\n".join([*lines, f"{style.safe(summary.run.id)}: {style.safe(summary.verdict)}"])
 
@@ -54,9 +54,9 @@ def concise(summary: RunSummary, style: Style = PLAIN) -> str:
 def state_lines(
     summary: RunSummary, style: Style = PLAIN, *, everything: bool = False
 ) -> list[str]:
-    """Return the lines on the run as a whole, its verdict first.
+    """Return the lines about the run as a whole, verdict first.
 
-    `everything`: with the reasons for which rules do not apply.
+    `everything`: include the reasons why rules do not apply.
     """
     severity = min((f.severity for f in summary.findings), key=lambda s: s.rank, default=None)
     color = SEVERITY_COLORS[severity] if severity else "bold"
@@ -79,7 +79,7 @@ def state_lines(
         lines += [f"  {style.safe(line)}" for line in summary.replay.told()]
     lines += kept_lines(summary.called or summary.run.id, summary.snapshots, style, first)
     if summary.known:
-        lines.append(f"  left out: {count_of(summary.known, 'finding')} in the baseline")
+        lines.append(f"  hidden: {count_of(summary.known, 'finding')} in the baseline")
     lines += _unjudged(summary, style, RuleState.NOT_ENOUGH_DATA)
     other = summary.in_state(RuleState.NOT_APPLICABLE)
     if everything:
@@ -128,7 +128,7 @@ def _block(finding: Finding, style: Style, summary: RunSummary) -> str:
     mode = "" if finding.mode == "train" else f" of {finding.mode}"
     lines = [
         f"{style.glyph(finding.severity)} {head}{layers}"
-        + (f"  step {finding.step}{mode}" if finding.has_step else "")
+        + (f"  {finding.began}{mode}" if finding.has_step else "")
         + (f"  ({', '.join(extent)})" if extent else ""),
         *wrapped(f"  {style.safe(finding.message)}", indent="  "),
     ]
@@ -170,9 +170,7 @@ def _counts(summary: RunSummary) -> str:
         rules += f", {number} not applicable"
     workers = len(summary.run.workers)
     where = f" of {workers} ranks" if workers > 1 else ""
-    has_rows = summary.run.kind in (RunKind.PROBE, RunKind.SERVE)
-    unit = summary.run.unit if has_rows else "step"
-    steps = count_of(summary.run.steps, unit)
+    steps = count_of(summary.run.steps, summary.run.unit)
     return f"{', '.join(words)} in {steps}{where}; {rules}"
 
 

@@ -8,6 +8,7 @@ from mothtrap.core.facts.snapshots import SnapshotKept
 from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.report.ending import how_it_ended
 from mothtrap.report.failures import failures
+from mothtrap.report.kept import EXCEPTION
 
 if TYPE_CHECKING:
     from mothtrap.reader.run import Run
@@ -17,20 +18,20 @@ NO_STEP = ("KeyboardInterrupt", "SystemExit", "GeneratorExit")
 
 
 def why_unkept(run: Run, called: str) -> str | None:
-    """Return the reason for a missing snapshot of the step that ended with an exception.
+    """Return why there is no snapshot of the step that ended with an exception.
 
     Args:
         run: an opened run.
-        called: what finds it in a command.
+        called: argument that finds the run in a command.
 
     Returns:
-        A sentence without its first words, for people. None where no exception ended the run,
-        where its step was kept, and where no snapshots are taken.
+        The end of a sentence. None if no exception ended the run, if a snapshot exists, or if no
+        snapshots are taken.
     """
     ends = [end.exception for end in run.observations(WorkerEnded) if end.exception]
     if not any(not end.startswith(NO_STEP) for end in ends) or _takes_none(run):
         return None
-    told = [kept for kept in run.observations(SnapshotKept) if kept.reason == "exception"]
+    told = [kept for kept in run.observations(SnapshotKept) if kept.reason == EXCEPTION]
     if told and not told[-1].error:
         return None
     ended = f"it {how_it_ended(run)}"
@@ -46,7 +47,7 @@ def why_unkept(run: Run, called: str) -> str | None:
 
 
 def why_refused(run: Run) -> str | None:
-    """Return the reason why the first step that was to be kept was not; None where each was."""
+    """Return why the first requested snapshot was not taken; None if all were taken."""
     refused = [kept for kept in run.observations(SnapshotKept) if kept.error]
     return f"step {refused[0].step} could not be stored: {refused[0].error}" if refused else None
 

@@ -45,15 +45,15 @@ MAX_EFFECTS = 6
 
 
 def verdict(summary: RunSummary, style: Style = PLAIN, *, shown: str = "") -> str:
-    """Return the verdict as text.
+    """Render the verdict as text.
 
-    Every root error has its own block, every root warning its own line. Reasons of rules that
-    lacked data, thinning and costs are left to `mothtrap show`.
+    Every error that is a root cause has its own block, and every such warning its own line. Only
+    `mothtrap show` prints the reasons of rules that lacked data, skipped captures, and costs.
 
     Args:
-        summary: of the run.
-        style: abilities of the stream.
-        shown: argument of `mothtrap show` that finds the run; empty leaves the command out.
+        summary: summary of the run.
+        style: capabilities of the stream.
+        shown: argument of `mothtrap show` that finds the run; if empty, the command is omitted.
     """
     roots = problems_in(summary)
     replay = replay_command(
@@ -95,14 +95,14 @@ def _is_bare(summary: RunSummary) -> bool:
 def problem_lines(
     summary: RunSummary, story: Story, style: Style, *, prefix: str = "", whole: bool
 ) -> list[str]:
-    """Return the lines on one root cause.
+    """Return the lines about one root cause.
 
     Args:
-        summary: of the run.
+        summary: summary of the run.
         story: root and effects.
-        style: abilities of the stream.
+        style: capabilities of the stream.
         prefix: text before the first line.
-        whole: with the place, the effects and the advice.
+        whole: include location, effects, and advice.
     """
     by_fingerprint = {finding.fingerprint: finding for finding in summary.findings}
     root = by_fingerprint[story.root]
@@ -139,7 +139,7 @@ def problem_lines(
 
 
 def alarms(summary: RunSummary, style: Style) -> list[str]:
-    """Return a line for each rule and part of mothtrap that failed, and for damaged data."""
+    """Return a line for each failed rule or part of mothtrap, and for damaged data."""
     by_reason: dict[str, list[str]] = {}
     for rule in summary.in_state(RuleState.RULE_FAILED):
         by_reason.setdefault(rule.reason, []).append(f"{rule.code} {rule.name}")
@@ -160,7 +160,7 @@ def _first(names: Sequence[str]) -> str:
 
 
 def overhead_in_short(cost: Overhead) -> str:
-    """Return the overhead in words: seconds for a short run, a share for a long one."""
+    """Return the overhead in words: seconds for a short run, percent for a long one."""
     plain_s = cost.wall_seconds - cost.seconds - cost.asked_seconds
     is_long = plain_s >= LONG_RUN_S
     text = (
@@ -171,7 +171,7 @@ def overhead_in_short(cost: Overhead) -> str:
     if cost.asked_ratio < WORTH_NAMING:
         return text
     asked = _percent(100 * cost.asked_ratio) if is_long else duration(cost.asked_seconds)
-    return f"{text} + {asked} for captures you asked for"
+    return f"{text} + {asked} for captures you requested"
 
 
 def _unobserved(summary: RunSummary) -> str:
@@ -219,8 +219,7 @@ def _notes(summary: RunSummary, style: Style) -> list[str]:
 
 def _effects(effects: list[Finding]) -> str:
     text = ", ".join(
-        f"{fault_name(f)} (step {f.step}{'; passed' * has_passed(f)})"
-        for f in effects[:MAX_EFFECTS]
+        f"{fault_name(f)} ({f.began}{'; passed' * has_passed(f)})" for f in effects[:MAX_EFFECTS]
     )
     left = len(effects) - MAX_EFFECTS
     return text + (f" and {left} more" if left > 0 else "")
@@ -235,7 +234,7 @@ def _footer(summary: RunSummary, *, with_counts: bool) -> list[str]:
         if workers > 1:
             found[0] += f" of {workers} ranks"
         if summary.known:
-            found.append(f"{count_of(summary.known, 'known finding')} left out")
+            found.append(f"{count_of(summary.known, 'known finding')} hidden")
     if summary.blind and summary.run.steps:
         found.append(_unobserved(summary))
     if summary.run.steps and summary.run.kind.has_overhead:

@@ -13,7 +13,7 @@ _QUIET = ("trains", "ended")
 
 
 class WorkerTable(msgspec.Struct, frozen=True, kw_only=True):
-    """Workers of a job in words.
+    """Table of a job's workers, as text.
 
     Attributes:
         coverage: number of workers that were seen, and the missing ones.
@@ -33,7 +33,7 @@ def worker_table(workers: Workers, most: int | None = None) -> WorkerTable:
 
     Args:
         workers: states of the workers.
-        most: largest number of rows; workers that neither train nor have ended come first then.
+        most: maximum number of rows, beginning with workers that neither train nor have ended.
             None: a row for each worker, by rank.
     """
     states = list(workers.states)

@@ -35,6 +35,6 @@ def steps_of_many_rows(window: Window) -> int:
 
 
 def has_few_rows(window: Window) -> bool:
-    """Return whether a single row can make a spike of the loss or the gradient."""
+    """Return whether a single row can cause a spike of the loss or the gradient."""
     rows = batch_rows(window)
     return rows is not None and rows <= FEW_ROWS

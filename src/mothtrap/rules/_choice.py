@@ -8,5 +8,5 @@ ANY_LAYER = ".*"
 
 
 def is_chosen(layer: str, regex: str) -> bool:
-    """Return whether a regular expression is found in the path of a layer."""
+    """Return whether a regular expression matches the path of a layer."""
     return regex == ANY_LAYER or re.search(regex, layer) is not None

@@ -49,7 +49,7 @@ def named_columns(window: Window, tensors: str, statistic: str) -> list[Column]:
     """
     named = patterns(tensors)
     if not named:
-        raise NotApplicable('no tensors are named; set for example tensors = "gradients:*"')
+        raise NotApplicable('no tensors are selected; set, for example, tensors = "gradients:*"')
     matches = collections.matcher("", Collection(tensors=named))
     found = [
         (matrix, column)

@@ -16,7 +16,7 @@ from mothtrap.core.window import Floats, Window
 
 
 def require_rows(window: Window, samples: int) -> None:
-    """Raise if the loaders have fewer samples than the rule needs labels.
+    """Raise `NotEnoughData` if the loaders have fewer samples than the rule needs labels.
 
     A few samples that recur many times are too few to compute shares of a class.
 
@@ -25,7 +25,7 @@ def require_rows(window: Window, samples: int) -> None:
     """
     known = [began.samples for began in window.seen(LoaderBegan) if began.samples is not None]
     if known and max(known) < samples:
-        raise NotEnoughData(f"needs {samples} samples, the data have {max(known)}")
+        raise NotEnoughData(f"needs {samples} samples, but the dataset has {max(known)}")
 
 
 def late_calls(calls: Sequence[LossCall], samples: int) -> list[LossCall]:

@@ -113,7 +113,7 @@ def held_out(window: Window, every: list[Evaluated]) -> list[Evaluated]:
 
 
 def initial_shares(window: Window, step_E: Ints) -> Floats:
-    """Return by step how much of its averages is initial, for the batch norm that lags most."""
+    """Return, by step, the largest initial share of the running averages of any batch norm."""
     share_E = np.zeros(len(step_E))
     for norm in window.seen(NormAverages):
         updates_E = norm.updates + norm.per_step * np.maximum(step_E - norm.step, 0)
@@ -150,7 +150,9 @@ def settled(window: Window, every: list[Evaluated]) -> list[Evaluated]:
         elif counts_E.any():
             found.append(_later(window, one, counts_E))
     if every and not found:
-        raise NotEnoughData("the averages of batch norms are still near their initial values")
+        raise NotEnoughData(
+            "the running averages of batch norms are still near their initial values"
+        )
     return found
 
 

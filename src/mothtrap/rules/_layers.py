@@ -94,7 +94,7 @@ def front_to_back(rms_SL: Floats) -> Floats:
 
 
 def strongest_ends(modules: tuple[str, ...], level_L: Floats) -> dict[str, str]:
-    """Return the layers that `front_to_back` compares, as evidence of a finding."""
+    """Return the layers that `front_to_back` compares, as evidence for a finding."""
     quarter = max(1, len(modules) // 4)
     first, last = int(np.argmax(level_L[:quarter])), int(np.argmax(level_L[-quarter:]))
     return {"first_layer": modules[first], "last_layer": modules[-quarter:][last]}

@@ -45,7 +45,7 @@ def _lowest(values_S: Floats) -> int:
 
 
 def counted_from(step: int, count: int, since: int | None) -> int:
-    """Return the step at which a condition began that is reported with a count of steps.
+    """Return the step at which a condition began that is reported together with a step count.
 
     Args:
         step: Step of the latest report.

@@ -28,4 +28,4 @@ def operation_in_words(seen: FirstBadOperation) -> str:
     rows = f", in row{'s' * (len(seen.rows) > 1)} {shown}" if seen.rows else ""
     if seen.backward:
         return f"the derivative of {seen.operation}{where} is infinite{given}{rows}"
-    return f"{seen.operation}{where} made it from finite values{given}{rows}"
+    return f"{seen.operation}{where} produced it from finite values{given}{rows}"

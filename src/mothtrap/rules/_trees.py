@@ -105,7 +105,7 @@ def with_evaluation(one: Boosted) -> Evaluated:
 
 
 def rounds_since_best(one: Boosted, judged: Evaluated) -> tuple[int, int]:
-    """Return the number of rounds up to the best evaluation, and after it."""
+    """Return the number of rounds up to the best evaluation, and the number after it."""
     best = judged.last.best_step - one.began.step
     return best, judged.last.step - judged.last.best_step
 

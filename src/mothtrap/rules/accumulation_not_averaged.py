@@ -128,7 +128,7 @@ class AccumulationNotAveraged(Rule):
         of_rows = _undivided_terms(calls, "sum")
         if _undivided_terms(calls, "mean") >= (len(_terms(calls)) if whole else 1):
             severity = Severity.INFO if adaptive or not whole else Severity.WARNING
-            term = "" if whole else ", as a term of the loss is never divided"
+            term = "" if whole else ", because one term of the loss is never divided"
             words = (
                 f"the gradients of {number} micro-batches are summed, not averaged{term}: they are "
                 f"{number} times too large"

@@ -152,8 +152,9 @@ class ActivationGrowth(Rule):
                     window,
                     seen[since][0],
                     seen[-1][1],
-                    f"{_named(seen[-1][1])} outputs a root mean square of {size_L[-1]:.3g}, "
-                    f"{size_L[-1] / max(early, 1e-30):.3g}x as much as in the first steps",
+                    f"the output of {_named(seen[-1][1])} has a root mean square of "
+                    f"{size_L[-1]:.3g}, {size_L[-1] / max(early, 1e-30):.3g}x its size in the "
+                    "first steps",
                     {"value": float(size_L[-1]), "limit": limit, "early": early},
                 )
         return None

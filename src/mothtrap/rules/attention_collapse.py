@@ -93,7 +93,7 @@ class AttentionCollapse(Rule):
         }
         operations = {place: looks for place, looks in operations.items() if looks}
         if not operations:
-            raise NotApplicable("no query has at least 8 positions")
+            raise NotApplicable("no attention query has 8 or more positions to attend to")
         if max(len(looks) for looks in operations.values()) < FIRST_LOOKS + self.persisting_looks:
             raise NotEnoughData(f"fewer than {FIRST_LOOKS + self.persisting_looks} observations")
         for place, looks in operations.items():

@@ -124,7 +124,7 @@ class AttentionLogitGrowth(Rule):
         }
         known = {place: looks for place, looks in operations.items() if looks}
         if not known:
-            raise NotApplicable("only the weights of attention are recorded, not its scores")
+            raise NotApplicable("attention weights were recorded, but not attention scores")
         for place, looks in known.items():
             found = self._judge(window, place, looks)
             if found:
@@ -196,7 +196,7 @@ class AttentionLogitGrowth(Rule):
         grew = bool((np.diff(recent) > 0).all()) and recent[-1] > self.growth_ratio * recent[0]
         if not grew or recent[-1] <= self.large:
             return None
-        since = f", up from {recent[0]:.3g} in step {step_L[before[-1]]}"
+        since = f", up from {recent[0]:.3g} at step {step_L[before[-1]]}"
         return self._finding(window, place, looks[before[-1] :], since, self.large)
 
     def _finding(

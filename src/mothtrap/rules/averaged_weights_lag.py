@@ -69,9 +69,9 @@ class AveragedWeightsLag(Rule):
                 severity=Severity.WARNING,
                 step=last.step,
                 message=(
-                    f"`fit` ends with averaged weights that are still {left:.0%} initial weights "
-                    f"(limit {self.left:.0%}) after {last.updates} steps with a momentum of "
-                    f"{last.momentum:g}"
+                    f"at the end of `fit`, {left:.0%} of the averaged weights still comes from "
+                    f"the initial weights (limit {self.left:.0%}), after {last.updates} updates "
+                    f"with a momentum of {last.momentum:g}"
                 ),
                 evidence={"left": left, "limit": self.left, "momentum": last.momentum},
                 location=last.location,

@@ -23,7 +23,7 @@ class BatchAsSequence(Rule):
     What it detects:
         A recurrent layer or `nn.MultiheadAttention` without `batch_first`, which treats axis 0 as
         the sequence, although axis 0 is the batch: its size equals the number of rows of the loss,
-        or the number of samples that the `DataLoader` drew.
+        or of samples that the `DataLoader` drew, or the targets are the next tokens along axis 1.
 
     Why it matters:
         Information flows between the rows of a batch, and not between the positions of a
@@ -34,11 +34,12 @@ class BatchAsSequence(Rule):
         Warning when in `looks` steps, and in `share` of the steps that were inspected, axis 1 of
         the input has more than one entry and axis 0 is the batch: the loader drew as many samples
         as axis 0 has entries and axis 1 has another size, or, without a loader, every loss has as
-        many rows as axis 0 and no axis of the prediction has the size of axis 1.
+        many rows as axis 0 and no axis of the prediction has the size of axis 1. Also when the
+        targets are the next tokens of as many sequences as axis 0 has entries, as long as axis 1.
 
     Stays quiet:
         For batches of one sequence, batch sizes equal to the sequence length, and hand-written
-        attention. Without a loader, for losses over every position.
+        attention. Without a loader, for losses over every position but of next tokens.
 
     What to do:
         - Set `batch_first=True` on the module, because the batch is axis 0 of the data.
@@ -58,7 +59,9 @@ class BatchAsSequence(Rule):
 
     looks: int = threshold(2, unit="steps", source="chosen by hand: sizes can agree once by chance")
     share: float = threshold(
-        0.75, unit="of the observations", source="chosen by hand: some are of evaluations"
+        0.75,
+        unit="of the observations",
+        source=("chosen by hand: some observations are from evaluations"),
     )
 
     def check(self, window: Window) -> list[Finding]:
@@ -72,11 +75,12 @@ class BatchAsSequence(Rule):
         for call in window.seen(LossCall):
             if call.mode is Mode.TRAIN:
                 losses.setdefault(call.step, []).append(call)
+        sequences = _next_tokens(window)
         judged = {
             module: [
-                _swapped(axes, losses.get(axes.step, ()))
+                _swapped(axes, losses.get(axes.step, ()), sequences)
                 for axes in every
-                if axes.step in losses or axes.samples
+                if axes.step in losses or axes.samples or sequences
             ]
             for module, every in seen.items()
         }
@@ -87,13 +91,19 @@ class BatchAsSequence(Rule):
             for module, found in judged.items()
             if sum(found) >= max(self.looks, self.share * len(found))
         ]
-        return [self._finding(window, seen[wrong[0]], wrong)] if wrong else []
+        if not wrong:
+            return []
+        return [self._finding(window, seen[wrong[0]], wrong, following=sequences is not None)]
 
-    def _finding(self, window: Window, seen: list[SequenceAxes], wrong: list[str]) -> Finding:
+    def _finding(
+        self, window: Window, seen: list[SequenceAxes], wrong: list[str], *, following: bool
+    ) -> Finding:
         first = seen[0]
         batch, length = first.shape[:2]
         drawn = f"the loader drew {batch} samples for the batch"
         source = drawn if first.samples == batch else f"the loss has {batch} rows"
+        if following:
+            source = f"the targets are the next tokens of {batch} sequences along axis 1"
         return self.finding(
             window,
             severity=Severity.WARNING,
@@ -111,11 +121,27 @@ class BatchAsSequence(Rule):
         )
 
 
-def _swapped(axes: SequenceAxes, losses: Sequence[LossCall]) -> bool:
-    """Return whether the module's sequence axis is the batch, by the loader or by the losses."""
+def _next_tokens(window: Window) -> tuple[int, int] | None:
+    """Return number and length of the sequences whose next tokens are the targets."""
+    calls = window.seen(LossCall)
+    found = {call.targets.sequences for call in calls if call.targets is not None}
+    found.discard(None)
+    return found.pop() if len(found) == 1 else None
+
+
+def _swapped(
+    axes: SequenceAxes, losses: Sequence[LossCall], sequences: tuple[int, int] | None
+) -> bool:
+    """Return whether the module's sequence axis is the batch.
+
+    Next tokens know it for certain, then the loader, then the rows of the losses.
+    """
     first, second = axes.shape[:2]
     if first == second or second < 2:
         return False
+    if sequences is not None:
+        count, length = sequences
+        return first == count and second in (length, length - 1)
     if axes.samples in (first, second):
         return axes.samples == first
     shapes = [call.prediction_shape for call in losses]

@@ -25,7 +25,7 @@ class BatchesDifferOnRanks(Rule):
 
     Why it matters:
         Each rank computes its part of every layer. With different inputs the parts do not belong
-        together, so outputs and gradients are those of no batch.
+        together, so outputs and gradients correspond to no real batch.
 
     Fires:
         Error if the inputs were equal in `steps` recorded steps before. Warning if they differ
@@ -53,10 +53,10 @@ class BatchesDifferOnRanks(Rule):
     needs = (Need(facts=(ReplicaBatch, WorkerStarted)),)
     compares = True
 
-    steps: int = threshold(2, unit="recorded steps", source="chosen by hand: not by chance")
+    steps: int = threshold(2, unit="recorded steps", source="chosen by hand: rules out chance")
 
     def check(self, window: Window) -> list[Finding]:
-        """Compare the inputs of the ranks of each group, step by step."""
+        """Compare the inputs of the ranks in each group, step by step."""
         if not window.peers and world_size(window) < 2:
             raise NotApplicable("the job has one rank")
         groups: dict[tuple[int, int], dict[int, dict[int, ReplicaBatch]]] = {}
@@ -66,10 +66,10 @@ class BatchesDifferOnRanks(Rule):
                     own = groups.setdefault((seen.lowest, seen.size), {})
                     own.setdefault(part.worker, {})[seen.step] = seen
         if not groups and window.peers and window.total_steps > 1:
-            raise NotApplicable("no model is split over ranks with tensor parallelism")
+            raise NotApplicable("no model is split across ranks by tensor parallelism")
         whole = [own for (_, size), own in sorted(groups.items()) if len(own) == size]
         if not whole:
-            raise NotEnoughData("no step has batches of all ranks")
+            raise NotEnoughData("no step has a recorded batch from every rank")
         found = [finding for own in whole if (finding := self._compared(window, own))]
         return found[:1]
 

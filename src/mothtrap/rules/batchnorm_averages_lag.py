@@ -78,7 +78,9 @@ class BatchnormAveragesLag(Rule):
             modes = list(window.seen(TrainingMode))
             if modes and not any(mode.norms for mode in modes):
                 raise NotApplicable("no trained model has batch norms")
-            raise NotEnoughData("no evaluation of a model with new batch norms was recorded")
+            raise NotEnoughData(
+                "no evaluation of a model with newly initialized batch norms was recorded"
+            )
         if has_players(window):
             raise NotApplicable("several losses compete with each other")
         every = evaluated(window)

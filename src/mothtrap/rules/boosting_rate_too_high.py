@@ -157,7 +157,7 @@ class BoostingRateTooHigh(Rule):
             if at_once or (rate >= FAR and risen > FAR_RISE):
                 return (
                     f"{judged.last.operation} of {judged.last.site} was best after {took} of "
-                    f"{took + after} rounds ({best:.4g}), and is {last:.4g}",
+                    f"{took + after} rounds ({best:.4g}), and is now {last:.4g}",
                     Severity.WARNING,
                 )
         return "", Severity.WARNING

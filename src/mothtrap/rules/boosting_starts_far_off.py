@@ -87,7 +87,7 @@ class BoostingStartsFarOff(Rule):
                 f"the first predictions are {abs(seen.shift):.3g} too "
                 f"{'low' if seen.shift > 0 else 'high'} for the median row, {distance:.2g} times "
                 f"the spread of the rows (limit {self.far:g}). At a learning rate of {rate:g}, "
-                f"{needed} rounds only remove this distance; the training has {rounds}"
+                f"closing this gap alone takes {needed} rounds; this run has {rounds}"
             ),
             evidence={
                 "value": distance,

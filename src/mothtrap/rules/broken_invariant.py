@@ -37,7 +37,7 @@ class BrokenInvariant(Rule):
         counts the others.
 
     Stays quiet:
-        Without a file of invariants. For tensors and scalars that the run does not have.
+        Without an invariants file. For tensors and scalars that the run does not have.
 
     What to do:
         - Check what changed since the healthy runs: the program, its configuration, or the data.
@@ -64,7 +64,7 @@ class BrokenInvariant(Rule):
     def check(self, window: Window) -> list[Finding]:
         """Check every invariant; report the one that was violated first."""
         if not self.invariants:
-            raise NotApplicable("no file of invariants was given")
+            raise NotApplicable("no invariants file was given")
         judged, broken = 0, list[Breach]()
         for invariant in self.invariants:
             try:
@@ -74,7 +74,7 @@ class BrokenInvariant(Rule):
             judged += 1
             broken += [breach] if breach is not None else []
         if not judged:
-            raise NotEnoughData("nothing was captured that the invariants refer to")
+            raise NotEnoughData("none of the data that the invariants refer to was captured")
         if not broken:
             return []
         first = min(broken, key=lambda breach: breach.step)

@@ -20,7 +20,7 @@ class BuffersDifferOnRanks(Rule):
     """Ranks that train one model have different buffers.
 
     What it detects:
-        After the same step, buffers that a checkpoint holds differ between ranks that average
+        After the same step, buffers that are saved in checkpoints differ between ranks that average
         their gradients. Buffers are values that a model changes without a gradient, such as the
         running averages of a batch norm, or the codes of a quantizer.
 
@@ -34,8 +34,8 @@ class BuffersDifferOnRanks(Rule):
 
     Stays quiet:
         Buffers of a `DistributedDataParallel` that copies them before each forward, which is the
-        default, `SyncBatchNorm`, buffers that no checkpoint holds, and ranks that do not average
-        gradients.
+        default, `SyncBatchNorm`, buffers that are not saved in checkpoints, and ranks that do not
+        average gradients.
 
     What to do:
         - Average the buffers over the ranks when you change them: `dist.all_reduce(buffer)`.
@@ -68,14 +68,14 @@ class BuffersDifferOnRanks(Rule):
             raise NotApplicable("the job has one rank")
         told = {part.worker: list(part.seen(BufferDigests)) for part in parts}
         if window.peers and not any(told.values()) and window.total_steps > 1:
-            raise NotApplicable("no trained model has buffers that ranks could differ in")
+            raise NotApplicable("no trained model has buffers that could differ between ranks")
         found = differences({
             worker: {seen.step: seen.digests for seen in own}
             for worker, own in told.items()
             if own
         })  # fmt: skip
         if not found.compared:
-            raise NotEnoughData("no step has digests of buffers of two ranks")
+            raise NotEnoughData("no step has buffer digests from two ranks")
         if not trains_one_model(window):
             raise NotApplicable("the ranks do not average the gradients of one model")
         if len(found.steps) < self.steps:

@@ -60,8 +60,8 @@ class CallbackInStep(Rule):
                 last_step=first.step,
                 count=1,
                 message=(
-                    f"the compiled step `{first.function}` calls Python in every step, with "
-                    f"{', '.join(first.callbacks[:3])}"
+                    f"the compiled step `{first.function}` calls back into Python in every step, "
+                    f"through {', '.join(first.callbacks[:3])}"
                 ),
                 evidence={"function": first.function},
                 location=first.location,

@@ -29,8 +29,8 @@ class CausalLeak(Rule):
     """A sequence model sees the tokens that it must predict.
 
     What it detects:
-        Targets of a class loss that equal the integer inputs at the same position (labels that
-        were not shifted), or that a decoder is given beside the tokens of its encoder. Also targets
+        Targets of a class loss that equal the integer inputs at the same position (labels that were
+        not shifted), or that a decoder receives together with the encoder's tokens. Also targets
         that equal the inputs at the next position while unmasked attention or a bidirectional
         recurrent layer reveals that position.
 
@@ -114,9 +114,9 @@ class CausalLeak(Rule):
             return self._same_position(window, calls, decoded=decoded)
         if len(ahead) == 1 and len(calls) >= self.calls and all(_offsets(c) == (1,) for c in calls):
             recurrent = ahead == {"recurrent"}
-            what = "attention without a mask shows"
+            what = "attention without a mask reveals"
             if recurrent:
-                what = "bidirectional recurrent layers show"
+                what = "bidirectional recurrent layers reveal"
             _, mask, one_way = self.fixes(window)
             return finding_of_calls(
                 self,

@@ -63,7 +63,7 @@ class ConstantOutput(Rule):
     code = "ACT203"
     needs = (Need(facts=(OutputSpread,)),)
     proof = Proof(
-        title="Spread of the outputs between rows, relative to their size",
+        title="Spread of the outputs across rows, relative to their size",
         fact=OutputSpread,
         field="spread",
         over="rms",
@@ -126,8 +126,8 @@ class ConstantOutput(Rule):
             window,
             looks,
             Severity.ERROR,
-            f"{last.root} outputs the same values for each of the {last.shape[0]} rows of a batch, "
-            "although its inputs differ",
+            f"{last.root} outputs the same values for all {last.shape[0]} rows of a batch, "
+            "although the inputs differ",
             last.largest / max(last.rms, 1e-30),
             ROUNDING,
         )
@@ -148,8 +148,8 @@ class ConstantOutput(Rule):
                     looks[stretch[0] :],
                     Severity.WARNING,
                     f"the outputs of {last.root} collapse to one point: between rows they differ "
-                    f"by {share[-1]:.2g} of their size (limit {self.collapsed_share:g}), and by "
-                    f"{spread[-1] / before[-1]:.2g} of their earlier spread",
+                    f"by {share[-1]:.2g} of their size (limit {self.collapsed_share:g}), and the "
+                    f"spread is {spread[-1] / before[-1]:.2g} of its earlier value",
                     float(share[-1]),
                     self.collapsed_share,
                     fixes=self.fixes(window)[:0:-1],  # a wrong axis collapses immediately

@@ -27,8 +27,8 @@ class ConstantPrediction(Rule):
 
     Fires:
         Warning when `share` of the training rows are predicted as one class although at least
-        `others` of the labels are other classes. Warning when numeric predictions have less than
-        `spread` of the standard deviation of the labels.
+        `others` of the labels belong to other classes. Warning when numeric predictions have less
+        than `spread` of the standard deviation of the labels.
 
     Stays quiet:
         With fewer than `rows` rows, or if nearly all labels are one class.
@@ -63,7 +63,7 @@ class ConstantPrediction(Rule):
         latest = {one.fit: one for one in window.seen(EstimatorFitted)}
         judged = [one for one in latest.values() if one.judged >= self.rows]
         if not judged:
-            raise NotEnoughData(f"no fit with predictions for {self.rows} rows has ended")
+            raise NotEnoughData(f"no finished fit has predictions for {self.rows} rows")
         return [found for one in judged if (found := self._judge(window, one)) is not None][:1]
 
     def _judge(self, window: Window, one: EstimatorFitted) -> Finding | None:
@@ -87,7 +87,7 @@ class ConstantPrediction(Rule):
                 number = one.predicted_counts.index(top)
                 return (
                     f"predicts class {number} for all {one.judged} training rows, although "
-                    f"{others:.0%} of them are other classes"
+                    f"{others:.0%} of them belong to other classes"
                 )
         spread = one.predicted_std
         if spread is not None and one.label_std and spread < self.spread * one.label_std:

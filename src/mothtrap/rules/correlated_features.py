@@ -71,8 +71,8 @@ class CorrelatedFeatures(Rule):
         }
         if not compared:
             if window.total_steps < self.looks:
-                raise NotEnoughData("no layer was observed with input data")
-            raise NotApplicable("no layer gets a table of few enough float features")
+                raise NotEnoughData("no layer that receives input data was observed")
+            raise NotApplicable("no layer receives a table with few enough float features")
         if max(len(looks) for looks in compared.values()) < self.looks:
             raise NotEnoughData(f"fewer than {self.looks} batches were observed")
         found = [self._judge(window, looks) for looks in compared.values()]

@@ -172,7 +172,7 @@ class DeadUnits(Rule):
         found = sorted(found, key=lambda layer: (layer.severity.rank, -layer.share, layer.step))
         worst = found[0]
         same = [layer for layer in found if layer.severity is worst.severity]
-        more = f"; so are units of {len(same) - 1} more layers" if len(same) > 1 else ""
+        more = f"; so are units in {len(same) - 1} more layers" if len(same) > 1 else ""
         name = worst.tensor.module or worst.tensor.name
         return self.finding(
             window,

@@ -85,7 +85,7 @@ class DiffersAcrossRuns(Rule):
         found = [*self._losses(window, window.reference), *self._norms(window, window.reference)]
         compared = [divergence for divergence in found if divergence is not None]
         if not found:
-            raise NotEnoughData("the runs share no step with a loss or tensor that both recorded")
+            raise NotEnoughData("no step has a loss or tensor that both runs recorded")
         if not compared:
             return []
         onset = min(divergence.step for divergence in compared)

@@ -139,7 +139,7 @@ class DisconnectedParameter(Rule):
         if cause == ASIDE and any(seen.given_out for seen in found):
             words += ", although the model returns a tensor that depends on it"
         detached, without_graph, *others = self.fixes(window)
-        fixes = (detached if cause == DETACHED else without_graph, *others)
+        fixes = (detached if cause in (DETACHED, UPSTREAM) else without_graph, *others)
         if cause == ASIDE:
             fixes = tuple(sorted(fixes, key=lambda fix: "in the loss" not in fix))
         return self.finding(
@@ -151,7 +151,7 @@ class DisconnectedParameter(Rule):
             layers=tuple(seen.module for seen in found[:LAYERS_NAMED]),
             message=(
                 f"{count} parameters got no gradient in {steps} steps (limit {self.own_steps}), "
-                f"the first is {first.parameters[0]}: {words}"
+                f"starting with {first.parameters[0]}: {words}"
             ),
             evidence={
                 "parameters": count,

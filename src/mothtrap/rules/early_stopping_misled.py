@@ -14,7 +14,7 @@ from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
 
-DIRECTION = "which way is better"
+DIRECTION = "which direction is better"
 """Words that only the fixes for a reversed metric have."""
 
 
@@ -46,9 +46,9 @@ class EarlyStoppingMisled(Rule):
         - LightGBM: Pass held-out rows: `valid_sets=[valid]`.
         - CatBoost: Pass held-out rows, and pass them last: CatBoost uses the last `eval_set` for
           early stopping.
-        - XGBoost: Say which way is better: `EarlyStopping(rounds, maximize=True)`.
-        - LightGBM: Say which way is better: the third value that a metric returns.
-        - CatBoost: Say which way is better: `is_max_optimal` of the metric.
+        - XGBoost: State which direction is better: `EarlyStopping(rounds, maximize=True)`.
+        - LightGBM: State which direction is better: the third value that a metric returns.
+        - CatBoost: State which direction is better: `is_max_optimal` of the metric.
 
     Example:
         xgboost.train(params, train, evals=[valid, train], early_stopping_rounds=20)

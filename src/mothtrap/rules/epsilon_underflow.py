@@ -76,7 +76,7 @@ class EpsilonUnderflow(Rule):
             raise NotEnoughData("no optimizer was recorded")
         dividing = [facts for facts in known if facts.second_moments and facts.epsilon is not None]
         if not dividing:
-            raise NotApplicable("no optimizer divides by averaged squares")
+            raise NotApplicable("no optimizer divides by an average of squared gradients")
         return [self._finding(window, facts) for facts in dividing if self._underflows(facts)][:1]
 
     def _underflows(self, facts: OptimizerFacts) -> bool:

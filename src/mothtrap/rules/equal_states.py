@@ -18,9 +18,9 @@ class EqualStatesOfStep(Rule):
     """The next state always equals the state.
 
     What it detects:
-        A model whose targets come from its own output, or from that of a copy such as a target
-        network, on data that always equal the data of the prediction, although they are two
-        tensors. In reinforcement learning these are the state and the next state.
+        Targets that the model, or a copy such as a target network, computes from data that always
+        equal the data of the prediction, although they are in a different tensor. In reinforcement
+        learning these are the state and the next state.
 
     Why it matters:
         The model never sees what an action leads to. It learns the reward of a single step.

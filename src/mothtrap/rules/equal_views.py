@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.evaluations import EqualViews
+from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
+from mothtrap.rules._loss_calls import CLASS_LOSSES
 
 
 @dataclass(frozen=True)
@@ -23,18 +25,20 @@ class EqualViewsOfStep(Rule):
 
     Why it matters:
         A contrastive loss learns what two views of an example have in common. If the views are
-        equal, any encoder makes them agree, also one with random weights.
+        equal, any encoder makes them agree, even one with random weights.
 
     Fires:
-        Info when both are equal in each of the first `steps` steps that have two, and the data
-        differ between steps.
+        When both are equal in each of the first `steps` steps that have two, and the data differ
+        between steps: warning if the classes of the loss are the rows of the batch, as in a
+        contrastive loss, else info.
 
     Stays quiet:
         For models with dropout, whose two outputs differ on purpose. When the same tensor is given
-        twice. For integer data such as tokens. For data on an accelerator.
+        twice. For cells that are also given their own state. For integer data such as tokens. For
+        data on an accelerator.
 
     What to do:
-        - Draw the random augmentation for each view: `view_1, view_2 = augment(x), augment(x)`.
+        - Draw a new random augmentation for each view: `view_1, view_2 = augment(x), augment(x)`.
         - Check that the augmentation is random, is switched on, and does not change the image in
           place.
 
@@ -49,7 +53,7 @@ class EqualViewsOfStep(Rule):
 
     code = "DAT523"
     title = "equal views"
-    needs = (Need(facts=(EqualViews,)),)
+    needs = (Need(facts=(EqualViews,)), Need(facts=(LossCall,), optional=True))
     explains = ("too_good_to_be_true", "constant_output", "loss_unchanged")
 
     steps: int = threshold(8, unit="steps", source="chosen by hand: a random flip may do nothing")
@@ -66,7 +70,7 @@ class EqualViewsOfStep(Rule):
     def _finding(self, window: Window, one: EqualViews) -> Finding:
         return self.finding(
             window,
-            severity=Severity.INFO,
+            severity=Severity.WARNING if _is_contrastive(window) else Severity.INFO,
             step=max(0, one.step - one.steps + 1),
             last_step=one.step,
             count=one.steps,
@@ -77,3 +81,14 @@ class EqualViewsOfStep(Rule):
             evidence={"steps": one.steps, "limit": self.steps},
             location=one.location,
         )
+
+
+def _is_contrastive(window: Window) -> bool:
+    """Return whether a loss has one class for each row, or for each other row, of the batch."""
+    for call in window.seen(LossCall):
+        shape = call.prediction_shape or ()
+        if call.operation in CLASS_LOSSES and len(shape) == 2 and shape[0] > 2:
+            rows, classes = shape
+            if classes in (rows, rows - 1):
+                return True
+    return False

@@ -136,7 +136,7 @@ class EvalModeInTraining(Rule):
             layers=mode.sleeping,
             message=(
                 f"in {mode.module_type}, {', '.join(mode.sleeping)} stay in evaluation mode while "
-                f"the rest trains in training mode"
+                "the rest is in training mode"
             ),
             evidence={"sleeping": list(mode.sleeping)},
             location=mode.location,
@@ -151,4 +151,4 @@ def _evaluated_at(window: Window, mode: TrainingMode) -> bool:
 
 def _effect(mode: TrainingMode) -> str:
     found = ["dropout off"] if mode.dropouts else []
-    return " and ".join(found + (["batch norms on running statistics"] if mode.norms else []))
+    return " and ".join(found + (["batch norms using running statistics"] if mode.norms else []))

@@ -24,8 +24,8 @@ class EvaluationLabelsTrained(Rule):
     """The training loss uses the labels of the evaluation rows.
 
     What it detects:
-        A model that is called with all rows at once, as on a graph, and whose training loss takes
-        all of its outputs, although the evaluation loss takes a part of the same rows.
+        A model that is called with all rows at once, as on a graph, and whose training loss uses
+        all of its outputs, although the evaluation loss uses a part of the same rows.
 
     Why it matters:
         The model trains on the labels of the evaluation rows, so the evaluation shows how well it
@@ -33,12 +33,12 @@ class EvaluationLabelsTrained(Rule):
 
     Fires:
         Warning when every observed training loss has as many rows as the model returns, the
-        training data have no further rows, an evaluation returns as many rows from the same
-        inputs (`known` of its rows were trained on), and its loss takes less than `part` of them.
+        training data have no further rows, an evaluation returns as many rows from the same inputs
+        (`known` of its rows were trained on), and its loss uses less than `part` of them.
 
     Stays quiet:
-        If the training loss takes a part of the outputs: `output[idx_train]`. For mini-batches, and
-        for evaluations that compute no loss.
+        If the training loss uses only part of the outputs: `output[idx_train]`. For mini-batches,
+        and for evaluations that compute no loss.
 
     What to do:
         - Use only the training rows in the training loss:
@@ -77,7 +77,7 @@ class EvaluationLabelsTrained(Rule):
         count = rows.pop()
         targets = [call.targets.count for call in trained if call.targets is not None]
         if any(number < min(count, SAMPLED) for number in targets):
-            raise NotApplicable("the training loss takes a part of what the model returns")
+            raise NotApplicable("the training loss uses only part of the model's output")
         same = {one.module for one in window.seen(RowsShared) if self._is_same(one, count)}
         whole = [p for p in phases if p.module in same and (p.output_shape or (0,))[0] == count]
         if rows or not whole:
@@ -111,8 +111,9 @@ class EvaluationLabelsTrained(Rule):
             last_step=one.step,
             layers=(phase.module,),
             message=(
-                f"the training loss takes all {count} rows that {phase.module} returns, and the "
-                f"evaluation loss {evaluated} of the same rows: the model trains on their labels"
+                f"the training loss uses all {count} rows that {phase.module} returns, and the "
+                f"evaluation loss uses {evaluated} of the same rows: the model trains on the "
+                "labels it is evaluated on"
             ),
             evidence={"rows": count, "evaluated": evaluated, "site": one.site},
             location=location,

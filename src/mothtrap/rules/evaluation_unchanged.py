@@ -54,11 +54,13 @@ class EvaluationUnchanged(Rule):
 
     code = "LOS413"
     needs = (Need(facts=(Evaluation,)), Need(scalars=("loss",), optional=True))
-    proof = Proof(title="Loss of evaluation", scalars=("loss",), reference=("value",))
+    proof = Proof(title="Evaluation loss", scalars=("loss",), reference=("value",))
     explains = ("overtraining", "labels_unrelated", "overfit", "stopped_too_late")
 
     evaluations: int = threshold(
-        4, unit="evaluations", source="chosen by hand: a changing model repeats no loss this often"
+        4,
+        unit="evaluations",
+        source=("chosen by hand: a changing model never repeats a loss this often"),
     )
     steps: int = threshold(1, unit="optimizer steps", source="chosen by hand")
 
@@ -67,7 +69,9 @@ class EvaluationUnchanged(Rule):
         every = evaluated(window)
         long = [one for one in every if one.last.number + 1 >= self.evaluations]
         if not long:
-            raise NotEnoughData(f"fewer than {self.evaluations} evaluations of one line have run")
+            raise NotEnoughData(
+                f"fewer than {self.evaluations} evaluations of the same line have run"
+            )
         found = [self._finding(window, one) for one in long if self._stands_still(one)]
         return found[:1]
 

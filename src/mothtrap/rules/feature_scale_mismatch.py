@@ -95,8 +95,8 @@ class FeatureScaleMismatch(Rule):
         tables = {layer: looks for layer, looks in taken.items() if looks[0].feature_stds}
         if not tables:
             if window.total_steps < 1:
-                raise NotEnoughData("no layer was observed with input data")
-            raise NotApplicable("no layer with weights gets a table of float features")
+                raise NotEnoughData("no layer that receives input data was observed")
+            raise NotApplicable("no layer with weights receives a table of float features")
         seen = {layer: sum(look.rows for look in looks) for layer, looks in tables.items()}
         if max(seen.values()) < self.min_rows:
             raise NotEnoughData(f"needs {self.min_rows} rows, saw {max(seen.values())}")
@@ -130,8 +130,8 @@ class FeatureScaleMismatch(Rule):
             layers=(last.layer,),
             message=(
                 f"of the {len(std_F)} input features of {last.layer} ({last.layer_type}), feature "
-                f"{large} has a standard deviation of {std_F[large]:.3g} and feature {small} of "
-                f"{std_F[small]:.3g}: {ratio:.3g}x (limit {limit:g}x)"
+                f"{large} has a standard deviation of {std_F[large]:.3g} and feature {small} one "
+                f"of {std_F[small]:.3g}: {ratio:.3g}x (limit {limit:g}x)"
             ),
             evidence={
                 "value": ratio,

@@ -16,7 +16,7 @@ from mothtrap.rules._effects import UNLEARNED
 MIN_STEPS = 5
 """Steps after which all models have been inspected."""
 UNOWNED = (
-    "Take and apply the gradients of all of its `trainable_variables`.",
+    "Compute and apply the gradients of all its `trainable_variables`.",
     "If the model is frozen on purpose, set `trainable = False`.",
 )
 

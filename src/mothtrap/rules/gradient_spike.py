@@ -136,9 +136,9 @@ class GradientSpike(Rule):
             last_step=int(steps_S[told[-1][1] - 1]),
             count=len(told),
             message=(
-                f"gradient norm {value:.3g} in step {steps_S[first[0]]} is {ratio:.3g}x its "
-                f"earlier median (limit {self.ratio_limit:g}x)"
-                f"{', and the loss jumps after it' if heard else ''}{also}"
+                f"gradient norm {value:.3g} at step {steps_S[first[0]]} is {ratio:.3g}x its "
+                "earlier median (limit "
+                f"{self.ratio_limit:g}x){', and the loss jumps after it' if heard else ''}{also}"
             ),
             evidence={
                 "value": value,

@@ -36,8 +36,8 @@ class GradientUnderflow(Rule):
         `small_share` of its nonzero gradient values below 6.1e-5.
 
     Stays quiet:
-        For bfloat16, which has the range of float32. With a gradient scaler. For zeros, which
-        inactive units have, too.
+        For bfloat16, which has the range of float32. With a gradient scaler. For zeros, because
+        inactive units also have them.
 
     What to do:
         - Scale the loss: `scaler = torch.amp.GradScaler()`, `scaler.scale(loss).backward()`,

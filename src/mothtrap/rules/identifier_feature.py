@@ -79,7 +79,7 @@ class IdentifierFeature(Rule):
             layers=(name,),
             message=(
                 f"column {name} looks like a row identifier: its integers are unique and fill "
-                f"their range; it has {value:.1%} of the gain of all splits (limit "
+                f"their range; it accounts for {value:.1%} of the gain of all splits (limit "
                 f"{self.share:.0%})"
             ),
             evidence={"value": value, "limit": self.share, "feature": name, "fit": one.began.fit},

@@ -23,7 +23,7 @@ class LabelsOfOneClass(Rule):
         Labels that are equal for every sample.
 
     Why it matters:
-        The model learns nothing but to predict that class, and the loss still falls to 0.
+        The model only learns to predict that class, yet the loss falls to 0.
 
     Fires:
         Error after `samples` labels in `calls` observed calls that are all one class, if the loss
@@ -71,7 +71,9 @@ class LabelsOfOneClass(Rule):
         if not calls:
             raise NotEnoughData("no labels of a class loss were recorded")
         if has_players(window) or not all(_is_linear(call) for call in calls):
-            raise NotApplicable("one class may be intended: a GAN, or similarity scores")
+            raise NotApplicable(
+                "a single class may be intended, as in a GAN or for similarity scores"
+            )
         counts_K = label_counts(calls)
         is_early = len({call.step for call in calls}) < self.calls or counts_K.sum() < self.samples
         if is_early and (counts_K > 0).sum() == 1:

@@ -291,7 +291,7 @@ class LearningRateTooHigh(Rule):
             count=trouble.count,
             layers=ratios.fastest(trouble.sampled),
             message=(
-                f"with a learning rate of {course.rate:.3g}, step {trouble.sampled} changes the "
+                f"with a learning rate of {course.rate:.3g}, step {trouble.sampled} changed the "
                 f"weights by {100 * trouble.ratio:.3g} %; {trouble.what}"
             ),
             evidence=evidence,

@@ -81,7 +81,7 @@ class LearningRateTooLow(Rule):
 
     steps: int = threshold(200, unit="steps at a steady rate", source="chosen by hand")
     moved_share: float = threshold(
-        0.05, unit="of the norm, over all steps", source="measured: 0.2 and more in learning runs"
+        0.05, unit="of the norm, over all steps", source="measured: 0.2 and more in runs that learn"
     )
     step_share: float = threshold(
         1e-4, unit="of the norm, in one step", source="a tenth of the usual 1e-3"
@@ -135,7 +135,7 @@ class LearningRateTooLow(Rule):
             message=(
                 f"with a learning rate of {rate:.3g}, {series.total} steps changed no weight by "
                 f"more than {100 * moved:.2g} % of its norm (limit {100 * self.moved_share:g} %); "
-                f"the loss was {first:.4g} and is {last:.4g}"
+                f"the loss went from {first:.4g} to {last:.4g}"
             ),
             evidence={
                 "value": largest,

@@ -143,8 +143,8 @@ class LearningRateZero(Rule):
             step=step,
             last_step=int(series.steps_S[-1]),
             count=length,
-            message=f"the learning rate of {_named(series)} is 0 for {length} steps "
-            f"(limit {self.zero_steps})",
+            message=f"the learning rate of {_named(series)} was 0 for {length} steps (limit "
+            f"{self.zero_steps})",
             evidence={"optimizer": series.of, "steps": length, "limit": self.zero_steps},
             # The rate was never above 0, so a schedule is not the cause.
             fixes=self.fixes(window)[::-1] if whole and series.first == 0 else None,

@@ -18,16 +18,16 @@ from mothtrap.core.window import Floats, Series, Window
 
 @dataclass(frozen=True)
 class LossJumpOnResume(Rule):
-    """The loss jumps where a restarted job goes on.
+    """The loss jumps when a job resumes.
 
     What it detects:
-        A restarted job whose first losses are all higher than the last losses of the attempt
-        before it.
+        A restarted job whose first losses are all higher than the last losses of the previous
+        attempt.
 
     Why it matters:
-        A job that goes on from its checkpoint has the loss of before. A jump shows that something
-        was not restored: the weights, the optimizer, the learning rate, or the preparation of the
-        data.
+        A job that resumes from its checkpoint should continue at the previous loss. A jump shows
+        that something was not restored: the weights, the optimizer, the learning rate, or the
+        preparation of the data.
 
     Fires:
         Info when each of the first `first` losses is above each of the last `last` losses before,
@@ -65,10 +65,10 @@ class LossJumpOnResume(Rule):
     first: int = threshold(4, unit="losses after", source="chosen by hand")
     last: int = threshold(8, unit="losses before", source="chosen by hand")
     ratio: float = threshold(1.5, unit="times as high", source="chosen by hand")
-    spread: float = threshold(1.0, unit="of the range before", source="chosen by hand")
+    spread: float = threshold(1.0, unit="of the earlier range", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
-        """Compare each loss of the attempt with the last values of the attempt before."""
+        """Compare each loss of the attempt with the last values of the previous attempt."""
         resumed = [one for one in window.seen(Resumed) if one.step and one.losses]
         if not resumed:
             raise NotApplicable("the job does not continue an earlier attempt")
@@ -122,7 +122,7 @@ class LossJumpOnResume(Rule):
             count=self.first,
             message=(
                 f"the job continues at step {resumed.step} with a loss of {after:.3g}, but the "
-                f"attempt before it had reached {before:.3g}"
+                f"previous attempt had reached {before:.3g}"
             ),
             evidence={"before": before, "after": after, "limit": self.ratio * before},
             location=series.location,

@@ -229,8 +229,8 @@ class LossMismatch(Rule):
         classes = int(greatest - least) + 1
         yield _Mismatch(
             severity=Severity.WARNING,
-            message=f"`{calls[0].function}` fits the integers {least:g} to {greatest:g} as one "
-            "quantity; if they are class indices, use a categorical loss",
+            message=f"`{calls[0].function}` treats the integers {least:g} to {greatest:g} as "
+            "quantities; if they are class indices, use a categorical loss",
             fix=f'For classes, end with `Dense({classes}, activation="softmax")` and use '
             '`loss="sparse_categorical_crossentropy"`.',
         )

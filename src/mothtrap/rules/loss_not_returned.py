@@ -15,15 +15,15 @@ from mothtrap.core.window import Window
 
 @dataclass(frozen=True)
 class LossNotReturnedRule(Rule):
-    """The training step returns no loss, so that nothing is trained.
+    """The training step returns no loss, so nothing is trained.
 
     What it detects:
         A `training_step` of Lightning that returns `None` although Lightning calls `backward` and
         the optimizer.
 
     Why it matters:
-        Lightning skips such a step without an error. The loss that is logged looks alive, but the
-        weights never change.
+        Lightning skips such a step without an error. The logged loss looks normal, but the weights
+        never change.
 
     Fires:
         Error when the first `calls` calls all returned `None`.
@@ -33,7 +33,7 @@ class LossNotReturnedRule(Rule):
 
     What to do:
         - Return the loss at the end of `training_step`: `return loss`.
-        - If the method optimizes by itself, set `self.automatic_optimization = False`.
+        - If the method calls the optimizer itself, set `self.automatic_optimization = False`.
 
     Example:
         def training_step(self, batch, batch_idx):
@@ -53,7 +53,7 @@ class LossNotReturnedRule(Rule):
     def check(self, window: Window) -> list[Finding]:
         """Check what the training steps returned."""
         if not any(True for _ in window.seen(TrainerSettings)):
-            raise NotApplicable("no trainer runs this training")
+            raise NotApplicable("this training run uses no trainer")
         return [
             self.finding(
                 window,
@@ -63,7 +63,7 @@ class LossNotReturnedRule(Rule):
                 count=one.calls,
                 message=(
                     f"training_step of {one.model} returned None in all of the first {one.calls} "
-                    "calls: no step was made, and the weights do not change"
+                    "calls: no step was taken, and the weights do not change"
                 ),
                 evidence={"calls": one.calls, "limit": self.calls},
                 location=one.location,

@@ -34,7 +34,7 @@ class LossScaleCollapse(Rule):
         `steps` steps are skipped after the first applied step.
 
     Stays quiet:
-        For steps skipped at the start while the scaler searches its scale, and for an occasional
+        For steps skipped at the start while the scaler searches for a scale, and for an occasional
         skip when it tries a larger scale.
 
     What to do:

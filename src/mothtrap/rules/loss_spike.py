@@ -102,7 +102,7 @@ class LossSpike(Rule):
         if targets_move(window):
             raise NotApplicable("targets come from the model's own output, so they can jump")
         if has_few_rows(window):
-            raise NotApplicable("batches have so few rows that one hard row causes a spike")
+            raise NotApplicable("batches are so small that one hard row can cause a spike")
         return judge_series(self, window, lambda series: self._judge(window, series))
 
     def _judge(self, window: Window, series: Series) -> Judgment | None:

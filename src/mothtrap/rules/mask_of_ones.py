@@ -17,7 +17,7 @@ class MaskOfZerosAndOnes(Rule):
     """A floating-point mask of zeros and ones masks nothing.
 
     What it detects:
-        An attention that gets a floating-point mask whose values are all 0 or 1.
+        Attention that gets a floating-point mask whose values are all 0 or 1.
 
     Why it matters:
         A floating-point mask is added to the scores. 0 changes nothing, and 1 makes the weight 2.7
@@ -55,9 +55,9 @@ class MaskOfZerosAndOnes(Rule):
         """Report the first mask of zeros and ones."""
         seen = list(window.seen(MaskOfOnes))
         if not seen:
-            raise NotApplicable("no attention got a mask of zeros and ones")
+            raise NotApplicable("no attention layer received a mask of zeros and ones")
         first = seen[0]
-        where = f"{first.module} gets" if first.module else "an attention gets"
+        where = f"{first.module} gets" if first.module else "an attention layer gets"
         return [
             self.finding(
                 window,

@@ -131,7 +131,8 @@ class MemoryGrowth(Rule):
             mode=Mode.EVAL.value,
             message=(
                 f"the last {last.evaluations} evaluations are all still in memory with their "
-                f"graphs ({last.forwards} forwards): losses or predictions are kept as tensors"
+                f"graphs ({last.forwards} forward passes): losses or predictions are kept as "
+                "tensors"
             ),
             evidence={
                 "evaluations": last.evaluations,

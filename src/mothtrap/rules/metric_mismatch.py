@@ -88,13 +88,19 @@ class MetricMismatch(Rule):
         names, objective = ", ".join(known), one.began.objective
         if one.began.task in ("two_classes", "classes"):
             if all(sort in OF_NUMBERS for sort in known.values()):
-                return f"classes ({objective}) are evaluated with {names}, a metric for numbers"
+                return (
+                    f"a classification objective ({objective}) is evaluated with {names}, a "
+                    "regression metric"
+                )
             return ""
         if one.began.task != "regression":
             return ""
         wrong = [name for name, sort in known.items() if sort in OF_CLASSES]
         if wrong:
-            return f"numbers ({objective}) are evaluated with {wrong[0]}, a metric for classes"
+            return (
+                f"a regression objective ({objective}) is evaluated with {wrong[0]}, a "
+                "classification metric"
+            )
         table = one.tables.get("")
         if "mape" not in known.values() or table is None or table.label_nearest is None:
             return ""

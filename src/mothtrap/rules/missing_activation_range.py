@@ -46,7 +46,7 @@ class MissingActivationRange(Rule):
     Why it matters:
         The model cannot reach targets outside the range. Its outputs are driven to the edge of the
         range, where the gradient is 0: units die or saturate, and the loss stays high. A negative
-        log-likelihood of raw scores has no lower bound, so the scores grow without end.
+        log-likelihood of raw scores has no lower bound, so the scores grow without limit.
 
     Fires:
         Over at least `samples` targets: error when more than `error_share` of them lie outside the

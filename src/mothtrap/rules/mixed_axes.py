@@ -24,7 +24,7 @@ class MixedAxesRule(Rule):
 
     Why it matters:
         A view keeps the order of the values in memory. With another order of axes, values of
-        different rows, positions, or channels end up beside each other. The shapes fit, so nothing
+        different rows, positions, or channels end up next to each other. The shapes fit, so nothing
         fails, and the model learns from scrambled rows.
 
     Fires:

@@ -35,7 +35,7 @@ class NonfiniteActivation(Rule):
         it.
 
     Why it matters:
-        The number broke here. Everything after this module only passes it on.
+        The fault originates here. Everything after this module only passes it on.
 
     Fires:
         Error at the first step with such a module. The rule inspects modules only when the loss or
@@ -166,4 +166,4 @@ def _told(first: NonfiniteModule, operation: FirstBadOperation | None) -> str:
     origin = "from finite inputs" if first.inputs_known else "(its inputs were not available)"
     given = f" ({', '.join(operation.inputs)})" if operation and operation.inputs else ""
     made = f", in {operation.operation}{given}" if operation is not None else ""
-    return f"{name} gave {what} {values} {origin}{made}"
+    return f"{name} returned {what} {values} {origin}{made}"

@@ -104,7 +104,7 @@ class NonfiniteGradient(Rule):
             count=len(rows),
             layers=tuple(tensor.name for tensor in tensors),
             message=(
-                f"{len(columns)} of {present} gradients hold NaN or infinite values; "
+                f"{len(columns)} of {present} gradients contain NaN or infinite values; the one "
                 f"nearest to the loss is {tensors[0].name}{cause}"
             ),
             evidence={

@@ -54,11 +54,11 @@ class NonfiniteInput(Rule):
         - Inspect the samples named, and repair or drop them where the data are read: empty cells of
           a table, divisions by a standard deviation of 0, log of 0.
         - PyTorch: Fill missing values, and tell the model which ones were missing: `x =
-          torch.nan_to_num(x)` beside a mask.
+          torch.nan_to_num(x)` and a mask.
         - Keras: Fill or drop rows with missing values before `fit`, until `np.isfinite(x).all()` is
           true.
         - JAX: Fill missing values, and tell the model which ones were missing: `x =
-          jnp.nan_to_num(x)` beside a mask.
+          jnp.nan_to_num(x)` and a mask.
         - Check that all data are finite before training begins.
         - PyTorch: If the loaded data are finite, find the operation between loader and loss that
           turns them into NaN (`torch.sqrt` or `torch.log` of a negative number, 0 / 0), and keep
@@ -174,7 +174,7 @@ def _message(fact: Seen, *, reached: bool) -> str:
     rows = f"in {_some('row', fact.rows, fact.row_count)}"
     samples = f" ({_some('sample', fact.samples, fact.row_count)} of the data)"
     made = "; the loader's data were finite, so the script computed it after loading"
-    effect = (made if fact.computed else "") + ("" if reached else "; it broke no loss")
+    effect = (made if fact.computed else "") + ("" if reached else "; every loss stayed finite")
     return f"{what} contains {' and '.join(kinds)} {rows}{samples if fact.samples else ''}{effect}"
 
 

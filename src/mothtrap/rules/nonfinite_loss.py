@@ -158,8 +158,8 @@ def _origin(window: Window, step: int, mode: Mode) -> str:
         return ""
     if any(seen.step == step for seen in window.seen(FiniteOutputs)):
         return (
-            "; every module's output was finite, so it broke between the model and the loss, "
-            "or in the targets or other inputs of the loss"
+            "; every module's output was finite, so the fault arose between the model and the "
+            "loss, or in the targets or other inputs of the loss"
         )
     return ""
 

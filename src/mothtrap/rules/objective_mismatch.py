@@ -80,7 +80,9 @@ class ObjectiveMismatch(Rule):
         if table is None:
             raise NotEnoughData("the training data were not inspected")
         if task not in ("two_classes", "classes", "regression"):
-            raise NotApplicable(f"{one.began.objective} is not an objective for classes or numbers")
+            raise NotApplicable(
+                f"{one.began.objective} is neither a classification nor a regression objective"
+            )
         if table.rows < self.rows:
             raise NotEnoughData(f"needs {self.rows} rows, saw {table.rows}")
         if task == "regression":
@@ -109,13 +111,13 @@ class ObjectiveMismatch(Rule):
         if distinct is None or low is None or high is None:
             return ""
         if distinct == 2:
-            return f"the labels are two classes: {low:g} and {high:g}"
+            return f"the labels form two classes: {low:g} and {high:g}"
         if not 3 <= distinct <= self.levels or low != 0 or high != distinct - 1:
             return ""
         counts = table.value_counts
         if not counts or min(counts) < self.even * max(counts):
             return ""
-        return f"the labels are {distinct} classes, 0 to {high:g}, about equally frequent"
+        return f"the labels form {distinct} classes, 0 to {high:g}, about equally frequent"
 
     def _classes_that_are_not(self, one: Boosted, table: TableSeen) -> str:
         distinct, low, high = table.label_distinct, table.label_min, table.label_max

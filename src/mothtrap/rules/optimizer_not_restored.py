@@ -15,7 +15,7 @@ from mothtrap.core.window import Window
 
 @dataclass(frozen=True)
 class OptimizerNotRestored(Rule):
-    """A resumed training has its weights, but not the state of its optimizer.
+    """A resumed training run restores its weights, but not the state of its optimizer.
 
     What it detects:
         A restarted job that loaded the weights of an earlier attempt and steps with an optimizer
@@ -35,8 +35,8 @@ class OptimizerNotRestored(Rule):
 
     What to do:
         - Save and load the state of the optimizer with the weights:
-          `optimizer.load_state_dict(checkpoint["optimizer"])`. Also load that of the learning rate
-          schedule and of the gradient scaler.
+          `optimizer.load_state_dict(checkpoint["optimizer"])`. Also load the state of the learning
+          rate schedule and of the gradient scaler.
 
     Example:
         model.load_state_dict(checkpoint["model"])
@@ -52,7 +52,9 @@ class OptimizerNotRestored(Rule):
     needs = (Need(facts=(OptimizersNotRestored, Resumed)),)
     explains = ("loss_jump_on_resume", "loss_spike", "gradient_spike", "update_ratio")
 
-    steps: int = threshold(20, unit="steps", source="chosen by hand: averages matter little before")
+    steps: int = threshold(
+        20, unit="steps", source=("chosen by hand: averages matter little before that")
+    )
 
     def check(self, window: Window) -> list[Finding]:
         """Check the optimizers of a restarted job."""
@@ -69,8 +71,8 @@ class OptimizerNotRestored(Rule):
                         last_step=one.step,
                         count=1,
                         message=(
-                            f"the job loaded weights of step {one.step}, but {names} has none of "
-                            "the averages that it had built up by then"
+                            f"the job loaded the weights of step {one.step}, but {names} has none "
+                            "of the averages that it had built up by then"
                         ),
                         evidence={"steps": one.step, "limit": self.steps},
                     )

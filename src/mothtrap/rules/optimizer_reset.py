@@ -66,7 +66,7 @@ class OptimizerReset(Rule):
 
     set_back: float = threshold(0.8, unit="of the first losses", source="chosen by hand")
     times: int = threshold(
-        3, unit="takeovers from one line", source="chosen by hand: two or three stages are usual"
+        3, unit="replacements at one line", source="chosen by hand: two or three stages are usual"
     )
 
     def check(self, window: Window) -> list[Finding]:

@@ -66,16 +66,16 @@ class Overfit(Rule):
         Need(scalars=("loss",), optional=True),
         Need(facts=(BoostingBegan, RowsShared, NormAverages), optional=True),
     )
-    proof = Proof(title="Loss of evaluation and training", scalars=("loss",), reference=("best",))
+    proof = Proof(title="Evaluation and training loss", scalars=("loss",), reference=("best",))
     explains = ("overtraining",)
     passes = True
 
     patience: int = threshold(3, unit="consecutive evaluations", source="chosen by hand")
     ratio: float = threshold(
-        0.1, unit="of the training loss", source="default of the rule Overfit of SageMaker Debugger"
+        0.1, unit="of the training loss", source="default of SageMaker Debugger's Overfit rule"
     )
     start_step: int = threshold(0, unit="steps", source="chosen by hand: from the beginning")
-    rise: float = threshold(0.1, unit="of the best loss of evaluation", source="chosen by hand")
+    rise: float = threshold(0.1, unit="of the best evaluation loss", source="chosen by hand")
     given_back: float = threshold(
         0.1,
         unit="of the fall from the first loss, or from guessing, to the best",
@@ -92,9 +92,7 @@ class Overfit(Rule):
         if has_players(window):
             raise NotApplicable("several losses compete with each other")
         if not any(len(one.value_E) > self.patience for one in every):
-            raise NotEnoughData(
-                f"no loss was evaluated {self.patience + 1} times, as the rule needs"
-            )
+            raise NotEnoughData(f"no loss was evaluated the required {self.patience + 1} times")
         if not any(np.isfinite(one.train_E).any() for one in every):
             raise NotEnoughData("no training loss was recorded for the evaluation loss")
         found = [finding for one in every if (finding := self._judge(window, one))]

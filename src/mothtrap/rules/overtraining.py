@@ -41,7 +41,7 @@ class Overtraining(Rule):
         whose label contains these words.
 
     Stays quiet:
-        While both losses improve now and then. Boosting that has converged, as it does in the end.
+        While both losses improve now and then. Boosting that has converged, as it usually does.
         Losses of a GAN. Evaluations whose loss is not recorded. While the running averages of batch
         norm lag behind.
 
@@ -64,21 +64,21 @@ class Overtraining(Rule):
         Need(scalars=("loss",), optional=True),
         Need(facts=(BoostingBegan, RowsShared, NormAverages), optional=True),
     )
-    proof = Proof(title="Loss of evaluation and training", scalars=("loss",), reference=("best",))
+    proof = Proof(title="Evaluation and training loss", scalars=("loss",), reference=("best",))
     passes = True
 
     patience_train: int = threshold(
         5,
         unit="evaluations",
-        source="default of the rule Overtraining of SageMaker Debugger, there in steps",
+        source="default of SageMaker Debugger's Overtraining rule, which counts steps",
     )
     patience_validation: int = threshold(
-        10, unit="evaluations", source="default of the rule Overtraining of SageMaker Debugger"
+        10, unit="evaluations", source="default of SageMaker Debugger's Overtraining rule"
     )
     delta: float = threshold(
         0.01,
         unit="of the best loss; a difference of losses with `absolute`",
-        source="default of the rule Overtraining of SageMaker Debugger, there a difference",
+        source="default of SageMaker Debugger's Overtraining rule, which uses a difference",
     )
     absolute: bool = threshold(False, unit="`delta` is a difference", source="chosen by hand")
     given_back: float = threshold(
@@ -99,7 +99,7 @@ class Overtraining(Rule):
             len(one.value_E) > self.patience_validation or known > self.patience_train
             for one, known in zip(every, trains, strict=True)
         ):
-            raise NotEnoughData(f"no loss was evaluated {shortest + 1} times, as the rule needs")
+            raise NotEnoughData(f"no loss was evaluated the required {shortest + 1} times")
         found = [finding for one in every if (finding := self._judge(window, one))]
         boosted = {site for one in window.seen(BoostingBegan) for site in one.sites}
         found = [

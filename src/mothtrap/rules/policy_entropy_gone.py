@@ -15,7 +15,7 @@ from mothtrap.core.window import Window
 
 @dataclass(frozen=True)
 class PolicyEntropyGone(Rule):
-    """A policy always chooses the same action soon after training began.
+    """Soon after training starts, a policy always chooses the same action.
 
     What it detects:
         A policy whose actions are drawn from distributions that have lost their entropy.
@@ -27,8 +27,8 @@ class PolicyEntropyGone(Rule):
 
     Fires:
         Info when the entropy was at least `began` of the largest possible one in the first steps,
-        and is at most `gone` of it in two reports in a row. Reports come after 5, 10, 20, 40, ...
-        steps with draws, and count from `looks` steps on.
+        and is at most `gone` of it in two reports in a row. The entropy is reported after 5, 10,
+        20, 40, ... steps with draws. Reports before `looks` steps do not count.
 
     Stays quiet:
         For policies that begin without entropy, and for actions that are not drawn by
@@ -66,7 +66,7 @@ class PolicyEntropyGone(Rule):
         late = [one for one in seen if one.looks >= self.looks]
         if len(late) < 2:
             raise NotEnoughData(
-                f"needs {2 * self.looks} steps before which a policy has drawn actions"
+                f"needs {2 * self.looks} steps that follow actions drawn from a policy"
             )
         before, last = late[-2:]
         if last.first < self.began or max(before.share, last.share) > self.gone:

@@ -22,17 +22,17 @@ class PolicyWithoutReturns(Rule):
         or that are not multiplied by anything although the policy chose the actions itself.
 
     Why it matters:
-        With an advantage of 0 the policy gets no gradient. Without a factor every action is
-        reinforced that the policy happens to choose, also a bad one. In both cases the loss and the
-        rewards still vary from step to step, so the run looks alive.
+        With an advantage of 0 the policy gets no gradient. Without a factor, every action that the
+        policy happens to choose is reinforced, even a bad one. In both cases the loss and the
+        rewards still vary from step to step, so the run looks normal.
 
     Fires:
-        Info when all advantages were 0, or no log probability had a factor, at each of at least
-        `looks` looks in the first 80 backward passes of a line.
+        Info when all advantages were 0, or no log probability had a factor, in each of at least
+        `looks` sampled passes among the first 80 backward passes of a line.
 
     Stays quiet:
-        For rewards that are rare but not always 0. For imitation, whose actions the policy did not
-        draw. For actions that are not drawn by `torch.distributions.Categorical`.
+        For rewards that are rare but not always 0. For imitation learning, in which the policy did
+        not draw the actions. For actions that are not drawn by `torch.distributions.Categorical`.
 
     What to do:
         - Advantages of 0: check their computation, such as rewards that are all equal within a
@@ -57,7 +57,7 @@ class PolicyWithoutReturns(Rule):
     looks: int = threshold(8, unit="backward passes", source="chosen by hand: rewards may be rare")
 
     def check(self, window: Window) -> list[Finding]:
-        """Check every policy."""
+        """Check the loss of every policy."""
         if window.total_steps < self.looks:
             raise NotEnoughData(f"needs {self.looks} steps, saw {window.total_steps}")
         zero, unweighted = self.fixes(window)

@@ -104,14 +104,14 @@ class PoorInitialization(Rule):
     )
 
     theory_ratio: float = threshold(
-        10.0, unit="times the recommended variance", source="chosen by hand, as is common in tools"
+        10.0, unit="times the recommended variance", source="chosen by hand; a common default"
     )
     effect_ratio: float = threshold(
         4.0, unit="times the size of the layer's input", source="chosen by hand"
     )
     small_layers: int = threshold(2, unit="hidden layers", source="chosen by hand")
     variance_ratio: float = threshold(
-        OFF, unit="ratio of variances; 10 is common in tools", source="chosen by hand: off"
+        OFF, unit="ratio of variances; 10 is a common default", source="chosen by hand: off"
     )
     distribution_range: float = threshold(
         1 / OFF, unit="width of the gradients; 0.001 is common", source="chosen by hand: off"
@@ -119,7 +119,7 @@ class PoorInitialization(Rule):
     patience: int = threshold(
         10**9, unit="consecutive steps; 5 is common", source="chosen by hand: off"
     )
-    steps: int = threshold(10, unit="first steps", source="as is common in tools")
+    steps: int = threshold(10, unit="first steps", source="a common default")
     layer_regex: str = threshold(
         ANY_LAYER, unit="regular expression over layers", source="chosen by hand: all"
     )

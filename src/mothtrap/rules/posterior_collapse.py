@@ -27,7 +27,7 @@ class PosteriorCollapse(Rule):
         rows of a batch.
 
     Why it matters:
-        The KL term outweighs the reconstruction, so the encoder sends noise only. The decoder
+        The KL term outweighs the reconstruction, so the encoder only sends noise. The decoder
         learns the average of the data, and the loss looks low.
 
     Fires:
@@ -36,7 +36,7 @@ class PosteriorCollapse(Rule):
         `share` of its size, although the inputs differ.
 
     Stays quiet:
-        For codes of which some units are used. During the first steps, in which a code is small
+        For codes some of whose units are used. During the first steps, in which a code is small
         because of its initial weights. While the reconstruction depends on the row.
 
     What to do:

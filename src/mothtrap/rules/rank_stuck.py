@@ -35,8 +35,8 @@ class RankStuck(Rule):
         Some wait in a collective operation, such as `all_reduce`. Another rank is elsewhere and
         idle, has ended, has called fewer collectives, or waits in a different collective.
 
-        In a job with `workers = "merged"`, a worker that gives no sign of life is found, too: it
-        neither trains nor reports where it is, while most other workers do.
+        In a job with `workers = "merged"`, a worker that shows no sign of life is also reported: it
+        neither trains nor says where it is, while most other workers do.
 
     Why it matters:
         The job hangs and blocks all its devices. It ends only at a timeout, often after 30 minutes,

@@ -42,9 +42,9 @@ class RanksDiverge(Rule):
         and the modules. Warning for models without a wrapper.
 
     Stays quiet:
-        Parameters that each rank holds for itself: shards, models that no one averages,
-        parameters that started different, parameters that become equal again (weights averaged now
-        and then), parameters that the wrapper ignores by configuration.
+        Parameters that each rank holds for itself: shards, models that are not averaged, parameters
+        that differed from the start, parameters that become equal again (weights averaged now and
+        then), parameters that the wrapper ignores by configuration.
 
     What to do:
         - Change parameters in the same way on all ranks: look for code under `if rank == ...` that
@@ -70,6 +70,7 @@ class RanksDiverge(Rule):
         Need(facts=(UnwrappedDigests,), optional=True),
     )
     compares = True
+    explains = ("loss_diverging", "loss_spike")
 
     def check(self, window: Window) -> list[Finding]:
         """Compare the digests of all ranks, step by step."""
@@ -77,15 +78,15 @@ class RanksDiverge(Rule):
             raise NotApplicable("the job has one rank")
         wrapped, by_hand = digests_of(window), digests_averaged_by_hand(window)
         if window.peers and not (wrapped or by_hand) and window.total_steps > 1:
-            raise NotApplicable("no recorded parameter must be the same on all ranks")
+            raise NotApplicable("no recorded parameter has to be equal on all ranks")
         if len(wrapped) < 2 and not by_hand:
-            raise NotEnoughData("needs digests of at least two ranks")
+            raise NotEnoughData("needs digests from at least two ranks")
         found = {
             Severity.ERROR: differences(wrapped) if len(wrapped) > 1 else Difference(),
             Severity.WARNING: differences(by_hand),
         }
         if not any(one.compared for one in found.values()):
-            raise NotEnoughData("no step has digests of two ranks")
+            raise NotEnoughData("no step has digests from two ranks")
         return [self._finding(window, severity, one) for severity, one in found.items()
                 if one.steps][:1]  # fmt: skip
 
@@ -114,8 +115,8 @@ class RanksDiverge(Rule):
                 f"the parameters of {layer} on {names} differ from those on the other ranks; they "
                 f"{must} on all {found.workers} ranks"
                 if found.majority
-                else f"the parameters of {layer} differ on each of the {names}; they {must} on "
-                "all ranks"
+                else f"the parameters of {layer} are different on each of the {names}; they "
+                f"{must} on all ranks"
             ),
             evidence=evidence,
             fixes=fixes[:-1] if wrapped else (fixes[-1], *fixes[:-1]),

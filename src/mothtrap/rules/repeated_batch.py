@@ -23,7 +23,7 @@ class RepeatedBatch(Rule):
     """One pass over the data returns the same batch twice.
 
     What it detects:
-        Batches that are equal, bit by bit, to an earlier batch of the same pass, although the
+        Batches that are equal, bit for bit, to an earlier batch of the same pass, although the
         loader draws every sample once or its workers should split the data. A stream or generator
         that always returns the same batch. A script that trains on one batch forever, while its
         loader returns others.
@@ -38,12 +38,12 @@ class RepeatedBatch(Rule):
         stream (`IterableDataset`) that several workers read, and if a loader whose sampler draws
         without replacement returns a single batch. Warning if such a loader repeats some batches:
         the same indices are drawn twice, or the dataset returns equal rows for different indices.
-        Of a stream, at least `stream_part` of the batches that repeat if
-        every worker reads all of it must repeat (1/2 with two workers, 3/4 with four). Warning when
-        a stream that one process reads, or a generator, has returned a single batch `single` times
-        in a pass and no other; info if the batch has more rows than `few`: it may be all the data.
-        Error when 32 steps or more train on one batch of a loader that returns others, which no
-        model gets. Info when only evaluation data repeat: the data contain equal rows.
+        For a stream, at least `stream_part` of the batches that would repeat if every worker read
+        all of it must repeat (1/2 with two workers, 3/4 with four). Warning when a stream that one
+        process reads, or a generator, has returned a single batch `single` times in a pass and no
+        other; info if the batch has more rows than `few`: it may be all the data. Error when 32
+        steps or more train on one batch of a loader that returns others, which no model gets. Info
+        when only evaluation data repeat: the data contain equal rows.
 
     Stays quiet:
         Samplers with replacement, and custom samplers. Other streams read by one process. The same
@@ -94,7 +94,11 @@ class RepeatedBatch(Rule):
     )
 
     single: int = threshold(8, unit="batches of a pass, all of them equal", source="chosen by hand")
-    few: int = threshold(64, unit="rows of a batch", source="chosen by hand: more may be all data")
+    few: int = threshold(
+        64,
+        unit="rows of a batch",
+        source=("chosen by hand: a larger batch may be the whole dataset"),
+    )
 
     def check(self, window: Window) -> list[Finding]:
         """Check the passes whose batches were compared."""
@@ -212,7 +216,7 @@ def _reason(found: BatchesLoaded) -> tuple[str, Severity]:
     if not found.trained:
         return "with other indices: the evaluation data contain equal rows", severity
     if found.repeated == found.batches - 1:
-        return "so that the pass has one batch only", Severity.ERROR
+        return "so the pass contains only one batch", Severity.ERROR
     if found.other_indices == found.repeated:
         return "although other indices are drawn: the dataset returns equal rows", severity
     return f"though its sampler draws every sample once ({found.sampler})", Severity.ERROR

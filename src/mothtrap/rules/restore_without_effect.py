@@ -14,7 +14,7 @@ from mothtrap.core.window import Window
 
 @dataclass(frozen=True)
 class RestoreWithoutEffect(Rule):
-    """Kept weights are restored, but they were never copied.
+    """Saved weights are restored, but they were never copied.
 
     What it detects:
         `load_state_dict` of a state that `state_dict` returned some steps earlier and that still
@@ -22,7 +22,7 @@ class RestoreWithoutEffect(Rule):
 
     Why it matters:
         `state_dict` returns the weights of the model, not a copy. Training changes them in place,
-        so the kept state is always the newest one. Loading it changes nothing: the model ends with
+        so the saved state is always the newest one. Loading it changes nothing: the model ends with
         its last weights, not its best ones.
 
     Fires:
@@ -30,10 +30,10 @@ class RestoreWithoutEffect(Rule):
 
     Stays quiet:
         For states that were copied, or written to a file and read. For a state that is loaded
-        before another step is made.
+        before another step is taken.
 
     What to do:
-        - Copy the state when you keep it: `best = copy.deepcopy(model.state_dict())`.
+        - Copy the state when you save it: `best = copy.deepcopy(model.state_dict())`.
         - Or save it to a file: `torch.save(model.state_dict(), path)`.
 
     Example:
@@ -48,7 +48,7 @@ class RestoreWithoutEffect(Rule):
     needs = (Need(facts=(RestoredNothing,), each_step=True),)
 
     def check(self, window: Window) -> list[Finding]:
-        """Check every state that was loaded into the model that it was taken from."""
+        """Check every state that was loaded into the model it came from."""
         if not window.total_steps:
             raise NotEnoughData("no step was recorded")
         seen: dict[str, list[RestoredNothing]] = {}
@@ -65,8 +65,8 @@ class RestoreWithoutEffect(Rule):
             last_step=last.step,
             count=len(every),
             message=(
-                f"the state of {last.module} that was kept after {last.kept_step} steps is loaded "
-                f"after {last.step} steps, but it holds the model's own tensors: nothing is "
+                f"the state of {last.module} saved after {last.kept_step} steps was loaded after "
+                f"{last.step} steps, but it still refers to the model's own tensors: nothing is "
                 "restored, and the model keeps the weights of the last step"
             ),
             evidence={"kept_step": last.kept_step, "loaded_step": last.step},

@@ -66,7 +66,7 @@ class RouterCollapse(Rule):
     persisting_looks: int = threshold(
         4,
         unit="consecutive samples",
-        source="chosen by hand: fresh routers may lean for a few steps",
+        source="chosen by hand: new routers may favor one expert for a few steps",
     )
     min_rows: int = threshold(64, unit="rows in these samples", source="chosen by hand")
     min_experts: int = threshold(3, unit="experts", source="chosen by hand")

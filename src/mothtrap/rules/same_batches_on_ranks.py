@@ -75,7 +75,7 @@ class SameBatchesOnRanks(Rule):
         whole = [own for (_, size), own in sorted(groups.items()) if len(own) == size]
         compared = [steps for own in whole if (steps := _steps_of_all(own))]
         if max(map(len, compared), default=0) < self.batches:
-            raise NotEnoughData(f"needs {self.batches} batches of all ranks")
+            raise NotEnoughData(f"needs {self.batches} batches from all ranks")
         found = [(own, run) for own in whole if (run := self._shared(own))]
         return [self._finding(window, *found[0])] if found else []
 

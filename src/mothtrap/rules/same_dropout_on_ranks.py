@@ -69,9 +69,11 @@ class SameDropoutOnRanks(Rule):
             raise NotApplicable("no trained model has active dropout")
         shared = sorted(set.intersection(*(set(own) for own in told.values())))
         if len(told) < 2 or len(shared) < self.steps:
-            raise NotEnoughData(f"needs {self.steps} steps of all ranks with active dropout")
+            raise NotEnoughData(f"needs {self.steps} steps in which all ranks have active dropout")
         if any(batch.in_parts for part in parts for batch in part.seen(ReplicaBatch)):
-            raise NotApplicable("the ranks hold parts of one model, and must draw equal numbers")
+            raise NotApplicable(
+                "the ranks hold parts of one model and must draw the same random numbers"
+            )
         if not trains_one_model(window):
             raise NotApplicable("the ranks do not average the gradients of one model")
         lowest = told[min(told)]

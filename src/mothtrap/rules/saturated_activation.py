@@ -75,22 +75,22 @@ class SaturatedActivation(Rule):
     explains = ("constant_output", "vanishing_gradient", "loss_not_decreasing", "stuck_at_chance")
 
     threshold_tanh_min: float = threshold(
-        9.4999, unit="below 0, input of tanh", source="derivative 1e-7, as is common in tools"
+        9.4999, unit="below 0, input of tanh", source="derivative 1e-7, a common default"
     )
     threshold_tanh_max: float = threshold(
-        9.4999, unit="input of tanh", source="derivative 1e-7, as is common in tools"
+        9.4999, unit="input of tanh", source="derivative 1e-7, a common default"
     )
     threshold_sigmoid_min: float = threshold(
-        23.0, unit="below 0, input of sigmoid", source="as is common in tools"
+        23.0, unit="below 0, input of sigmoid", source="a common default"
     )
     threshold_sigmoid_max: float = threshold(
-        16.99999, unit="input of sigmoid", source="derivative 1e-7, as is common in tools"
+        16.99999, unit="input of sigmoid", source="derivative 1e-7, a common default"
     )
     threshold_inactivity: float = threshold(
-        1.0, unit="percent of a unit's inputs", source="as is common in tools"
+        1.0, unit="percent of a unit's inputs", source="a common default"
     )
     threshold_layer: float = threshold(
-        50.0, unit="percent of a module's units", source="as is common in tools"
+        50.0, unit="percent of a module's units", source="a common default"
     )
     soft_share: float = threshold(
         0.8,

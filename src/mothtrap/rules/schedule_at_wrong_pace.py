@@ -28,11 +28,11 @@ class ScheduleAtWrongPace(Rule):
 
     Fires:
         Warning at the end of a job, when the planned number of calls equals the number of steps
-        (within `tolerance`) and there were fewer calls by `ratio`; or when it equals the number of
-        passes, and every step made a call, `ratio` times as many. PyTorch: A `LambdaLR` plans for
-        a number that its function reads, such as a variable, a constant, or an argument of
-        `functools.partial`. A note when a warm-up (`LinearLR`) got less than a tenth of its
-        calls (`warm_up_share`), and the job had enough steps for all of them.
+        (within `tolerance`) and there were fewer calls by a factor of `ratio`; or when it equals
+        the number of passes, and every step made a call, `ratio` times as many. PyTorch: A
+        `LambdaLR` plans for a number that its function reads, such as a variable, a constant, or an
+        argument of `functools.partial`. A note when a warm-up (`LinearLR`) got less than a tenth of
+        its calls (`warm_up_share`), and the job had enough steps for all of them.
 
     Stays quiet:
         Schedules that plan for any other number of calls, such as for a longer training or for
@@ -79,7 +79,7 @@ class ScheduleAtWrongPace(Rule):
         if abs(one.planned - one.steps) <= self.tolerance * one.planned + 1 and rare:
             words = (
                 f"plans for {one.planned} calls, as many as there are steps ({one.steps}), but was "
-                f"called {one.calls} times: the rate went through {one.calls / one.planned:.0%} "
+                f"called {one.calls} times: the rate covered {one.calls / one.planned:.0%} "
                 "of the schedule"
             )
         elif self._runs_ahead(one):

@@ -72,9 +72,9 @@ class SettingsDifferOnRanks(Rule):
         told = {part.worker: {s.step: s for s in part.seen(WorkerSettings)} for part in parts}
         steps = sorted(set.intersection(*(set(own) for own in told.values())))
         if len(told) < 2 or not steps:
-            raise NotEnoughData("no step has settings of all ranks")
+            raise NotEnoughData("no step has settings from every rank")
         if len({own[steps[0]].names for own in told.values()}) > 1:
-            raise NotApplicable("the ranks hold parameters of different names")
+            raise NotApplicable("the parameters have different names on the ranks")
         if not trains_one_model(window):
             raise NotApplicable("the ranks do not average the gradients of one model")
         by_step = {step: {rank: own[step] for rank, own in told.items()} for step in steps}

@@ -121,7 +121,10 @@ class SingleFeatureDominates(Rule):
             last_step=gains.step,
             layers=(feature,),
             message=(
-                f"{feature} has {share:.1%} of the gain of all splits (limit {self.share:.0%})"
+                (
+                    f"{feature} accounts for {share:.1%} of the gain of all splits (limit "
+                    f"{self.share:.0%})"
+                )
                 + (f", and {perfect}" if perfect else "")
             ),
             evidence={

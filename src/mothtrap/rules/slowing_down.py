@@ -31,7 +31,7 @@ with larger inputs, or because the processor was slowed down."""
 
 @dataclass(frozen=True)
 class SlowingDown(Rule):
-    """The training becomes slower and slower.
+    """Training becomes slower and slower.
 
     What it detects:
         Steps that take longer from each quarter of the run to the next, although the machine's
@@ -39,13 +39,13 @@ class SlowingDown(Rule):
 
     Why it matters:
         Something grows with the number of steps, such as a list that is searched in each step. The
-        slowdown goes on, and a run takes many times as long as its first steps promise.
+        slowdown continues, so a run takes many times longer than its first steps suggest.
 
     Fires:
         Warning when the median step of the last quarter is `growth` longer than that of the first,
-        and the second and third lie between them. Evaluations, saved checkpoints, and the time
-        that mothtrap takes are left out. A note when the forward or backward pass takes longer,
-        which larger inputs also explain.
+        and the second and third lie between them. Evaluations, saved checkpoints, and mothtrap's
+        own time are excluded. A note when the forward or backward pass takes longer, which larger
+        inputs also explain.
 
     Stays quiet:
         Fewer than `times` observations (of 100 steps or 30 seconds) in each quarter. Processors
@@ -72,9 +72,11 @@ class SlowingDown(Rule):
     growth: float = threshold(
         0.2, unit="of the first median", source="chosen by hand: above the drift of a busy machine"
     )
-    times: int = threshold(3, unit="observations a quarter", source="chosen by hand")
+    times: int = threshold(3, unit="observations per quarter", source="chosen by hand")
     idle: float = threshold(
-        0.25, unit="of the processors' time", source="chosen by hand: others need the machine"
+        0.25,
+        unit="of the processors' time",
+        source=("chosen by hand: other programs need the machine"),
     )
 
     def check(self, window: Window) -> list[Finding]:

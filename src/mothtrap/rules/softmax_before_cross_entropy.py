@@ -16,13 +16,25 @@ from mothtrap.core.window import Window
 from mothtrap.rules._effects import UNLEARNED
 from mothtrap.rules._loss_calls import chosen_at, made_at
 
-CLASS_LOSSES = ("cross_entropy", "nll")
+CLASS_LOSSES = ("cross_entropy", "nll", "kl_div")
+OF_LOG_PROBABILITIES = ("nll", "kl_div")
+"""Losses that expect log-probabilities, and do not apply a softmax themselves."""
 WHY_NLL = (
     "`nll_loss` expects log-probabilities. With probabilities, the loss lies between -1 "
     "and 0, and its gradient does not grow when the model is wrong, so confident mistakes stay."
 )
 TRANSPARENT = ("view", "cast", "expand")
 """Operations that change no value."""
+WHY_KL = (
+    "`kl_div` expects log-probabilities as its first argument. With probabilities, its value is no "
+    "divergence: it can be negative, and it is smallest at another distribution than the target."
+)
+LOGARITHM_FOR_KL = (
+    "Give `kl_div` log-probabilities: `F.kl_div(scores.log_softmax(-1), target, "
+    'reduction="batchmean")`.'
+)
+
+WHYS = {"nll": WHY_NLL, "kl_div": WHY_KL}
 
 
 @dataclass(frozen=True)
@@ -31,7 +43,8 @@ class SoftmaxBeforeCrossEntropy(Rule):
 
     What it detects:
         The output of a softmax goes into cross-entropy, which applies log-softmax itself. Or
-        probabilities go into a negative log-likelihood loss, which expects log-probabilities.
+        probabilities go into a negative log-likelihood loss or a Kullback-Leibler divergence, which
+        expect log-probabilities.
 
     Why it matters:
         Probabilities lie in 0..1, so after the second softmax no class can get more than e/(e+k-1)
@@ -131,11 +144,13 @@ class SoftmaxBeforeCrossEntropy(Rule):
             location=chosen_at(first),
             mode=first.mode.value,
             fixes=self._fixes(window, first),
-            why=WHY_NLL if first.operation == "nll" and severity is Severity.ERROR else None,
+            why=WHYS.get(first.operation) if severity is Severity.ERROR else None,
         )
 
     def _fixes(self, window: Window, call: LossCall) -> tuple[str, ...]:
         remove, log, evaluation = self.fixes(window)
+        if call.operation == "kl_div":
+            return (LOGARITHM_FOR_KL,)
         by_loss = (log, remove) if call.operation == "nll" else (remove, log)
         return (evaluation, *by_loss) if call.mode is Mode.EVAL else by_loss
 
@@ -144,6 +159,8 @@ def _message(what: str, call: LossCall, severity: Severity) -> str:
     if severity is Severity.INFO:
         return f"{what} {call.operation}, which applies it itself; redundant but harmless"
     where = " in evaluation" if call.mode is Mode.EVAL else ""
+    if call.operation == "kl_div":
+        return f"{what} kl_div, which expects log-probabilities (log_softmax)"
     if call.operation == "nll":
         return f"{what} nll_loss{where}, which expects log-probabilities (log_softmax)"
     return f"{what} {call.operation}{where}, which applies softmax itself"
@@ -152,7 +169,7 @@ def _message(what: str, call: LossCall, severity: Severity) -> str:
 def _wiring(call: LossCall) -> str:
     """Return the (log-)softmax that the loss repeats, or ''."""
     chain = [operation for operation in call.chain if operation not in TRANSPARENT]
-    if call.operation == "nll":
+    if call.operation in OF_LOG_PROBABILITIES:
         if chain[:1] == ["softmax"]:
             return "softmax"
         if chain[:1] != ["log_softmax"]:

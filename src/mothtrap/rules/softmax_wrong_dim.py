@@ -19,7 +19,7 @@ REMOVED = "Remove the softmax from the model: `cross_entropy` applies one over t
 
 @dataclass(frozen=True)
 class SoftmaxWrongDim(Rule):
-    """A softmax under a loss does not run over the class axis.
+    """The softmax before a loss does not run over the class axis.
 
     What it detects:
         A softmax or log-softmax whose output goes into a loss, and whose axis has another size than

@@ -19,8 +19,7 @@ class StalledTraining(Rule):
     """The job is alive, but training does not continue.
 
     What it detects:
-        A process that has trained and from which no step or evaluation was recorded for a long
-        time.
+        A process that was training, but has recorded no step or evaluation for a long time.
 
     Why it matters:
         The job waits for data from a loader whose worker died, a lock, a collective that another
@@ -37,18 +36,19 @@ class StalledTraining(Rule):
     What to do:
         - Look at the file or the function that the message names: a network disk, a named pipe
           without a writer, or a lock stops a pipeline without an error.
-        - Where it names none, find out where it waits: `py-spy dump --pid PID`, or
+        - If it names neither, find out where the job waits: `py-spy dump --pid PID`, or
           `faulthandler.dump_traceback_later` in the script.
         - Set `timeout` of the data loader, so that a dead worker is an error.
         - In a job of several processes, see DST954: it names the worker that the others wait for.
         - If steps, evaluations or checkpoints are that slow, raise `seconds`.
 
     Example:
-        DataLoader(dataset, num_workers=4, timeout=0)      # a dead worker: waits for ever
+        DataLoader(dataset, num_workers=4, timeout=0) # a dead worker: waits forever
         DataLoader(dataset, num_workers=4, timeout=120)
 
     References:
-        PyTorch, torch.utils.data.DataLoader, `timeout`, https://docs.pytorch.org/docs/stable/data.html
+        PyTorch, torch.utils.data.DataLoader, `timeout`,
+        https://docs.pytorch.org/docs/stable/data.html
     """
 
     code = "RUN901"
@@ -61,7 +61,9 @@ class StalledTraining(Rule):
     )
 
     input_seconds: float = threshold(
-        60.0, unit="seconds", source="chosen by hand: one record of a common file is read faster"
+        60.0,
+        unit="seconds",
+        source=("chosen by hand: reading one record of a common file takes less"),
     )
 
     def check(self, window: Window) -> list[Finding]:

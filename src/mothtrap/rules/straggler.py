@@ -49,8 +49,8 @@ class Straggler(Rule):
     Fires:
         Warning when the own part of one rank takes `ratio` times the median of the others, and is
         longer by more than `step_share` of the step, in `times` consecutive observations of 50
-        steps. The phase is named in which at least `cause_share` of the difference lies, where
-        phases are timed (PyTorch).
+        steps. Where phases are timed (PyTorch), the message names the phase that causes at least
+        `cause_share` of the difference.
 
     Stays quiet:
         Ranks that take turns being slow (batches of different length). Occasional evaluations and
@@ -91,7 +91,7 @@ class Straggler(Rule):
     )
     times: int = threshold(3, unit="consecutive observations", source="chosen by hand: 150 steps")
     cause_share: float = threshold(
-        0.6, unit="of the difference to the others", source="chosen by hand"
+        0.6, unit="of the difference from the others", source="chosen by hand"
     )
 
     def check(self, window: Window) -> list[Finding]:
@@ -143,7 +143,7 @@ class Straggler(Rule):
                     workers=(worker,),
                     message=(
                         f"{named(window, worker)} takes {1000 * pace.own_s:.3g} ms for its own "
-                        f"part of a step of {1000 * pace.step_s:.3g} ms, the others "
+                        f"part of a step of {1000 * pace.step_s:.3g} ms, while the others take "
                         f"{1000 * others_s:.3g} ms{self._cause(window, worker, first)}"
                     ),
                     evidence={

@@ -57,9 +57,9 @@ class StuckAtChance(Rule):
         grow; else a warning.
 
     Stays quiet:
-        Loss calls whose targets are all of one class within a call (a GAN's real and fake batches).
-        Soft targets. Competing losses (GAN). The first steps. A plateau from which the loss
-        still falls below that level. Steps with a learning rate of 0.
+        Loss calls whose targets all belong to one class within a call (a GAN's real and fake
+        batches). Soft targets. Competing losses (GAN). The first steps. A plateau from which the
+        loss still falls below that level. Steps with a learning rate of 0.
 
     What to do:
         - Look at some rows: does each label belong to its input? Shuffle and split inputs and
@@ -117,7 +117,7 @@ class StuckAtChance(Rule):
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Check every series of a class loss."""
+        """Check every class-loss series."""
         calls = [call for call in window.seen(LossCall) if call.mode is Mode.TRAIN]
         if not calls:
             raise NotEnoughData("no loss was traced to its operation")
@@ -217,7 +217,7 @@ def _label_counts(calls: list[LossCall]) -> Floats:
     for row, counts in enumerate(sampled):
         counts_NK[row, : len(counts)] = counts
     if ((counts_NK > 0).sum(axis=1) <= 1).all() and counts_NK.sum(axis=1).max() > 1:
-        raise NotApplicable("the targets of a call are all of one class")
+        raise NotApplicable("all targets of a call belong to one class")
     total_K: Floats = counts_NK.sum(axis=0)
     return total_K
 
@@ -227,7 +227,7 @@ def _guessing(counts_K: Floats) -> tuple[float, int]:
     share_K = counts_K[counts_K > 0] / counts_K.sum()
     entropy = float(-(share_K * np.log(share_K)).sum())
     if entropy <= 0:
-        raise NotApplicable("all targets are of one class")
+        raise NotApplicable("all targets belong to one class")
     return entropy, len(counts_K)
 
 

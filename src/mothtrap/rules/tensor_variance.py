@@ -20,7 +20,7 @@ LAYERS_NAMED = 10
 
 @dataclass(frozen=True)
 class TensorVariance(Rule):
-    """The variance of named tensors leaves its bounds.
+    """The variance of named tensors is out of bounds.
 
     What it detects:
         Among the tensors that the user names, those with more or less variance than the user
@@ -92,7 +92,7 @@ class TensorVariance(Rule):
         above = self.max_threshold != NO_BOUND and value > self.max_threshold
         limit = self.max_threshold if above else self.min_threshold
         tensor = matrix.tensors[column]
-        more = f" and {len(outside) - 1} more leave their bounds" if len(outside) > 1 else ""
+        more = f" and {len(outside) - 1} more are outside their bounds" if len(outside) > 1 else ""
         found = self.finding(
             window,
             severity=Severity.WARNING,

@@ -93,7 +93,7 @@ class TokenRatio(Rule):
         seen = [shares for shares in window.seen(TokenShares) if len(shares.shares) > 2]
         if not seen:
             if any(True for _ in window.seen(TokenShares)):
-                raise NotApplicable("the integers that the model reads have two values at most")
+                raise NotApplicable("the model's integer inputs have at most two values")
             raise NotApplicable("no model reads sequences of integers")
         limits = self._limits()
         by_argument: dict[str, list[TokenShares]] = defaultdict(list)
@@ -144,7 +144,7 @@ class TokenRatio(Rule):
         if of_rows:
             out = "; the loss has one label per sequence"
         if drowned:
-            out = ", and the model outputs the same for each sequence: it may not mask them"
+            out = ", and the model's output is the same for each sequence: it may not mask them"
         is_note = (masked or of_rows) and not drowned
         return self.finding(
             window,

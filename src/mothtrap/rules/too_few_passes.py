@@ -50,7 +50,7 @@ class TooFewPasses(Rule):
     needs = (Need(facts=(EstimatorFitted,)),)
 
     falling: float = threshold(0.05, unit="of the loss before", source="chosen by hand")
-    late: int = threshold(10, unit="passes", source="chosen by hand: as n_iter_no_change")
+    late: int = threshold(10, unit="passes", source="chosen by hand, like n_iter_no_change")
 
     def check(self, window: Window) -> list[Finding]:
         """Check the latest fit of each estimator."""
@@ -58,7 +58,7 @@ class TooFewPasses(Rule):
         if not seen:
             raise NotEnoughData("no fit has ended")
         if not any(one.max_iterations for one in seen):
-            raise NotApplicable("no estimator makes passes over its rows")
+            raise NotApplicable("no estimator makes several passes over its rows")
         return [found for one in seen if (found := self._judge(window, one)) is not None][:1]
 
     def _judge(self, window: Window, one: EstimatorFitted) -> Finding | None:

@@ -32,7 +32,7 @@ class TrainEvalOverlap(Rule):
 
     What it detects:
         Samples that both a training loader and an evaluation loader draw, and rows of evaluation
-        inputs that are equal, bit by bit, to training rows.
+        inputs that are equal, bit for bit, to training rows.
 
     Why it matters:
         A model can memorize its training rows. The evaluation then shows generalization where there
@@ -44,7 +44,8 @@ class TrainEvalOverlap(Rule):
         evaluation's rows (`rows` of them or more) were trained on, and this is `chance_ratio` times
         more than equal rows in the data explain, or the rows are copies of one another. Samples
         evaluated after a job resumed were trained on before it. Warning when all evaluation rows
-        were trained on, they are only a part of the training data, and nothing else is evaluated.
+        were trained on, nothing else is evaluated, and they are only a part of the training data or
+        come from a loader with a dataset of its own.
         Info when the training data themselves are evaluated, or a single batch of them without
         labels, as for a picture.
 
@@ -158,7 +159,8 @@ class TrainEvalOverlap(Rule):
             return None
         severity, words = Severity.ERROR, ""
         if share >= self.high_share:
-            itself = clean or one.eval_rows >= 0.9 * one.train_rows or _pictured(window, one.module)
+            whole = one.eval_rows >= 0.9 * one.train_rows and not one.own_dataset
+            itself = clean or whole or _pictured(window, one.module)
             severity = Severity.INFO if itself or explained else Severity.WARNING
             words = ": the evaluation data are the training data"
         elif explained:
@@ -169,7 +171,7 @@ class TrainEvalOverlap(Rule):
             step=one.step,
             message=(
                 f"{one.shared} of {one.eval_rows} rows of {one.argument} that {one.module} is "
-                f"evaluated on ({one.source}) were trained on{words}"
+                f"evaluated on ({one.source}) were also used for training{words}"
             ),
             layers=(one.module,),
             fixes=OF_TABLES if one.module == "the booster" else None,
@@ -192,8 +194,8 @@ class TrainEvalOverlap(Rule):
             step=one.step,
             message=(
                 f"{one.shared} of {one.eval_rows} rows of {one.argument} that {one.module} is "
-                f"evaluated on ({one.source}) were trained on in an earlier fit, and the model "
-                "still has the weights of that fit"
+                f"evaluated on ({one.source}) were used for training in an earlier fit, and the "
+                "model still has the weights of that fit"
             ),
             layers=(one.module,),
             evidence={"share": self._share(one), "limit": self.low_share},
@@ -209,8 +211,8 @@ class TrainEvalOverlap(Rule):
             severity=Severity.ERROR,
             step=one.step,
             message=(
-                f"training and evaluation data ({one.source}) are parts of one shuffle, which "
-                "reshuffles in each epoch: in the end every row is trained on"
+                f"training and evaluation data ({one.source}) come from one shuffle "
+                "that is repeated in each epoch: in the end every row is trained on"
             ),
             location=one.location,
             mode=Mode.EVAL.value,

@@ -80,7 +80,7 @@ class TrainEvalShift(Rule):
     )
 
     share: float = threshold(
-        1 / 3, unit="of the evaluations", source="chosen by hand: others may be of training data"
+        1 / 3, unit="of the evaluations", source="chosen by hand: others may be from training data"
     )
     error_ratio: float = threshold(
         5.0, unit="times the standard deviation in training", source="chosen by hand"
@@ -91,13 +91,13 @@ class TrainEvalShift(Rule):
     error_shift: float = threshold(
         5.0,
         unit="standard deviations in training",
-        source="measured: 2.7 at the end of a series with a trend, which is not a mistake",
+        source="measured: without a fault, a series with a trend reaches 2.7 at its end",
     )
     warning_shift: float = threshold(
         1.5, unit="standard deviations in training", source="chosen by hand"
     )
     rows: int = threshold(
-        16, unit="rows", source="chosen by hand: fewer may lie together by chance"
+        16, unit="rows", source="chosen by hand: fewer may be close together by chance"
     )
 
     def check(self, window: Window) -> list[Finding]:

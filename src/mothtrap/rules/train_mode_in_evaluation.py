@@ -77,7 +77,7 @@ class TrainModeInEvaluation(Rule):
     steps: int = threshold(
         5,
         unit="training steps between two evaluations",
-        source="chosen by hand: forwards at every step are part of training",
+        source="chosen by hand: forward calls in every step are part of training",
     )
     evaluations: int = threshold(3, unit="evaluations", source="chosen by hand")
     labelled: int = threshold(

@@ -23,10 +23,10 @@ class TargetWithGradient(Rule):
         a policy loss whose advantage, such as `returns - values`, has a graph.
 
     Why it matters:
-        The optimizer also changes the target to meet the prediction. The values that are learned
-        then differ from those that the method defines. If no optimizer holds the target's
-        parameters, the backward pass through the target only costs time and memory. Through an
-        advantage the policy loss pushes the value up or down instead of toward the return.
+        The optimizer also moves the target toward the prediction. The values that are learned then
+        differ from those that the method defines. If no optimizer holds the target's parameters,
+        the backward pass through the target only costs time and memory. Through an advantage the
+        policy loss pushes the value up or down instead of toward the return.
 
     Fires:
         Warning when in at least `looks` observed backward passes of a line the target is a number
@@ -76,7 +76,7 @@ class TargetWithGradient(Rule):
             return []
         elif trained:
             first, count = trained[0], trained[0].trained
-            why = "so the optimizer also changes the target to meet the prediction"
+            why = "so the optimizer also moves the target toward the prediction"
         else:
             first, count = idle[0], idle[0].idle
             why = "which changes no parameter and only costs time and memory"

@@ -100,8 +100,9 @@ class TreeNotGrowing(Rule):
             last_step=grown[-1].step,
             count=sum(tree.leaves <= 1 for tree in grown),
             message=(
-                f"trees have one leaf since round {since.round}: no split is allowed or improves "
-                f"the loss, with {since.rows} rows" + (f" and {limits}" if limits else "")
+                f"trees have had only one leaf since round {since.round}: with {since.rows} rows, "
+                "no split is allowed or none improves the loss"
+                + (f" and {limits}" if limits else "")
             ),
             evidence={"round": since.round, "rows": since.rows, "fit": one.began.fit},
             location=one.began.location,

@@ -137,7 +137,7 @@ class UnnormalizedInput(Rule):
         taken = {layer: every[layer] for layer in every if is_chosen(layer, self.layer_regex)}
         if not taken:
             if window.total_steps < self.looks:
-                raise NotEnoughData("no layer with input data was recorded")
+                raise NotEnoughData("no layer that receives input data was recorded")
             raise NotApplicable("no layer with weights takes float data")
         if max(len(looks) for looks in taken.values()) < self.looks:
             raise NotEnoughData(f"fewer than {self.looks} batches were sampled")

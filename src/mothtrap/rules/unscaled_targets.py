@@ -66,7 +66,7 @@ class UnscaledTargets(Rule):
     """
 
     code = "DAT516"
-    title = "targets that are not scaled"
+    title = "unscaled targets"
     needs = (
         Need(facts=(LossCall,)),
         Need(facts=(BootstrappedTargets,), scalars=("loss",), optional=True),
@@ -109,7 +109,7 @@ class UnscaledTargets(Rule):
     huge: float = threshold(100.0, unit="of the largest target", source="chosen by hand")
     steps: int = threshold(100, unit="steps", source="chosen by hand")
     looks: int = threshold(3, unit="consecutive samples", source="chosen by hand")
-    dead_share: float = threshold(0.7, unit="of the units of a layer", source="that of ACT201")
+    dead_share: float = threshold(0.7, unit="of the units of a layer", source="same as in ACT201")
 
     def check(self, window: Window) -> list[Finding]:
         """Compare targets and predictions of every elementwise loss."""
@@ -176,7 +176,7 @@ class UnscaledTargets(Rule):
         reached = _reached(calls[0]) or 0.0
         return (
             f"but the first predictions do not exceed {reached:.3g}. Large steps followed, and "
-            f"{share:.0%} of the units of {layer} are never active any more"
+            f"{share:.0%} of the units of {layer} are no longer active"
         )
 
     def _died(self, window: Window) -> tuple[str, float] | None:

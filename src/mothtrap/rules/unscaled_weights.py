@@ -86,7 +86,7 @@ class UnscaledWeights(Rule):
         if not kinds:
             raise NotApplicable("no evals: the library computes no metric")
         if len(present) < 2:
-            raise NotApplicable("all rows are of one class")
+            raise NotApplicable("all rows belong to one class")
         rarest = min(present, key=lambda label: present[label])
         share = present[rarest] / sum(present.values())
         words = self._words(one, table, rarest, share)
@@ -100,7 +100,7 @@ class UnscaledWeights(Rule):
             severity=Severity.WARNING,
             step=one.began.step,
             message=(
-                f"{present[rarest]} of {table.rows} rows are of class {rarest} ({share:.2%}), "
+                f"{present[rarest]} of {table.rows} rows belong to class {rarest} ({share:.2%}), "
                 f"{words}"
             ),
             evidence={
@@ -129,5 +129,5 @@ class UnscaledWeights(Rule):
                 continue
             rows, recall = sum(seen.confusion[rarest]), seen.recall[rarest]
             if rows >= self.seen and recall < self.recall:
-                return f"no weights are set, and of {rows} in {site} {recall:.0%} are found"
+                return f"no weights are set, and {recall:.0%} of {rows} in {site} are found"
         return ""

@@ -49,8 +49,8 @@ class UnseenClasses(Rule):
         were split without shuffling.
 
     Fires:
-        Warning when at least `share` of the labels of an evaluation are of classes that none of at
-        least `samples` training labels had, and a random split would miss each of these classes
+        Warning when at least `share` of the labels of an evaluation belong to classes that none of
+        at least `samples` training labels had, and a random split would miss each of these classes
         with a probability below `chance`.
 
     Stays quiet:
@@ -177,7 +177,7 @@ def _of_losses(window: Window) -> tuple[Floats, list[_Labels]]:
     known = [one for one in window.seen(Evaluation) if one.label_counts]
     first = {one.site: one.step for one in reversed(known)}
     if len(calls) >= KEPT and _classes(calls[:FIRST]) - _classes(calls[FIRST:]):
-        raise NotApplicable("the training moves on to other classes")
+        raise NotApplicable("training moves on to other classes")
     trained_K = label_counts(calls)
     latest = {one.site: one for one in known if len(one.label_counts or ()) <= len(trained_K)}
     evaluated = [

@@ -10,7 +10,7 @@ import numpy as np
 from mothtrap.core.errors import CannotJudge, NotApplicable, NotEnoughData
 from mothtrap.core.facts.data import TargetOrder
 from mothtrap.core.facts.evaluations import BootstrappedTargets
-from mothtrap.core.facts.losses import LossCall
+from mothtrap.core.facts.losses import LossCall, TrainedTarget
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
@@ -45,14 +45,16 @@ class UnshuffledBatches(Rule):
     Fires:
         After `blocks` batches (small ones are merged until they have `block_targets` targets), when
         at least `between_share` of the variation of the targets lies between batches, and shuffled
-        data would show that with a probability below `chance`. Error when the loader takes its
+        data would show that with a probability below `chance`. Numeric targets need `value_blocks`
+        batches. Error when the loader takes its
         samples in the order of the data, else a warning. Numeric targets give a warning, and must
         rise, or fall, in `monotone_share` of the batches.
 
     Stays quiet:
         Data whose order has nothing to do with the targets. Rare classes. Batches that are balanced
         on purpose. A call site that always gets one class, or two classes in turn, such as a GAN's
-        discriminator. Numbers that the model, or a copy of it, outputs.
+        discriminator. Numbers that the model, or a copy of it, outputs. Actions and flags of
+        transitions from which such numbers are computed.
 
     What to do:
         - PyTorch: Shuffle: `DataLoader(..., shuffle=True)`, or a new `torch.randperm` each epoch if
@@ -77,7 +79,7 @@ class UnshuffledBatches(Rule):
     code = "DAT506"
     needs = (
         Need(facts=(TargetOrder,)),
-        Need(facts=(LossCall, BootstrappedTargets), optional=True),
+        Need(facts=(LossCall, BootstrappedTargets, TrainedTarget), optional=True),
     )
     explains = (
         *UNLEARNED,
@@ -102,6 +104,11 @@ class UnshuffledBatches(Rule):
     block_targets: int = threshold(
         16, unit="targets in a batch", source="chosen by hand: a few targets are often alike"
     )
+    value_blocks: int = threshold(
+        16,
+        unit="batches of numeric targets",
+        source="chosen by hand: as many as are needed to see that a model makes its own targets",
+    )
     between_share: float = threshold(
         0.5,
         unit="share of the variation",
@@ -117,12 +124,12 @@ class UnshuffledBatches(Rule):
         """Check the latest, longest record of every call site."""
         latest = {order.site: order for order in window.seen(TargetOrder)}
         if not latest:
-            raise NotEnoughData("the targets of too few batches were recorded")
-        moves = targets_move(window)
+            raise NotEnoughData("targets were recorded for too few batches")
+        moves = targets_move(window) or any(True for _ in window.seen(TrainedTarget))
         findings, reasons = [], []
         for order in latest.values():
             try:
-                if moves and not order.counts:
+                if moves and (order.loaded or not order.counts):
                     raise NotApplicable("the targets are outputs of the model itself")
                 found = self._classes(order) if order.counts else self._values(order)
             except CannotJudge as reason:
@@ -143,7 +150,7 @@ class UnshuffledBatches(Rule):
         if batches < self.blocks:
             raise NotEnoughData(f"needs {self.blocks} batches of targets, saw {batches}")
         if classes < 2:
-            raise NotApplicable("all targets of a loss so far are of one class")
+            raise NotApplicable("so far, all targets of a loss belong to one class")
         share, surprise = _between(blocks_BK)
         if share < self.between_share or surprise < _normal_quantile(self.chance):
             return None
@@ -162,8 +169,8 @@ class UnshuffledBatches(Rule):
             raise NotApplicable("targets are not finite")
         sums_B3 = np.stack([count_B, count_B * mean_B, count_B * (variance_B + mean_B**2)], axis=1)
         count_B, sum_B, square_B = _put_together(sums_B3, count_B, self.block_targets).T
-        if len(count_B) < self.blocks:
-            raise NotEnoughData(f"needs {self.blocks} batches of targets, saw {len(count_B)}")
+        if len(count_B) < self.value_blocks:
+            raise NotEnoughData(f"needs {self.value_blocks} batches of targets, saw {len(count_B)}")
         mean_B = sum_B / count_B
         middle = float(sum_B.sum() / count_B.sum())
         total = float(square_B.sum() - count_B.sum() * middle**2)
@@ -177,7 +184,10 @@ class UnshuffledBatches(Rule):
         way = "rise" if rising > 0.5 else "fall"
         return _Sorted(
             share=share,
-            message=f"targets {way} from batch to batch in {max(rising, 1 - rising):.0%} of them",
+            message=(
+                f"targets {way} from one batch to the next in {max(rising, 1 - rising):.0%} of "
+                "cases"
+            ),
             values=True,
         )
 

@@ -30,7 +30,7 @@ class UnusedModule(Rule):
     Why it matters:
         Modules in a plain list keep their random initial values, are not moved by `.to(device)`,
         and are missing from every checkpoint. Modules that are never called do nothing, so the
-        forward differs from the one intended.
+        forward pass differs from the intended one.
 
     Fires:
         Error when hidden parameters got nonzero gradients in `reached_steps` steps and no code

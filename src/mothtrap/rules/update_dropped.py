@@ -22,7 +22,7 @@ class UpdateDropped(Rule):
         many consecutive steps: its result is not assigned, it returns the old weights, or it
         changes a model in place inside `jax.jit`. The same for the state of an optimizer. A Keras
         `train_step`, or a step of a custom loop, that computes gradients and passes them to no
-        optimizer. A PyTorch script that computes gradients and clears them, and no optimizer ever
+        optimizer. A PyTorch script that computes gradients and clears them, while no optimizer ever
         steps.
 
     Why it matters:

@@ -19,10 +19,10 @@ LEFT_OUT = ("skipped", "refused")
 
 @dataclass(frozen=True)
 class UpdatesAllSkipped(Rule):
-    """The guard leaves out every step, so the weights no longer change.
+    """The guard skips every step, so the weights no longer change.
 
     What it detects:
-        A training run that continues although no step is applied any more: each step has a loss or
+        A training run that continues although steps are no longer applied: each step has a loss or
         a gradient that is not finite, or is above the limit that was set.
 
     Why it matters:
@@ -50,7 +50,7 @@ class UpdatesAllSkipped(Rule):
     needs = (Need(facts=(StepGuarded,), each_step=True), Need(scalars=("loss",), optional=True))
 
     num_steps: int = threshold(
-        20, unit="steps", source="chosen by hand: a loss scale that adapts skips fewer in a row"
+        20, unit="steps", source="chosen by hand: an adaptive loss scale skips fewer in a row"
     )
 
     def check(self, window: Window) -> list[Finding]:

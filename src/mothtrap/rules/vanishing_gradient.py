@@ -51,9 +51,9 @@ WHY_OF_CUT = (
     "the loss, not from the layers after it."
 )
 WHY_OF_FACTOR = (
-    "The last layer gets as little gradient as the first: the gradient is small from the loss on "
-    "and does not vanish through depth. An adaptive optimizer compensates for that only while the "
-    "gradient is much larger than its epsilon."
+    "The last layer gets as little gradient as the first: the gradient is already small at the "
+    "loss and does not vanish with depth. An adaptive optimizer compensates for that only while "
+    "the gradient is much larger than its epsilon."
 )
 FIX_OF_FACTOR = (
     "Look for a factor that makes the loss small, such as a second division by the number of "
@@ -149,14 +149,18 @@ class VanishingGradient(Rule):
         1e-5, unit="of the last layers' gradient", source="measured: no net below it learned"
     )
     num_steps: int = threshold(
-        50, unit="captured steps", source="measured: Adam leaves such a start in 50 to 100 steps"
+        50,
+        unit="captured steps",
+        source=("measured: Adam recovers from such a start in 50 to 100 steps"),
     )
     error_steps: int = threshold(
-        150, unit="captured steps", source="measured: 20 layers under Adam learn from step 200 on"
+        150,
+        unit="captured steps",
+        source=("measured: 20 layers trained with Adam learn from step 200 on"),
     )
     fallen_share: float = threshold(0.1, unit="of the first loss", source="chosen by hand")
     recent_share: float = threshold(
-        0.03, unit="of the loss half a window before", source="chosen by hand"
+        0.03, unit="of the loss half a window earlier", source="chosen by hand"
     )
     mean_limit: float = threshold(
         1e-7, unit="mean absolute gradient", source="the rule of SageMaker Debugger"
@@ -198,7 +202,7 @@ class VanishingGradient(Rule):
             return None
         through = f"through {len(group.modules)} layers"
         if cut is not None:
-            through = f"as {cut.layer} takes a tensor that is detached from the graph"
+            through = f"because {cut.layer} receives a tensor that is detached from the graph"
         return self.finding(
             window,
             severity=severity,

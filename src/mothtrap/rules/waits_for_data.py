@@ -18,14 +18,14 @@ from mothtrap.core.window import Window
 
 @dataclass(frozen=True)
 class WaitsForData(Rule):
-    """The training waits for data.
+    """Training waits for data.
 
     What it detects:
         Steps in which the training thread waits a large part of the time for the next batch of a
         loader, although the machine's processors are idle.
 
     Why it matters:
-        The training could be faster on the same machine: other processes can load batches while the
+        Training could be faster on the same machine: other processes can load batches while the
         model computes.
 
     Fires:
@@ -56,10 +56,12 @@ class WaitsForData(Rule):
     needs = (Need(facts=(PhasesTimed,)), Need(facts=(LoaderBegan, BatchesLoaded), optional=True))
 
     share: float = threshold(
-        0.3, unit="of the time", source="chosen by hand: less is seldom worth a change"
+        0.3, unit="of the time", source="chosen by hand: a smaller share is seldom worth a change"
     )
     idle: float = threshold(
-        0.25, unit="of the processors' time", source="chosen by hand: others need the machine"
+        0.25,
+        unit="of the processors' time",
+        source=("chosen by hand: other programs need the machine"),
     )
     times: int = threshold(3, unit="consecutive observations", source="chosen by hand")
 
@@ -89,9 +91,9 @@ class WaitsForData(Rule):
                 last_step=latest[-1].step,
                 count=steps,
                 message=(
-                    f"the training waits for data {100 * waited_s / whole_s:.0f} % of the time: "
-                    f"{1000 * waited_s / steps:.2g} ms of {1000 * whole_s / steps:.2g} ms a step; "
-                    f"{name} has {workers} worker processes"
+                    f"training waits for data {100 * waited_s / whole_s:.0f} % of the time: "
+                    f"{1000 * waited_s / steps:.2g} ms of {1000 * whole_s / steps:.2g} ms per "
+                    f"step; {name} has {workers} worker processes"
                 ),
                 evidence={
                     "share": waited_s / whole_s,

@@ -90,10 +90,10 @@ class WeightDecayDominates(Rule):
         source="measured on 4 small networks x 13 settings: below 0.5 where the loss falls",
     )
     decay_share: float = threshold(
-        0.8, unit="of the update of a weight", source="measured, as `pull_ratio`"
+        0.8, unit="of the update of a weight", source="measured like `pull_ratio`"
     )
     shrunk_share: float = threshold(
-        0.6, unit="of the first norm of all weights", source="measured, as `pull_ratio`"
+        0.6, unit="of the first norm of all weights", source="measured like `pull_ratio`"
     )
     lost_share: float = threshold(0.8, unit="of the first losses", source="chosen by hand")
     samples: int = threshold(3, unit="captured steps", source="chosen by hand")
@@ -159,7 +159,7 @@ class WeightDecayDominates(Rule):
         how = (
             f"makes up {100 * min(1.0, typical):.3g} % of its updates"
             if facts.decoupled
-            else f"pulls {typical:.3g}x as hard as the gradient"
+            else f"is {typical:.3g}x as strong as the gradient"
         )
         share_T = sizes.values_ST[-1] / sizes.values_ST[0]
         onset = int(np.argmax(wins_S))

@@ -102,7 +102,8 @@ class WrongInitialLoss(Rule):
             count=self.steps,
             message=(
                 f"the first loss is {begin[0]:.4g}; a model that guesses among "
-                f"{max(2, calls[0].classes or 2)} classes has {chance:.3g} (limit {limit:.3g})"
+                f"{max(2, calls[0].classes or 2)} classes has a loss of {chance:.3g} (limit "
+                f"{limit:.3g})"
             ),
             evidence={
                 "value": float(begin[0]),

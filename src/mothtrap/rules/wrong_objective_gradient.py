@@ -29,7 +29,7 @@ class WrongObjectiveGradient(Rule):
 
     Fires:
         Error when gradients and labels correlate by more than `correlation` (the gradients of a
-        loss fall as the label grows), when more than `share` of the hessians are not above 0, or
+        loss fall as the label grows), when more than `share` of the hessians are not positive, or
         when any value is not finite.
 
     Stays quiet:
@@ -81,7 +81,7 @@ class WrongObjectiveGradient(Rule):
             )
         elif seen.hessians_below > self.share:
             value, limit = seen.hessians_below, self.share
-            words = f"{value:.1%} of the hessians are not above 0 (limit {limit:.0%})"
+            words = f"{value:.1%} of the hessians are not positive (limit {limit:.0%})"
         else:
             return None
         return self.finding(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,8 +14,10 @@ from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
+from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Series, Window
+from mothtrap.rules._loss_calls import POLICY_GAIN
 from mothtrap.rules._losses import Judgment, finite_part, has_players, judge_series
 
 AT_LEAST_ZERO = (
@@ -28,6 +30,15 @@ AT_LEAST_ZERO = (
 WHY_OF_CLIMBING = (
     "The gradient points in the direction in which the loss rises fastest. An update along it "
     "maximizes the error, and the weights grow until they overflow."
+)
+
+ADD_ERRORS = (
+    "Add the errors instead of subtracting them: `loss += criterion(...)`, or `first + second`."
+)
+
+PESSIMISTIC = (
+    "Minimize the negative of the smaller gain: `-torch.min(ratio * advantage, clipped_ratio * "
+    "advantage)`; or, of losses `-ratio * advantage`, the larger one: `torch.max(...)`."
 )
 
 
@@ -49,14 +60,18 @@ class WrongSign(Rule):
         Error when the last `steps` losses are below 0 and the latest of them lie `falling_factor`
         times deeper than the first loss below 0. Error for a loss of any kind whose last three
         finite values fall, the last of them below 0 and `unbounded_factor` times as large as the
-        first loss (or as 1, if that loss is smaller). When, in each of the first `updates` updates
-        without an optimizer, the cosine of the change and the gradient of a weight is above
-        `cosine`: error if this is true of all sampled weights or the loss has not fallen, else a
-        warning. If a loss was not traced to its operation, only when it has grown to
-        `unbounded_factor` times its first value.
+        first loss (or as 1, if that loss is smaller). Warning for a sum of errors of which some are
+        subtracted, when the last `steps` losses fall and are below minus `subtracted`; error if all
+        of them are. Warning for a policy whose loss adds the minimum of two gains (advantage times
+        ratio of probabilities, and the same clipped), or subtracts their maximum. When, in each of
+        the first `updates` updates without an optimizer, the cosine of the change and the gradient
+        of a weight is above `cosine`: error if this is true of all sampled weights or the loss has
+        not fallen, else a warning. If a loss was not traced to its operation, only when it has
+        grown to `unbounded_factor` times its first value.
 
     Stays quiet:
-        Losses with several terms, such as an entropy bonus or a policy gain. Losses of weighted
+        Losses with several terms, such as an entropy bonus or a policy gain, unless all of them are
+        errors. A subtracted error that stays near its value by chance. Losses of weighted
         single rows, as with an advantage. Losses not traced to an operation, such as the
         log-likelihood of a density, as long as they stay within `unbounded_factor`. Losses that dip
         below 0 and come back. GANs, in which one player's loss is negated on purpose.
@@ -121,6 +136,13 @@ class WrongSign(Rule):
         source="chosen by hand: log-likelihoods and returns stay below 1,000",
     )
 
+    subtracted: float = threshold(
+        5.0,
+        unit="loss below 0",
+        source="chosen by hand: guessing costs the logarithm of the classes, 0.7 to 4.6 for 2 to "
+        "100, and an adversary that is subtracted on purpose guesses",
+    )
+
     updates: int = threshold(8, unit="updates without an optimizer", source="chosen by hand")
     cosine: float = threshold(
         0.5, unit="cosine of change and gradient", source="chosen by hand: ascent is 1, descent -1"
@@ -129,9 +151,16 @@ class WrongSign(Rule):
     def check(self, window: Window) -> list[Finding]:
         """Check every loss series: against the bound of its operation, and for an endless fall."""
         terms = _terms(window)
+        signs = _signs(window)
         game = has_players(window)
 
+        optimistic = _optimistic(window)
+
         def judge(series: Series) -> Judgment | None:
+            if series.of in optimistic:
+                return _of_policy(optimistic[series.of])
+            if series.of in signs:
+                return self._subtracting(window, series, *signs[series.of])
             if not game and (found := self._unbounded(window, series)):
                 return found
             if not game and series.of not in terms and _exploded(series, self.unbounded_factor):
@@ -192,6 +221,35 @@ class WrongSign(Rule):
             fixes=self.fixes(window)[1:],
         )
 
+    def _subtracting(
+        self, window: Window, series: Series, terms: int, subtracted: int
+    ) -> Judgment | None:
+        """Check a sum of errors, some or all of which are subtracted."""
+        steps_S, loss_S = finite_part(series)
+        if len(loss_S) < self.steps:
+            raise NotEnoughData(f"needs {self.steps} losses, saw {len(loss_S)}")
+        every = terms == subtracted
+        above = np.flatnonzero(loss_S >= 0)
+        onset = int(above[-1]) + 1 if len(above) else 0
+        if len(loss_S) - onset < self.steps:
+            return None
+        first, latest = float(loss_S[onset]), float(np.median(loss_S[-3:]))
+        if latest > self.falling_factor * first or (not every and latest > -self.subtracted):
+            return None
+        count = f"all {terms}" if every else f"{subtracted} of {terms}"
+        return Judgment(
+            severity=Severity.ERROR if every else Severity.WARNING,
+            step=int(steps_S[onset]),
+            last_step=int(steps_S[-1]),
+            count=len(loss_S) - onset,
+            message=(
+                f"the loss is {latest:.4g} and falling: {count} errors that it is made of are "
+                "subtracted, so training maximizes them"
+            ),
+            evidence={"value": latest, "first": first, "subtracted": subtracted, "terms": terms},
+            fixes=(ADD_ERRORS, *self.fixes(window)[-1:]),
+        )
+
     def _climbing(self, window: Window, series: Series) -> Judgment | None:
         """Check updates that the script makes by hand, for a loss that is 0 or more."""
         steps_S, loss_S = finite_part(series)
@@ -227,6 +285,25 @@ class WrongSign(Rule):
         )
 
 
+def _of_policy(calls: list[LossCall]) -> Judgment:
+    """Report a clipped objective whose sign does not fit its minimum or maximum."""
+    side = _side(calls[0])
+    way = "minimizes the smaller" if side == "minimum" else "maximizes the larger"
+    return Judgment(
+        severity=Severity.WARNING,
+        step=calls[0].step,
+        last_step=calls[-1].step,
+        count=len({call.step for call in calls}),
+        message=(
+            f"the loss {way} of the two gains of the policy, so the clipping does not limit an "
+            "update: one of the signs is wrong"
+        ),
+        evidence={"side": side},
+        fixes=(PESSIMISTIC,),
+        location=calls[0].location,
+    )
+
+
 def _exploded(series: Series, factor: float) -> bool:
     """Return whether a loss has grown so far that it cannot have been meant to grow."""
     _, loss_S = finite_part(series)
@@ -246,6 +323,43 @@ def _listed(names: list[str]) -> str:
     return (
         " and ".join(names) if len(names) < 3 else f"{names[0]} and {len(names) - 1} more weights"
     )
+
+
+def _side(call: LossCall) -> str | None:
+    """Return which side of a clipped objective is taken, by the operation nearest to the gain."""
+    sides = [name for name in call.above or () if name in ("minimum", "maximum")]
+    return sides[-1] if sides else None
+
+
+def _optimistic(window: Window) -> dict[str, list[LossCall]]:
+    """Return by series the gains of a policy of which the more optimistic one is taken."""
+    found: dict[str, list[LossCall]] = defaultdict(list)
+    for call in window.seen(LossCall):
+        if call.operation == POLICY_GAIN and call.series and call.optimistic:
+            found[call.series].append(call)
+    return found
+
+
+def _signs(window: Window) -> dict[str, tuple[int, int]]:
+    """Return the greatest number of errors in a sum, and how many of them are subtracted.
+
+    Only for series of several errors whose signs are all known, some of them negative.
+    """
+    by_step: dict[tuple[str, int], list[LossCall]] = defaultdict(list)
+    for call in window.seen(LossCall):
+        if call.series and call.mode is Mode.TRAIN:
+            by_step[call.series, call.step].append(call)
+    found: dict[str, tuple[int, int]] = {}
+    unknown: set[str] = set()
+    for (series, _), calls in by_step.items():
+        known = all(
+            c.complete and c.negated is not None and c.operation in AT_LEAST_ZERO for c in calls
+        )
+        negated = sum(bool(call.negated) for call in calls)
+        if not known or not negated or (len(calls) == 1 and calls[0].alone):
+            unknown.add(series)
+        found[series] = max(found.get(series, (0, 0)), (len(calls), negated))
+    return {series: counts for series, counts in found.items() if series not in unknown}
 
 
 def _terms(window: Window) -> dict[str, str]:

@@ -23,7 +23,7 @@ class ZeroGradient(Rule):
 
     What it detects:
         Layers that backward reaches, but whose parameters get a gradient of exactly 0, while other
-        layers get another one.
+        layers get a nonzero gradient.
 
     Why it matters:
         The output of the layer has no influence on the loss. It is multiplied by 0, such as by a
@@ -35,8 +35,8 @@ class ZeroGradient(Rule):
 
     Stays quiet:
         For layers that had a gradient in one of these steps, such as layers behind a gate that
-        begins at 0. For embeddings, of which a batch may use no row. For layers that backward does
-        not reach (see `disconnected_parameter`).
+        begins at 0. For embeddings, because a batch may use none of their rows. For layers that
+        backward does not reach (see `disconnected_parameter`).
 
     What to do:
         - Look for a factor of 0 between the layer and the loss, such as a gate or a coefficient

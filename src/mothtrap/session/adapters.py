@@ -18,14 +18,14 @@ def load(framework: str) -> AdapterSpec:
     """Import an adapter, and with it the framework.
 
     Raises:
-        UnknownNameError: there is none of that name.
-        PluginError: it is of another distribution, and cannot be imported.
+        UnknownNameError: there is no adapter of that name.
+        PluginError: it belongs to another distribution, and cannot be imported.
     """
     return spec_of(registry.load(PACKAGE, framework))
 
 
 def spec_of(module: ModuleType) -> AdapterSpec:
-    """Return the `ADAPTER` of a module; for one release, also the spec of one in the old form.
+    """Return the `ADAPTER` of a module, or, for one release, a spec created from the old form.
 
     In the old form, each attribute of `AdapterSpec` is a name or a function of the module.
     """
@@ -54,10 +54,11 @@ def spec_of(module: ModuleType) -> AdapterSpec:
 
 
 def adapters_of(target: object) -> tuple[AdapterSpec, ...]:
-    """Return the adapters that watch an object, by the modules of its type and its bases.
+    """Return the adapters that can watch an object, by the modules of its type and base types.
 
-    That of the most derived type counts, else one of an imported framework that accepts it (a
-    tree of arrays is a plain `dict`); one that it refines comes before it.
+    The adapter of the most derived type counts, otherwise that of an imported framework that
+    accepts the object (a tree of arrays is a plain `dict`). An adapter comes before the one that it
+    refines.
 
     Raises:
         TypeError: no adapter accepts it.

@@ -21,10 +21,10 @@ LAST = "sklearn"
 
 
 def wrapped(model: Any) -> WrappedModel:
-    """Return a model of a known framework, or any function, as a function with what is known of it.
+    """Wrap a model of a known framework, or any function, as a `WrappedModel`.
 
     Raises:
-        ConfigError: it is neither.
+        ConfigError: it is neither a model nor a function.
     """
     if isinstance(model, WrappedModel):
         return model
@@ -46,22 +46,22 @@ def from_words(
     weights: str | None = None,
     trust_pickle: bool = False,
 ) -> WrappedModel:
-    """Return the model that a command line names.
+    """Load the model named on a command line.
 
     Args:
-        model: a file, or `package.module:function`; None where `build` is given.
-        build: `package.module:function` that returns a module of PyTorch.
+        model: a file, or `package.module:function`; None if `build` is given.
+        build: `package.module:function` that returns a PyTorch module.
         weights: safetensors file with the module's weights.
         trust_pickle: whether a pickle may be read, which runs the code in it.
 
     Raises:
-        ConfigError: nothing is found there, or it is not safe to read.
+        ConfigError: there is no model, or it is not safe to read.
     """
     if build is not None:
         made = function(build)()
         return wrapped(made if weights is None else of_torch.with_weights(made, Path(weights)))
     if model is None:
-        raise ConfigError("give a model: a file, package.module:predict, or --build")
+        raise ConfigError("pass a model: a file, package.module:predict, or --build")
     path = Path(model)
     if not path.suffix or (":" in model and not path.exists()):
         return wrapped(function(model))
@@ -75,12 +75,12 @@ def from_words(
     known = sorted(suffix for wrapper in _wrappers() for suffix in wrapper.SUFFIXES)
     raise ConfigError(
         f"{model}: cannot read a model from a file that ends in {path.suffix!r}; supported are "
-        f"{', '.join(known)}, or give a function: package.module:predict"
+        f"{', '.join(known)}, or pass a function: package.module:predict"
     )
 
 
 def function(words: str) -> Callable[..., Any]:
-    """Import the function that `package.module:function` names, from the working folder, too.
+    """Import the function `package.module:function`, also from the working folder.
 
     Raises:
         ConfigError: there is no such module or function.

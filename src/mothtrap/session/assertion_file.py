@@ -12,7 +12,7 @@ from mothtrap.core.errors import ConfigError
 
 
 def assertions_in(path: str) -> tuple[Assertion, ...]:
-    """Run a Python file, and return the assertions that it defines, in their order in the file.
+    """Run a Python file, and return its assertions in order of definition.
 
     Raises:
         ConfigError: the file cannot be read, raises an error, or defines no assertion.

@@ -9,9 +9,9 @@ from types import FrameType
 from mothtrap.core import registry
 from mothtrap.core.adapters import Environment, Handle, Job, SnapshotTaker, Surroundings
 from mothtrap.core.facts.stalls import CollectiveCall, InputState
-from mothtrap.tracing.adapter_job import AdapterJob
 from mothtrap.tracing.handle import AdapterSpec
-from mothtrap.tracing.job import ProcessJob
+from mothtrap.tracing.jobs.adapter_job import AdapterJob
+from mothtrap.tracing.jobs.process_job import ProcessJob
 
 STATISTICS = "mothtrap.statistics"
 
@@ -26,14 +26,14 @@ class _Attached:
 
 
 def no_collective(_: FrameType) -> None:
-    """Return None: no framework here has collectives."""
+    """Return None, because no framework here has collectives."""
 
 
 class AttachedAdapters:
-    """Attaches adapters to one job, and speaks with their handles.
+    """Attaches adapters to one job, and manages their handles.
 
     Args:
-        job: of the process.
+        job: job of the process.
     """
 
     def __init__(self, job: ProcessJob) -> None:
@@ -42,15 +42,15 @@ class AttachedAdapters:
 
     @property
     def framework(self) -> str:
-        """The framework that made the latest step; before the first, the one attached first."""
+        """Framework of the latest step; before the first step, the framework attached first."""
         return next((each.job.framework for each in self._by_steps()), "")
 
     def attach(self, adapter: AdapterSpec, begin: Callable[[Job], Handle] | None = None) -> Handle:
         """Attach an adapter.
 
         Args:
-            adapter: of a framework.
-            begin: attaches it to the job that it is given; default: to the whole process.
+            adapter: adapter of a framework.
+            begin: function that attaches it to a job; default: to the whole process.
         """
         job = AdapterJob(
             self._job,
@@ -78,19 +78,19 @@ class AttachedAdapters:
                 each.job.settings.check(self._job.grouper.step)
 
     def handle_of(self, adapter: AdapterSpec) -> Handle | None:
-        """Return the handle of an adapter; None where it is not attached."""
+        """Return the handle of an adapter; None if it is not attached."""
         for each in self._attached:
             if each.adapter.framework == adapter.framework:
                 return each.handle
         return None
 
     def are_only(self, handles: Iterable[Handle]) -> bool:
-        """Return whether no handles but these are attached."""
+        """Return whether only these handles are attached."""
         known = {id(handle) for handle in handles}
         return all(id(each.handle) in known for each in self._attached)
 
     def detach(self, handle: Handle) -> None:
-        """Take out the hooks of a handle, and let its adapter take part no more."""
+        """Remove the hooks of a handle, and exclude its adapter from the job."""
         for each in [each for each in self._attached if each.handle is handle]:
             try:
                 handle.detach()  # closes the last step, which may be the first one
@@ -99,28 +99,28 @@ class AttachedAdapters:
                 each.job.leave()
 
     def handles(self) -> list[Handle]:
-        """Return all handles, those attached last first: what refines another goes first."""
+        """Return all handles, latest first, so that refining adapters come first."""
         return [each.handle for each in reversed(self._attached)]
 
     def abandon(self) -> None:
-        """See nothing from here on."""
+        """Stop observing."""
         for each in self._attached:
             each.handle.abandon()
 
     def taker(self) -> tuple[SnapshotTaker, str, Mapping[str, str]] | None:
-        """Return the snapshot taker, its framework, and the versions that matter for a replay."""
+        """Return the snapshot taker, its framework, and the versions relevant for a replay."""
         for each in self._by_steps():
             if (taker := each.handle.snapshots) is not None:
                 return taker, each.job.framework, each.adapter.environment().versions
         return None
 
     def surroundings(self) -> list[Surroundings]:
-        """Return the settings of each framework that influence the numbers."""
+        """Return the settings of each framework that affect the numbers."""
         found = [each.handle.surroundings() for each in self._by_steps()]
         return [each for each in found if each is not None]
 
     def environment(self) -> Environment:
-        """Return the place of this process in its job; what the stepping framework says counts."""
+        """Return this process's position in its job, as reported by the stepping framework."""
         found = [each.adapter.environment() for each in self._by_steps()]
         ranked = [each for each in found if each.rank is not None]
         versions: dict[str, str] = {}
@@ -135,7 +135,7 @@ class AttachedAdapters:
 
     @property
     def collective(self) -> Callable[[FrameType], CollectiveCall | None]:
-        """Return what tells the last collective call of this process; see `AdapterSpec`."""
+        """Return a function for the last collective call of this process; see `AdapterSpec`."""
         for each in self._by_steps():
             if each.adapter.collective is not None:
                 return each.adapter.collective
@@ -143,7 +143,7 @@ class AttachedAdapters:
 
     @property
     def reading(self) -> Callable[[], InputState] | None:
-        """Return what tells the files that input pipelines work on; see `AdapterSpec`."""
+        """Return a function for the files that input pipelines are reading; see `AdapterSpec`."""
         found = (each.adapter.reading for each in self._by_steps())
         return next((each for each in found if each is not None), None)
 

@@ -82,7 +82,7 @@ def _is_versioned(path: Path) -> bool:
 
 
 def origin_of(model: AuditedFile, runs_dir: str | Path) -> Origin | None:
-    """Return the training run that logged a model file: by its digest, else by its path.
+    """Return the training run that logged a model file, found by digest or else by path.
 
     Only files are found that a script logged with `mothtrap.log_artifact`.
 

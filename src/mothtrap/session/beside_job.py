@@ -34,13 +34,13 @@ class BesideJob:
     Args:
         attempt: the folder of the attempt.
         config: settings of the run.
-        compacts: files of the run are made smaller while they stay on this machine.
-        before_s: seconds that this process took before the job.
+        compacts: compact files of the run, as long as they stay on this machine.
+        before_s: seconds that this process used before the job.
         node: merges its workers; None = their logs are not merged.
 
     Attributes:
-        children: takes the process id of the job.
-        ended_s: when the job had ended, by `time.monotonic`.
+        children: receives the process id of the job.
+        ended_s: time at which the job ended, by `time.monotonic`.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class BesideJob:
 
             _ = mothtrap.session.verdict  # imported here so that the verdict comes at once
         except Exception as err:  # whatever fails here, the job must not
-            Containment(say_on_stderr).report("what runs beside the job", err)
+            Containment(say_on_stderr).report("work outside the job", err)
 
     def _begin_services(self) -> None:
         from mothtrap.monitor.catalogue import left_out
@@ -118,16 +118,16 @@ class BesideJob:
 
     @property
     def order_seen(self) -> bool:
-        """Return whether it was seen that the first of `lost` died before the others."""
+        """Return whether the first worker in `lost` is known to have died before the others."""
         return self._supervision is None or self._supervision.order_seen
 
     @property
     def was_killed(self) -> bool:
-        """Return whether an action ended the job by a signal."""
+        """Return whether an action ended the job with a signal."""
         return self._executor is not None and self._executor.was_killed
 
     def job_ended(self) -> None:
-        """Wait for writers, and end everything but the actions."""
+        """Wait for writers, and end all services except actions."""
         self.ended_s = time.monotonic()
         self._thread.join()
         if self._sampler is not None:
@@ -140,20 +140,20 @@ class BesideJob:
 
     @property
     def launcher_s(self) -> float:
-        """Seconds that this process took before the job began, and since it has ended."""
+        """Return the seconds this process spent before the job began and after it ended."""
         return self._before_s + time.monotonic() - self.ended_s
 
     def close_actions(self) -> None:
-        """Run the actions that the end of the job asks for, and end."""
+        """Run the actions for the end of the job, then stop."""
         if self._executor is not None:
             self._executor.close()
 
     def finish_recheck(self) -> None:
-        """Wait for the recheck of a bad step, which begins now if it has not yet begun."""
+        """Wait for the recheck of a bad step, starting it if necessary."""
         if self._rechecker is not None:
             self._rechecker.finish()
 
     def compact(self) -> None:
-        """Make the files of the run smaller, once everything is written."""
+        """Compact the files of the run once everything is written."""
         if self._compactor is not None:
             self._compactor.finish()

@@ -19,12 +19,12 @@ DIGEST = "digest "
 def with_samples(
     run: Path, snapshot: Snapshot, results: Sequence[ReplayResult]
 ) -> tuple[ReplayResult, ...]:
-    """Add to results what their rows are in the data, as far as the run knows.
+    """Add to the results which samples their rows are, as far as the run records it.
 
     Args:
         run: folder of the run.
-        snapshot: of the step.
-        results: of its workers.
+        snapshot: snapshot of the step.
+        results: results of its workers.
     """
     if not any(result.rows for result in results):
         return tuple(results)

@@ -31,7 +31,7 @@ def RayCallback(name: str | None = None, **settings: Any) -> Any:  # noqa: N802
     """Return a Ray Train callback that observes all workers of a trainer as one run.
 
     Add it to the trainer: `RunConfig(callbacks=[mothtrap.RayCallback()])`. The training function
-    does not change. The controller of Ray Train makes the run, compares the workers, and prints
+    does not change. The controller of Ray Train creates the run, compares the workers, and prints
     the verdict. If Ray Train restarts the workers, they write to the next attempt of the run.
 
     Args:

@@ -32,16 +32,16 @@ class CheckOptions:
     Attributes:
         steps: steps of the script that are watched.
         budget_s: seconds for the whole check.
-        restarts: trials start the script again in place of copying its process.
+        restarts: trials start the script again instead of copying its process.
         network: the script may connect to other machines.
-        dummy_loss: the mean square of the model's output takes the place of the loss.
-        cut: layer at which the network ends; empty = nowhere.
-        part: the one part to check; None = all.
-        asks: samples that a person is to predict; 0 = none.
+        dummy_loss: replace the loss with the mean square of the model's output.
+        cut: layer at which the network ends; empty = no cut.
+        part: the only part to check; None = all.
+        asks: number of samples that a person should predict; 0 = none.
         deadline_h: hours that the whole run may take; None = the limit of the rule.
-        learns: layers and inputs are learned for a file of invariants.
-        resume_command: starts the script from its checkpoint; empty = this is not checked.
-        name: of the run; None = script and time.
+        learns: learn layers and inputs for a file of invariants.
+        resume_command: starts the script from its checkpoint; empty = do not check this.
+        name: name of the run; None = script and time.
         report: file to which a report is written.
     """
 
@@ -70,14 +70,14 @@ def check(
     afterwards: Callable[[Path], None] = lambda _: None,
     ask: Callable[[Asked], PersonScore | None] = lambda _: None,
 ) -> int:
-    """Run the first steps of a script, make the checks, and record both as a run.
+    """Run the first steps of a script, run the checks, and record both as a run.
 
     Args:
         command: program and arguments.
         config: settings.
-        options: of the check.
+        options: options of the check.
         warnings: lines that are printed first.
-        descriptors: inherited by the command.
+        descriptors: descriptors that the command inherits.
         afterwards: called with the folder of the run.
         ask: shows samples to a person, and returns the score of the answers.
 

@@ -64,7 +64,7 @@ def begin_check(adapter: AdapterSpec, worker: Worker, close: Callable[[Worker], 
     """Let an adapter check the script of this process.
 
     Args:
-        adapter: of the framework that was imported; one that cannot check is only watched.
+        adapter: adapter of the framework that was imported; one that cannot check is only watched.
         worker: records the run.
         close: closes the worker.
     """
@@ -96,12 +96,12 @@ def begin_check(adapter: AdapterSpec, worker: Worker, close: Callable[[Worker], 
 
 
 def begin_trial(adapter: AdapterSpec) -> bool:
-    """Let an adapter make one trial in a script that was started again for it.
+    """Let an adapter run one trial in a script that was restarted for it.
 
     Nothing is recorded.
 
     Returns:
-        Whether a check has started this process again.
+        Whether this process was started by a check.
     """
     plan = read_plan(os.environ)
     if plan is None or not plan.is_restart:
@@ -177,7 +177,7 @@ def _finish(
 
     Args:
         worker: records the run.
-        results: of the checks.
+        results: results of the checks.
         late: why the time ended before the first step; empty if it did not.
         close: closes the worker.
     """

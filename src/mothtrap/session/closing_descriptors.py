@@ -26,7 +26,7 @@ has_pipes = threading.Lock()
 
 @functools.cache
 def keep_ours_open(run: Path) -> None:
-    """Make `os.closerange` leave files open that are only read, or belong to the run.
+    """Make `os.closerange` keep read-only files and files of the run open.
 
     Sockets, pipes, and all other files are closed. Does nothing on Windows.
     """

@@ -23,11 +23,12 @@ a busy machine, and the launcher ends only after it."""
 
 
 class Compactor:
-    """A thread that compacts what is sealed, with low priority, until it is finished.
+    """A low-priority thread that compacts sealed files.
 
-    It is no daemon: the end of Python would tear it out of Arrow, which aborts the process.
+    It is not a daemon thread: the end of Python would interrupt it inside Arrow, which aborts the
+    process.
 
-    What fails is left as it is, and never reaches a job.
+    If compaction fails, the file is left unchanged, and the job is not affected.
 
     Args:
         run: folder of the run, on a disk of this machine.
@@ -41,7 +42,7 @@ class Compactor:
         self._thread.start()
 
     def finish(self) -> None:
-        """Compact what the job sealed last, for a few seconds at most, and end."""
+        """Compact the last sealed files, for at most a few seconds, then stop."""
         self._deadline_s = time.monotonic() + END_S
         self._over.set()
         self._thread.join(END_S)

@@ -42,11 +42,12 @@ def ask(path: Path, request: CaptureRequest, timeout_s: float | None) -> tuple[C
 
     Args:
         path: folder of the run.
-        request: to its latest attempt.
-        timeout_s: how long to wait for the first answer; None = what its place may take.
+        request: request to its latest attempt.
+        timeout_s: seconds to wait for the first answer; None = a default that depends on the store.
 
     Raises:
-        ControlError: the job does not run, refuses, or gives no answer; says what then.
+        ControlError: the job does not run, refuses, or does not answer; the message says what to
+            do.
         OSError: the folder or the store cannot be written.
     """
     return _ask(path, request, timeout_s, CaptureChanged)
@@ -73,10 +74,10 @@ def ask_to_stop(
 
 
 def common_step(run: Run) -> int:
-    """Return the step from which on all workers can capture something else together.
+    """Return the first step from which all workers can change their captures together.
 
-    It is one that none of them will have reached when the last has the request; 0 = the next,
-    of a job of one worker.
+    No worker will have reached it when the last worker gets the request; 0 = the next step, for a
+    job with one worker.
     """
     if len(run.workers) < 2:
         return 0
@@ -124,7 +125,7 @@ def _ask(
 
 
 def in_force(path: Path) -> dict[str, Collection]:
-    """Return the collections that a run captures by now, by name."""
+    """Return the currently active collections of a run, by name."""
     run = open_run(path)
     known = run.collections
     changes = sorted(run.observations(CaptureChanged), key=lambda change: change.step)
@@ -138,9 +139,9 @@ def when(
     """Describe the first step of a request, and whether its steps are over.
 
     Args:
-        request: that was carried out.
-        answers: of the workers; at least one.
-        in_force: names of the collections in force by now.
+        request: request that was carried out.
+        answers: answers of the workers; at least one.
+        in_force: names of the collections that are active by now.
     """
     steps = sorted({answer.from_step for answer in answers})
     begin = f"step {steps[0]}" if len(steps) == 1 else f"steps {steps[0]} to {steps[-1]}"
@@ -157,9 +158,9 @@ def when(
 
 
 def unmatched(path: Path, request: CaptureRequest) -> list[str]:
-    """Describe the patterns of a request that match no tensor known so far.
+    """Describe the patterns of a request that match no known tensor.
 
-    Nothing is said of a pattern of whose kinds the run has told no tensor at all.
+    Patterns are skipped if the run has reported no tensor of their kinds yet.
     """
     run = open_run(path)
     told = run.tensors()
@@ -180,7 +181,7 @@ def unmatched(path: Path, request: CaptureRequest) -> list[str]:
 
 
 def check_running(path: Path) -> Run:
-    """Return the opened run if something can be asked of its job; raises ControlError."""
+    """Return the opened run if its job accepts requests; otherwise raise ControlError."""
     run = open_run(path)
     _check_state(run)
     return run

@@ -19,7 +19,7 @@ _LIBRARIES = (
 
 
 class Told(TypedDict, total=False):
-    """Fields of `WorkerEnded` about an exception; none where there was no exception."""
+    """Fields of `WorkerEnded` about an exception; empty if there was none."""
 
     exception: str
     location: str | None
@@ -27,9 +27,9 @@ class Told(TypedDict, total=False):
 
 
 def told(error: BaseException | None) -> Told:
-    """Return an exception in words, the user's line where it arose, and its traceback.
+    """Return an exception as text, the user's line that raised it, and its traceback.
 
-    The line is None where no code of the user was running.
+    The line is None if no user code was running.
     """
     if error is None:
         return {}

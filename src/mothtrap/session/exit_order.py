@@ -15,13 +15,13 @@ from mothtrap.store.processes import start_ticks
 
 
 class ExitOrder:
-    """Waits, in a thread of its own, for processes of this host to end.
+    """Waits, on its own thread, for processes of this host to end.
 
-    A launcher kills the other workers within a tenth of a second: who looks at all of them
-    now and then would find them dead together. It takes Linux to know.
+    A launcher kills the other workers within a tenth of a second, so occasional checks of all
+    workers would find them dead together. Works only on Linux.
 
-    A worker that is gone before it could be watched died before all that are watched then, and
-    before or after those whose end was seen earlier: of these the order is not known.
+    A worker that ended before it could be watched died before all workers that are watched then.
+    Relative to workers whose end was observed earlier, its order is unknown.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class ExitOrder:
         self._order: dict[int, tuple[int, int]] = {}
 
     def expect(self, started: WorkerStarted) -> None:
-        """Watch for the end of a worker."""
+        """Wait for the end of a worker."""
         if started.host != socket.gethostname() or not hasattr(os, "pidfd_open"):
             return
         with suppress(OSError), self._lock:  # the kernel is too old, or has no room
@@ -63,12 +63,12 @@ class ExitOrder:
         return max((latest for _, latest in self._order.values()), default=-1) + 1
 
     def place(self, rank: int) -> tuple[int, int | float]:
-        """Return the first and the last place that a worker can have among the dead."""
+        """Return the first and last possible position of a worker in the order of death."""
         with self._lock:
             return self._order.get(rank, (0, math.inf))
 
     def first_of(self, ranks: Iterable[int]) -> int | None:
-        """Return the worker that is known to have died before all others of some."""
+        """Return the worker that is known to have died before all others, if any."""
         places = {rank: self.place(rank) for rank in ranks}
         for rank, (_, latest) in places.items():
             if all(latest < first for other, (first, _) in places.items() if other != rank):
@@ -76,13 +76,13 @@ class ExitOrder:
         return None
 
     def forget(self) -> None:
-        """Begin again with other workers."""
+        """Start over with other workers."""
         with self._lock:
             self._let_all_go()
             self._order.clear()
 
     def close(self) -> None:
-        """Stop watching; the order seen stays."""
+        """Stop watching, but keep the observed order."""
         thread, self._thread = self._thread, None
         if thread is not None and self._poll is not None:
             os.write(self._waker, b".")

@@ -10,6 +10,7 @@ from typing import Any
 
 from mothtrap.checks.check import Check, result_of
 from mothtrap.checks.parts import chosen
+from mothtrap.checks.step import Step
 from mothtrap.checks.subject import DataSet, Source, Subject
 from mothtrap.core.config import Config
 from mothtrap.core.facts.checks import CheckResult
@@ -95,8 +96,7 @@ def check(
         TypeError: the model is neither a PyTorch nor a Keras model.
     """
     made = _adapter(model)
-    assert made.explicit_step is not None
-    recorded = made.explicit_step(model, loader, loss_fn, step, optimizer)
+    recorded = recorded_step(model, loader, loss_fn, step, optimizer)
     until = time.monotonic() + budget_s
     sets = _sets(made, loader, eval_loader)
     missing: dict[Source, str] = {}
@@ -113,6 +113,20 @@ def check(
         )
         results.append(_made(one, subject, budget_s))
     return CheckReport(results=results)
+
+
+def recorded_step(
+    model: Any,
+    loader: Iterable[Any],
+    loss_fn: Callable[..., Any] | None,
+    step: Callable[[Any], Any] | None,
+    optimizer: Any,
+) -> Step:
+    """Return a step of the model on the first batch; arguments and errors as in `check`."""
+    made = _adapter(model)
+    assert made.explicit_step is not None
+    found: Step = made.explicit_step(model, loader, loss_fn, step, optimizer)
+    return found
 
 
 def _adapter(model: object) -> AdapterSpec:

@@ -18,15 +18,15 @@ Play = Callable[[ReplayPlan], Sequence[ReplayResult]]
 def narrowed(
     plan: ReplayPlan, results: Sequence[ReplayResult], play: Play
 ) -> tuple[ReplayResult, ...]:
-    """Add what watching finds to the results of a step that went wrong.
+    """Add the results of observed re-execution to a replay of a step that failed.
 
     Args:
-        plan: of the replay that is done.
-        results: what its processes said.
-        play: does the step once more by another plan.
+        plan: plan of the current replay.
+        results: output of its processes.
+        play: repeats the step with another plan.
 
     Returns:
-        The results as they are, where copies have narrowed them down or nothing is wrong.
+        The results, unchanged if copies have narrowed them down or nothing is wrong.
     """
     if not any(one.uncopied and (one.nonfinite or one.exception) for one in results):
         return tuple(results)

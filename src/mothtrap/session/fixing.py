@@ -32,8 +32,8 @@ class Undecided:
     """A finding without a certain repair.
 
     Attributes:
-        finding: that was looked at.
-        reason: what a person must decide.
+        finding: the finding.
+        reason: what the user must decide.
     """
 
     finding: Finding
@@ -45,9 +45,9 @@ class Trial:
     """Result of the repaired script.
 
     Attributes:
-        gone: the finding was not made again.
-        verdict: of the repaired run.
-        steps: that both runs made.
+        gone: the finding did not occur again.
+        verdict: verdict of the repaired run.
+        steps: number of steps that both runs made.
         loss_before, loss_after: mean loss of the last of these steps; None where unknown.
     """
 
@@ -59,7 +59,7 @@ class Trial:
 
 
 def repairs(run: Run, summary: RunSummary) -> Iterator[Patch | Undecided]:
-    """Yield the repair of each root finding, or what must be decided, the worst first."""
+    """Yield the repair of each root finding, or what the user must decide, worst first."""
     from mothtrap.repairs.script import NoCertainRepairError  # the extra may be missing
 
     known = {one.fingerprint: one for one in summary.findings}
@@ -123,18 +123,20 @@ def tried(run: Run, patch: Patch, scratch: Path, timeout_s: float, *, anyway: bo
     """Run the repaired script in a copy of its folder, and compare it with the run.
 
     Args:
-        run: that the patch is of.
+        run: run that the patch is of.
         patch: the repair.
         scratch: empty folder for the copy and for the new run.
-        timeout_s: longest time of the script.
-        anyway: also if another user recorded the run.
+        timeout_s: time limit of the script.
+        anyway: run it even if another user recorded the run.
 
     Raises:
         ReplayError: the script cannot be started, or did not end in time.
     """
     info = run.info
     if info is None or not info.command:
-        raise ReplayError("the run does not say how its script was started, so it cannot be tried")
+        raise ReplayError(
+            "the run does not say how its script was started, so the patch cannot be tried"
+        )
     if not (anyway or is_own(info)):
         raise ReplayError(
             "another user recorded this run, and its command would be executed; check "

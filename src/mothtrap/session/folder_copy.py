@@ -16,8 +16,8 @@ def copy_folder(folder: Path, target: Path, runs: Path) -> None:
     """Copy the folder of a script, without runs, hidden folders, and environments.
 
     Args:
-        folder: of the script.
-        target: does not exist yet.
+        folder: folder of the script.
+        target: path that does not exist yet.
         runs: folder of the runs.
 
     Raises:

@@ -46,7 +46,7 @@ ANSWER_S = 1.0
 
 
 def inherited_descriptors() -> tuple[int, ...]:
-    """Return the descriptors from 3 up that this process was started with.
+    """Return the descriptors from 3 up that this process inherited.
 
     Python marks its own descriptors as not inheritable, so only these can be inherited. Call this
     early, before libraries open inheritable descriptors.
@@ -71,20 +71,20 @@ def run_command(
     streams: Mapping[int, int] | None = None,
     on_start: Callable[[], None] = lambda: None,
 ) -> int:
-    """Run a command to its end; call it on the main thread.
+    """Run a command until it ends; call it on the main thread.
 
     Args:
         command: program and arguments.
         env: its environment.
-        descriptors: from 3 up that it inherits; they are closed here once it has started, so that
-            the other end of a pipe sees when the command closes its own.
-        started: takes its process id.
-        streams: descriptors that it gets as its output, by 1 and 2; by default those of this
+        descriptors: inherited descriptors from 3 up; they are closed here once the command has
+            started, so that the other end of a pipe sees when the command closes its own.
+        started: receives its process id.
+        streams: descriptors for its standard output and error, by 1 and 2; by default those of this
             process.
-        on_start: called once it has started, or cannot be.
+        on_start: called once it has started, or could not be started.
 
     Returns:
-        Its exit code, negative for a signal; 127 where it cannot be started.
+        Its exit code, negative for a signal; 127 if it cannot be started.
     """
     with _CaughtSignals() as signals, _Witness() as witness:
         early = signals.caught()
@@ -262,13 +262,13 @@ def _is_readable(descriptor: int, wait_s: float | None) -> bool:
 
 
 def end_like(code: int) -> int:
-    """End as a child ended: by the same signal, without a second core file.
+    """End this process as a child ended: by the same signal, without a second core file.
 
     Args:
-        code: of the child, negative for a signal.
+        code: code of the child, negative for a signal.
 
     Returns:
-        The exit code, if the child got no signal or one that does not end this process.
+        The exit code, if the child got no signal, or one that does not end this process.
     """
     if code >= 0:
         return code

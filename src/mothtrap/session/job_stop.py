@@ -52,8 +52,8 @@ def on_stop(save: Callable[[], object]) -> Callable[[], object]:
     the latter case the bad step is not applied, so the function sees the weights before that step.
 
     Every worker calls the function on its training thread, between the same two steps. It may
-    therefore save a checkpoint, also with collectives. Workers wait for each other until all have
-    returned from it. An exception in the function is reported, and the training still stops.
+    therefore save a checkpoint, also with collectives. Workers wait for each other until all calls
+    have returned. An exception in the function is reported, and the training still stops.
 
     Args:
         save: function without arguments.
@@ -69,12 +69,12 @@ class JobStop:
     """Requests to stop and to call functions, carried out at step boundaries of this process.
 
     Args:
-        rank: of this worker.
-        workers: their number.
-        exit_code: of the process.
-        functions: names of those that the configuration has called in the job.
+        rank: rank of this worker.
+        workers: number of workers.
+        exit_code: exit code of the process.
+        functions: names of the functions that the configuration calls in the job.
         store: returns the store of the job; None in a job of one process.
-        end_loop: asks the framework to end its own loop; False: it has none.
+        end_loop: asks the framework to end its own loop; False if it has none.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class JobStop:
 
     @classmethod
     def of(cls, config: Config, adapters: AttachedAdapters, environment: Environment) -> JobStop:
-        """Return that of a worker, by its place in the job and what its adapters can do."""
+        """Create the instance for a job, given its position and its adapters' abilities."""
 
         def end_loop(reason: str) -> bool:
             return any(handle.stop(reason) for handle in adapters.handles())
@@ -119,14 +119,14 @@ class JobStop:
         )
 
     def connect(self, recorder: Recorder[Any], say: Callable[[str], None]) -> None:
-        """Be asked by a recorder between two steps; facts go there, lines for the user to `say`."""
+        """Connect to a recorder between steps; facts go to the recorder, messages to `say`."""
         recorder.boundary, self._tell, self._say = self.boundary, recorder.notes.observe, say
         self._heard = lambda: heard(recorder.unheard)
 
     # On the thread of requests
 
     def ask(self, request: Request, otherwise: Callable[[Any], None]) -> None:
-        """Take a request; `otherwise` gets what is another one."""
+        """Accept a request; other requests are passed to `otherwise`."""
         if isinstance(request, CallRequest):
             with self._lock:
                 self._calls.append(request)
@@ -158,20 +158,20 @@ class JobStop:
     # On the training thread
 
     def close(self) -> None:
-        """The training has ended: nothing is stopped any more."""
+        """Stop accepting requests, because training has ended."""
         self._is_over = True
         if self._request is not None and not self._stopped:
-            error = "the training had ended before"
+            error = "training had already ended"
             self._tell(TrainingStopped(step=self._step, request=self._request.id, error=error))
 
     def boundary(self, step: int) -> None:
-        """Carry out what was asked for; called between two steps.
+        """Carry out requests between two steps.
 
         Args:
-            step: the one that begins.
+            step: the step that begins.
 
         Raises:
-            StopTraining: the training is to end here.
+            StopTraining: the training ends here.
         """
         with self._lock:
             self._step, hold = step, self._hold
@@ -189,7 +189,7 @@ class JobStop:
         if self._stopped == 1:
             self._tell(TrainingStopped(step=step, reason=request.reason, request=request.id))
             if self._rank == 0:
-                what = "the trial is pruned" if request.prunes else "the training is stopped"
+                what = "the trial is pruned" if request.prunes else "training is stopped"
                 self._say(f"mothtrap: {what} before step {step}: {request.reason}")
             self._save()
             self._wait_for_others(request.id)
@@ -203,12 +203,12 @@ class JobStop:
         raise StopTraining(self._exit_code, step, request.reason)
 
     def save(self, together: bool) -> None:
-        """Call the functions of `on_stop`, once: the guard ends the training here.
+        """Call the `on_stop` functions, once, because the guard ends training here.
 
         Args:
             together: all workers call this at the same step, because their guards agree on it. Then
-                a worker that has nothing to save waits, too: often one worker alone saves. Where
-                each guard decides alone, no other worker is waited for.
+                a worker that has nothing to save waits, too, because often only one worker saves.
+                If each guard decides alone, no worker waits for another.
         """
         if self._stopped:
             return
@@ -276,6 +276,6 @@ def _prune(library: str, reason: str) -> None:
 
 
 def exit_code(configured: int, environ: Mapping[str, str] = os.environ) -> int:
-    """Return the exit code of a worker that stops: 0 under a torchrun that would start it anew."""
+    """Return the exit code of a stopped worker: 0 under a torchrun that would restart it."""
     restarts = environ.get("TORCHELASTIC_MAX_RESTARTS", "0")
     return 0 if restarts.isdigit() and int(restarts) > 0 else configured

@@ -14,12 +14,12 @@ from mothtrap.store import reserve
 
 
 class JoinedJob:
-    """Makes the run of a job, and does for the job what `mothtrap run` does beside its command.
+    """Creates the run of a job, with the services that `mothtrap run` provides for a command.
 
     Args:
         command: stored in the run.
         config: settings of the run.
-        name: of the run; a number is added if it is taken.
+        name: name of the run; a number is added if it is taken.
 
     Attributes:
         attempt: folder of the first attempt.
@@ -45,7 +45,7 @@ class JoinedJob:
         )
 
     def end(self, code: int) -> None:
-        """Compare the workers a last time, store how the job ended, and print the verdict.
+        """Compare the workers a last time, record how the job ended, and print the verdict.
 
         Args:
             code: 0 = the job succeeded; see `RunEnd.exit_code`.

@@ -20,12 +20,12 @@ from mothtrap.session.triggers import framework_of, triggers
 
 
 def join(variables: Mapping[str, str]) -> None:
-    """Observe what this process trains, as a worker of a run.
+    """Observe the training in this process as a worker of a run.
 
-    Does nothing in a process that is observed already.
+    Does nothing in a process that is already observed.
 
     Args:
-        variables: of `session.launch.run_variables`.
+        variables: variables of `session.launch.run_variables`.
     """
     if is_disabled(os.environ) or "MOTHTRAP_RUN_DIR" in os.environ:
         return
@@ -40,10 +40,10 @@ def join(variables: Mapping[str, str]) -> None:
 
 
 def leave(error: BaseException | None = None) -> None:
-    """Close the record of this process, before the engine kills it.
+    """Close the record of this process before the engine kills it.
 
     Args:
-        error: what ended the training, if an exception did.
+        error: exception that ended the training, if any.
     """
     worker = startup.process_worker()
     if worker is not None:

@@ -23,15 +23,15 @@ LOOK_EVERY_S = 0.5
 def join_run(runs_dir: str, name: str, wait_s: float = WAIT_S) -> Path:
     """Return the folder of the run's latest attempt, for the workers of this machine.
 
-    Of a run in an object store it is a folder of this machine, with their share alone.
+    For a run in an object store, it is a folder on this machine with only this machine's share.
 
     Args:
-        runs_dir: where runs are kept; a folder must be one that the machines share.
-        name: of the run.
+        runs_dir: location of the runs; a folder must be shared by the machines.
+        name: name of the run.
         wait_s: seconds to wait for the run to appear.
 
     Raises:
-        RunNotFoundError: it did not appear.
+        RunNotFoundError: it did not appear in time.
         StoreError: the store cannot be reached, or refuses.
     """
     folder = folder_for(runs_dir)

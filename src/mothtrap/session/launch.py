@@ -65,22 +65,22 @@ def launch(
     Args:
         command: program and arguments, as they would be typed without mothtrap.
         config: settings of the run.
-        name: of the run; None = script and time.
-        resume: go on with the run of that name, in its next attempt, where there is one.
-        join: take part in the run of that name, which the launcher of another machine makes.
-        warnings: lines to be said before the start.
-        report: file to which a report is written when the job has ended.
-        after_verdict: called with the folder of the run when its verdict has been printed.
-        descriptors: from 3 up that the command inherits, and this process closes.
-        kind: of the run.
+        name: name of the run; None = script and time.
+        resume: continue the run of that name with its next attempt, if it exists.
+        join: join the run of that name, which the launcher on another machine creates.
+        warnings: lines to print before the start.
+        report: file for a report when the job has ended.
+        after_verdict: called with the folder of the run after its verdict was printed.
+        descriptors: descriptors from 3 up that the command inherits, and this process closes.
+        kind: kind of the run.
         variables: returns further environment variables of the command, given the folder of
             the attempt.
         began_s: Unix time at which this process was started for the run; None = now.
-        keeps_output: keep the end of the output also where it goes to a terminal or a pipe.
+        keeps_output: keep the end of the output even if it goes to a terminal or a pipe.
 
     Returns:
-        The exit code of the command. Does not return when a signal ended it: this
-        process then ends by the same signal.
+        The exit code of the command. Does not return if a signal ended it: this process then ends
+        by the same signal.
 
     Raises:
         RunExistsError: a run of that name exists, or one to be resumed is still running.
@@ -103,7 +103,7 @@ def launch(
         raise
     except OSError as err:
         say_on_stderr(
-            f"mothtrap: cannot store anything ({err}); the job goes on unobserved; choose a "
+            f"mothtrap: cannot store anything ({err}); the job continues unobserved; choose a "
             "writable folder with --runs-dir"
         )
         return end_like(run_command(command, os.environ, descriptors))
@@ -170,7 +170,7 @@ def _check(config: Config) -> None:
 
 
 def store_end(beside: BesideJob, code: int) -> None:
-    """Store how a job ended in its latest attempt, if the disk allows it."""
+    """Record how a job ended in its latest attempt, if the disk allows it."""
     with suppress(OSError):
         end = RunEnd(
             exit_code=code,
@@ -208,10 +208,10 @@ def _take_part(
 
 
 def exit_code_of(code: int, run: Path, config: Config) -> int:
-    """Return the exit code of a job: that of a stop where it was stopped, as asked.
+    """Return the exit code of a job: the configured one if the job was stopped on request.
 
-    Threads and a bare `except` keep the code of a `SystemExit` to themselves, and launchers
-    of workers put their own in its place.
+    Threads and a bare `except` hide the code of a `SystemExit`, and launchers of workers replace it
+    with their own.
     """
     if code < 0:
         return code
@@ -227,7 +227,7 @@ def exit_code_of(code: int, run: Path, config: Config) -> int:
 
 
 def child_environment(attempt: Path, config: Config) -> dict[str, str]:
-    """The environment in which every Python process of a job watches itself."""
+    """Return an environment in which every Python process of a job is observed."""
     paths = [str(SITE), os.environ.get("PYTHONPATH", "")]
     return {
         RECORDED_COLLECTIVES: "100",
@@ -238,7 +238,7 @@ def child_environment(attempt: Path, config: Config) -> dict[str, str]:
 
 
 def run_variables(attempt: Path, config: Config) -> dict[str, str]:
-    """Return the variables that name the run of a process, its settings, and what is observed."""
+    """Return the variables that pass the run, its settings, and what to observe to a process."""
     return {
         **environment(config),
         "MOTHTRAP_RUN_DIR": str(attempt.absolute()),
@@ -249,7 +249,7 @@ def run_variables(attempt: Path, config: Config) -> dict[str, str]:
 def run_info(
     name: str, command: Sequence[str], config: Config, kind: RunKind = RunKind.TRAIN
 ) -> RunInfo:
-    """Return the content of `run.json` for a job that this process starts, or is."""
+    """Return the content of `run.json` for a job started by this process, or for this process."""
     info = RunInfo(
         id=name,
         attempt=1,
@@ -271,7 +271,7 @@ def run_info(
 
 
 def probe() -> str | None:
-    """Start a child as `launch` does; None when the start-up hook reached it, else why not."""
+    """Start a child as `launch` does; return why the start-up hook did not run, or None."""
     report = "import sys; print(any(type(f).__name__ == '_AfterImport' for f in sys.meta_path))"
     environment = child_environment(Path("probe"), Config())
     try:
@@ -292,7 +292,7 @@ def probe() -> str | None:
 
 
 def default_name(command: Sequence[str]) -> str:
-    """`<script stem>-<YYYYmmdd-HHMMSS>`; the last part of the module or package for `-m`."""
+    """Return `<script stem>-<YYYYmmdd-HHMMSS>`; for `-m`, the last part of the module name."""
     scripts = [working_folder() / word for word in command if word.endswith(".py")]
     stems = [path.parent.name if path.stem == "__main__" else path.stem for path in scripts]
     if "-m" in command and command.index("-m") + 1 < len(command):
@@ -311,23 +311,23 @@ def create(
     numbered: bool,
     kind: RunKind = RunKind.TRAIN,
 ) -> Path:
-    """Make the folder of a run; in a temporary folder where `runs_dir` cannot be written.
+    """Create the folder of a run, in a temporary folder if `runs_dir` is not writable.
 
-    Where runs are kept in an object store the folder is one that is sent there.
+    If runs are stored in an object store, the folder is uploaded there.
 
     Args:
-        name: of the run.
+        name: name of the run.
         info_of: the command.
         config: settings.
         numbered: make a name that is taken unique instead of raising `RunExistsError`.
-        kind: of the run.
+        kind: kind of the run.
 
     Returns:
         The folder of the first attempt.
 
     Raises:
-        RunExistsError: the name is taken.
-        OSError: no temporary folder can be written either.
+        RunExistsError: the name is already used.
+        OSError: not even a temporary folder can be written.
     """
     parent = uploading.folder_for(config.runs_dir)
     for number in range(1, 1000):

@@ -26,14 +26,14 @@ TIMEOUT_S = 10.0
 
 
 class LedgerKeeper:
-    """Writes `ledger.json` of a worker, in a thread of its own.
+    """Writes `ledger.json` of a worker on its own thread.
 
     Args:
-        folder: of the worker.
-        rank: of the worker.
+        folder: folder of the worker.
+        rank: rank of the worker.
         framework: name of the adapter.
-        surroundings: what the adapters have read at the first step.
-        failed: told once where the ledger cannot be written.
+        surroundings: what the adapters read at the first step.
+        failed: called once if the ledger cannot be written.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class LedgerKeeper:
         self._thread.start()
 
     def close(self) -> None:
-        """Wait for the file, within bounds."""
+        """Wait for the file to be written, with a time limit."""
         self._thread.join(TIMEOUT_S)
 
     def _keep(self) -> None:

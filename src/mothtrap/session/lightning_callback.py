@@ -21,7 +21,7 @@ class WatchingCallback(_Base):  # type: ignore[misc]
     """Watch what a trainer trains; see `session.callbacks.LightningCallback`.
 
     Attributes:
-        watch: what `mothtrap.watch` returned; None before the first fit.
+        watch: result of `mothtrap.watch`; None before the first fit.
     """
 
     def __init__(self, name: str | None, **settings: Any) -> None:
@@ -32,13 +32,13 @@ class WatchingCallback(_Base):  # type: ignore[misc]
         self._steps = 0
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        """Begin to watch."""
+        """Start watching."""
         self.watch = watch(pl_module, trainer.optimizers, name=self._name, **self._settings)
         self._losses.clear()
         self._steps = trainer.global_step
 
     def on_train_batch_end(self, trainer: Any, _: Any, outputs: Any, *__: Any) -> None:
-        """Take the loss of a batch; that of a step is the mean over those that it accumulates."""
+        """Record the loss of a batch; the loss of a step is the mean over its batches."""
         if self.watch is None or process_worker() is not None:
             return
         loss = outputs.get("loss") if isinstance(outputs, Mapping) else outputs
@@ -54,7 +54,7 @@ class WatchingCallback(_Base):  # type: ignore[misc]
         self._close(None)
 
     def on_exception(self, _: Any, __: Any, exception: BaseException) -> None:
-        """End the run with what ended the training."""
+        """End the run with the exception that ended training."""
         self._close(exception)
 
     def _close(self, error: BaseException | None) -> None:

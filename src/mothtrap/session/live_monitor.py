@@ -29,15 +29,16 @@ KEEP_EVERY_S = 1.0
 
 
 class LiveMonitor:
-    """Runs the rules on records as they come; says and keeps what they find.
+    """Evaluates the rules on incoming records; reports and stores findings.
 
     Args:
         monitor: the rules.
         say: prints one line for the user; None = say nothing.
-        on_error: told at the end what has kept findings from the disk; until then they
-            are tried again with the next ones.
-        on_finding: told each finding that is new or became worse.
-        counts: numbers of captured steps for which a finding must last to be reacted to.
+        on_error: called at the end with the reason why findings could not be stored; until then,
+            storing is retried with the next findings.
+        on_finding: called with each finding that is new or has become worse.
+        counts: numbers of captured steps for which a finding must last before an action reacts to
+            it.
     """
 
     def __init__(
@@ -78,13 +79,13 @@ class LiveMonitor:
         self._log = FindingLog(folder, durability=durability, roll_s=roll_s)
 
     def consume(self, records: Sequence[StepRecord]) -> None:
-        """Judge some records."""
+        """Evaluate some records."""
         for record in records:
             self._tell(self._monitor.feed(record))
         self._keep_grown()
 
     def tend(self) -> None:
-        """Look for what waits, and send stored findings on; called while nothing comes."""
+        """Check rules that wait, and send stored findings; called while no record arrives."""
         now_s = time.time()
         if now_s - self._looked_s >= LOOK_EVERY_S:
             self._looked_s = now_s
@@ -99,7 +100,7 @@ class LiveMonitor:
                 self._trouble = err
 
     def close(self) -> None:
-        """Judge a last time."""
+        """Evaluate a last time."""
         self._tell(self._monitor.finish(), last=True)
         if self._trouble is None and self._log is not None:
             try:
@@ -133,7 +134,7 @@ class LiveMonitor:
             if self._say is not None:
                 self._say(
                     f"mothtrap: {failure.part} failed and is switched off; training and the other "
-                    f"rules go on ({failure.error})"
+                    f"rules continue ({failure.error})"
                 )
         if self._log is not None:
             self._unsaved += findings

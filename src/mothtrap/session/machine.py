@@ -19,7 +19,7 @@ WRITE_EVERY = 5
 
 
 class MachineSampler:
-    """A thread that samples until it is closed; what fails is left out, and never reaches a job.
+    """A thread that samples machine metrics until it is closed; errors are ignored.
 
     Args:
         attempt: folder of the attempt.
@@ -35,7 +35,7 @@ class MachineSampler:
         self._thread.start()
 
     def close(self) -> None:
-        """Sample no more; write what is left."""
+        """Stop sampling, and write the remaining samples."""
         self._ended.set()
         self._thread.join()
 
@@ -59,13 +59,13 @@ class MachineSampler:
 
 
 class Rates:
-    """Bytes a second, from counters that only grow."""
+    """Rates in bytes per second, from increasing counters."""
 
     def __init__(self) -> None:
         self._before: dict[str, tuple[float, float]] = {}
 
     def of(self, name: str, time_s: float, count: float) -> Iterator[Reading]:
-        """Yield the rate since the last call; nothing at the first one."""
+        """Yield the rate since the last call; nothing on the first call."""
         before = self._before.get(name)
         self._before[name] = time_s, count
         if before is not None and time_s > before[0] and count >= before[1]:
@@ -73,13 +73,13 @@ class Rates:
 
 
 def sample(disk: Path, rates: Rates, devices: list[Any]) -> list[Reading]:
-    """Return the numbers of the machine as they are now.
+    """Return the current machine metrics.
 
-    Percentages are 0 to 100; memory is in bytes, rates in bytes a second.
+    Percentages are 0 to 100; memory is in bytes, rates in bytes per second.
 
     Args:
         disk: a folder on the disk of the run.
-        rates: of the calls before.
+        rates: rates of earlier calls.
         devices: GPUs, as `gpus` returns them.
     """
     now_s, memory = time.time(), psutil.virtual_memory()
@@ -103,7 +103,7 @@ def sample(disk: Path, rates: Rates, devices: list[Any]) -> list[Reading]:
 
 
 def gpus() -> list[Any]:
-    """Return the handles of NVML; empty without a GPU of NVIDIA or the extra `gpu`."""
+    """Return the NVML handles; empty without an NVIDIA GPU or the extra `gpu`."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -128,7 +128,7 @@ def _of_gpu(now_s: float, number: str, device: Any) -> Iterator[Reading]:
 
 
 def begin(attempt: Path, say: Callable[[str], None]) -> MachineSampler | None:
-    """Return a sampler at work; None where nothing can be written."""
+    """Start a sampler; return None if nothing can be written."""
     try:
         return MachineSampler(attempt, say)
     except OSError as err:

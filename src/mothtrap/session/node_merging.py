@@ -62,7 +62,7 @@ class NodeMerger:
         self._signed: set[int] = set()
 
     def take(self, rank: int, record: StepRecord) -> None:
-        """Take the next record of a worker."""
+        """Add the next record of a worker."""
         self._node.ranks.add(rank)
         self._news_s[rank] = record.wall_s
         for seen in record.observations:
@@ -83,11 +83,11 @@ class NodeMerger:
             self._bad[rank] = step
 
     def take_stall(self, state: WorkerStalled) -> None:
-        """Take the latest state of a worker that makes no step."""
+        """Add the latest state of a worker that is not stepping."""
         self._stalled[state.rank] = WorkerFact(state.rank, state.at_s, state)
 
     def take_sign(self, rank: int, at_s: float) -> None:
-        """Take the last time at which the process of a worker is known to run.
+        """Add the last time at which the process of a worker was known to run.
 
         It is passed on once at first, and then while nothing else comes from the worker.
         """
@@ -97,7 +97,7 @@ class NodeMerger:
             self._signed.add(rank)
 
     def flush(self, now_s: float) -> None:
-        """Write what was taken since the last call.
+        """Write the data added since the last call.
 
         Args:
             now_s: Unix time.
@@ -126,8 +126,8 @@ class NodeMerging:
     """Merges the workers of this node in a thread of the launcher, for all attempts of a launch.
 
     Args:
-        attempt: folder of the attempt that this launch opened, or takes part in.
-        config: names the rules in force.
+        attempt: folder of the attempt that this launch opened or joined.
+        config: configuration of the active rules.
         node: this node.
     """
 
@@ -144,7 +144,7 @@ class NodeMerging:
         self._thread = threading.Thread(target=self._watch, name="mothtrap merging", daemon=True)
 
     def begin(self) -> None:
-        """Start to merge."""
+        """Start merging."""
         self._thread.start()
 
     def close(self) -> None:
@@ -160,7 +160,7 @@ class NodeMerging:
             self.look()
 
     def look(self) -> None:
-        """Merge what is new; a failure is reported once, and ends the merging."""
+        """Merge new data; a failure is reported once and ends the merging."""
         if self._containment.is_off("merging"):
             return
         try:

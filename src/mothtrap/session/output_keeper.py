@@ -23,9 +23,9 @@ READ_BYTES = 1 << 20
 
 
 class OutputKeeper:
-    """Copies what is written to standard output and error from now on, if they are files.
+    """Copies standard output and error from now on, if they are files.
 
-    Whatever goes wrong here, the job goes on: the output is then kept so far.
+    If anything goes wrong here, the job continues, and only the output so far is kept.
 
     Args:
         attempt: folder of the attempt.

@@ -33,16 +33,16 @@ MOST_HELD_BYTES = 1 << 16
 
 
 class OutputTee:
-    """Stands between a job and the terminal or the pipes of its output.
+    """Passes the output of a job to the terminal or pipes while copying it.
 
-    If the run cannot be written, the output still passes.
+    If the run cannot be written, the output is still passed on.
 
     Args:
         attempt: folder of the attempt.
-        is_wanted: False passes nothing through: the job writes where this process does.
+        is_wanted: False passes nothing through: the job writes directly to this process's output.
 
     Attributes:
-        streams: descriptor that the job gets for each of `STREAMS` that is passed through.
+        streams: descriptor for each of `STREAMS` that the job uses.
     """
 
     def __init__(self, attempt: Path, is_wanted: bool) -> None:
@@ -67,7 +67,7 @@ class OutputTee:
         ]
 
     def started(self) -> None:
-        """Close the job's ends here, once it has them, and begin to copy."""
+        """Close the job's ends of the pipes once the job has them, and start copying."""
         for channel in self._channels:
             os.close(channel.inner)
         for thread in self._threads:
@@ -85,7 +85,7 @@ class OutputTee:
         self.finish()
 
     def finish(self) -> None:
-        """Copy what is left; processes that outlive the job are not waited for."""
+        """Copy the remaining output, without waiting for processes that outlive the job."""
         self._over.set()
         for thread in self._threads:
             if thread.ident is not None:

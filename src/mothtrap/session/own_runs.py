@@ -21,17 +21,17 @@ from mothtrap.store.user_secret import user_secret
 
 
 def signed(info: RunInfo) -> RunInfo:
-    """Return the description of a run that this process starts, with its signature."""
+    """Return the description of a run started by this process, with its signature."""
     return msgspec.structs.replace(info, signature=_signature(info))
 
 
 def is_here(host: str) -> bool:
-    """Return whether a host has the name of this one; no proof, because names can be guessed."""
+    """Return whether a host has the name of this one, which is no proof of identity."""
     return host in (socket.gethostname(), platform.node())
 
 
 def is_own(info: RunInfo) -> bool:
-    """Return whether this user started a run on this host, with its command in its folder."""
+    """Return whether this user started a run on this host, with this command and folder."""
     return is_here(info.host) and hmac.compare_digest(
         info.signature.encode(), _signature(info).encode()
     )

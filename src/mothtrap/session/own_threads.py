@@ -15,12 +15,12 @@ _ended: dict[threading.Thread, float] = {}
 
 
 def thread_ends() -> None:
-    """Keep the processor time of this thread, which is about to end."""
+    """Record the processor time of this thread before it ends."""
     _ended[threading.current_thread()] = time.thread_time()
 
 
 def own_threads_s() -> float:
-    """Return the processor seconds of the threads of mothtrap so far; 0 where unknown."""
+    """Return the processor seconds of mothtrap's threads so far; 0 if unknown."""
     ended = dict(_ended)
     live = (each for each in threading.enumerate() if each not in ended)
     own = {each.native_id for each in live if each.name.startswith(PREFIX)}

@@ -18,13 +18,13 @@ def read_table(path: str, target: str | None, leave_out: tuple[str, ...] = ()) -
     """Return rows and targets of a file.
 
     Args:
-        path: of a CSV, Parquet, Arrow or JSON-lines file, or of arrays as safetensors.
+        path: path of a CSV, Parquet, Arrow or JSON-lines file, or of arrays as safetensors.
         target: column of the targets; None for a file without them.
         leave_out: columns that the model does not get.
 
     Returns:
-        A pandas data frame, or without pandas a mapping of columns, and the targets (R,). Of
-        arrays, the only other array, or a mapping of the other ones.
+        A pandas data frame, or without pandas a mapping of columns, and the targets (R,). For
+        arrays, the only other array, or a mapping of the others.
 
     Raises:
         ConfigError: the file or a column does not exist, or the file cannot be read.
@@ -48,10 +48,10 @@ def read_table(path: str, target: str | None, leave_out: tuple[str, ...] = ()) -
 
 
 def read_new(path: str, target: str, leave_out: tuple[str, ...] = ()) -> Any:
-    """Return the rows of a file, with their targets if it has them; raises as `read_table`.
+    """Return the rows of a file, with targets if present; raises the same errors as `read_table`.
 
-    `path` can also be the folder of a serve run, whose sampled rows are returned. Columns of
-    `leave_out` that the file lacks are no error.
+    `path` can also be the folder of a serve run, whose sampled rows are returned. It is not an
+    error if the file lacks columns in `leave_out`.
     """
     if Path(path).is_dir():
         return _served_rows(path)
@@ -82,7 +82,7 @@ def _served_rows(path: str) -> Any:
 
 
 def column_of(path: str, name: str) -> Any:
-    """Return one column of a file (R,); raises as `read_table`."""
+    """Return one column of a file (R,); raises the same errors as `read_table`."""
     if path.endswith(ARRAYS):
         return _named(Path(path), _tensors(Path(path)), name)
     table = _read(Path(path))

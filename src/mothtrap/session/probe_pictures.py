@@ -31,7 +31,7 @@ class _Facts:
 
 
 def store_pictures(attempt: Path, charts: Mapping[str, Chart], missing: Mapping[str, str]) -> None:
-    """Write charts by name, and why others are missing, into an attempt; raises OSError."""
+    """Write charts by name, and the reasons for missing charts, to an attempt; raises OSError."""
     if not charts and not missing:
         return
     _, worker = layout.claim_worker(attempt)

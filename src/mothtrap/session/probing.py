@@ -90,9 +90,9 @@ def probe(
         refit: function of rows and targets that trains a new model and returns its predict
             function.
         assertions: made by `mothtrap.assertion` or `mothtrap.behavior.assertions`. All held-out
-            rows are checked, also if `select` leaves out other probes.
+            rows are checked, even if `select` excludes other probes.
         select: prefixes of codes of the probes to run, e.g. ["BEH2"]; empty means all.
-        ignore: prefixes of codes of probes to leave out.
+        ignore: prefixes of codes of probes to skip.
         pictures: names of pictures to store in the run, such as "residuals" or "grad_cam"; see
             `ProbeReport.figure`. "all" stores every picture that the model has.
         budget_s: time limit in seconds for all probes together.
@@ -151,7 +151,7 @@ def store(
     """Write findings, rows, pictures, and the states of the probes as a run; return its folder.
 
     Raises:
-        RunExistsError: the name is taken.
+        RunExistsError: the name is already used.
         OSError: the disk refused.
     """
     default = f"probe-{clock.strftime('%Y%m%d-%H%M%S')}"

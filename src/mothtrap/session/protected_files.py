@@ -40,7 +40,7 @@ _CHANGES: dict[str, tuple[int, ...]] = {
 
 
 class ProtectedFiles:
-    """Leads writes to a scratch folder.
+    """Redirects writes to a scratch folder.
 
     Args:
         scratch: the folder.
@@ -56,7 +56,7 @@ class ProtectedFiles:
         self._asking = threading.local()
 
     def place(self, path: Any) -> str | None:
-        """Return where a path lies in the scratch folder; None for one that may be written to."""
+        """Return where a path is redirected; None if it may be written to."""
         if isinstance(path, int) or path is None:
             return None
         self._asking.on = True
@@ -69,11 +69,11 @@ class ProtectedFiles:
         return os.path.join(self._scratch, "files", whole.lstrip(os.sep))
 
     def for_writing(self, path: Any, *, keeps: bool) -> Any:
-        """Return the path to write to in the place of a path.
+        """Return the path to write to instead of a path.
 
         Args:
-            path: as the script gives it.
-            keeps: the content of the file is read or kept, so that it is copied first.
+            path: path used by the script.
+            keeps: the content of the file is read or kept, so it is copied first.
         """
         there = self.place(path)
         if there is None:
@@ -84,20 +84,20 @@ class ProtectedFiles:
         return there
 
     def for_reading(self, path: Any) -> Any:
-        """Return the path to read from in the place of a path."""
+        """Return the path to read from instead of a path."""
         if isinstance(path, int):
             return path
         there = self.place(path)
         return there if there is not None and os.path.exists(there) else path
 
     def redirected(self, path: Any, mode: str) -> Any:
-        """Return the path to open in the place of a path."""
+        """Return the path to open instead of a path."""
         if any(letter in mode for letter in "wxa+"):
             return self.for_writing(path, keeps="w" not in mode and "x" not in mode)
         return self.for_reading(path)
 
     def install(self) -> None:
-        """Stand around the functions that open and change files, for the life of the process."""
+        """Wrap the functions that open and change files, for the life of the process."""
         self._replace_open()
         self._replace_os()
         connect = sqlite3.connect
@@ -213,7 +213,7 @@ _installed: list[ProtectedFiles] = []
 
 
 def protect(plan: str) -> None:
-    """Protect the files of the user in this process.
+    """Protect the user's files in this process.
 
     Args:
         plan: path of the orders, as `core.check_plan.CheckPlan` writes them.
@@ -230,5 +230,5 @@ def protect(plan: str) -> None:
 
 
 def protected() -> ProtectedFiles | None:
-    """Return the protection of this process, for libraries that open files by themselves."""
+    """Return the protection of this process, for libraries that open files themselves."""
     return _installed[0] if _installed else None

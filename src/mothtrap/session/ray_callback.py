@@ -36,7 +36,7 @@ def _contained(hook: Callable[..., None]) -> Callable[..., None]:
             hook(*arguments)
         except Exception as err:
             say_on_stderr(
-                f"mothtrap: {hook.__name__} failed ({in_one_line(err)}); training goes on"
+                f"mothtrap: {hook.__name__} failed ({in_one_line(err)}); training continues"
             )
 
     return run
@@ -46,11 +46,11 @@ class WatchingCallback(_Of.ControllerCallback, _Of.WorkerGroupCallback, _Of.Work
     """Observe the workers of a trainer; see `session.callbacks.RayCallback`.
 
     Ray Train copies the callback to its controller, which starts the workers, and to each worker.
-    In the controller it makes the run, compares the workers, and prints the verdict. In a script
-    that `mothtrap run` started, the launcher does so.
+    In the controller, it creates the run, compares the workers, and prints the verdict. In a script
+    that `mothtrap run` started, the launcher does this.
 
     Attributes:
-        attempt: folder of the attempt that the workers take part in; None before they start.
+        attempt: folder of the attempt that the workers join; None before they start.
     """
 
     def __init__(self, name: str | None, **settings: Any) -> None:

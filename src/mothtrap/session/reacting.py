@@ -36,7 +36,7 @@ is sent SIGTERM; as long again, and it is sent SIGKILL. Chosen by hand: checkpoi
 
 
 class RunningJob:
-    """Interface of one run's job for actions; requests go through its control files.
+    """One run's job, as actions use it; requests go through its control files.
 
     Args:
         run: the run, as it is followed.
@@ -102,16 +102,17 @@ class RunningJob:
 
 
 class Executor:
-    """Runs the actions of one job on a thread of its own, until the job has ended.
+    """Runs the actions of one job on its own thread until the job has ended.
 
-    It is begun before the job and closed after it, also where the job crashed. What fails in it
-    is said once, and the job goes on.
+    It is started before the job and closed after it, even if the job crashes. Failures in it are
+    reported once, and the job continues.
 
     Args:
         attempt: the folder of the attempt that this process opened.
-        config: with the actions.
+        config: configuration of the actions.
         say: prints one line for the user.
-        pid: returns the process to be ended by signals where a stop is not obeyed; None: none.
+        pid: returns the process to end with signals if a stop has no effect; None = no such
+            process.
     """
 
     def __init__(
@@ -131,11 +132,11 @@ class Executor:
 
     @property
     def was_killed(self) -> bool:
-        """Return whether the job had to be ended by a signal, since it did not obey a stop."""
+        """Return whether a signal had to end the job because it ignored a stop request."""
         return self._signalled > 0
 
     def close(self) -> None:
-        """Look a last time, when the job has ended, and send the messages that are left."""
+        """Process the last events after the job has ended, and send the remaining messages."""
         self._ended.set()
         self._thread.join()
         self._contained(self._look)
@@ -216,7 +217,7 @@ def begin(
     say: Callable[[str], None],
     pid: Callable[[], int | None] = lambda: None,
 ) -> Executor | None:
-    """Return an executor of the actions of a configuration.
+    """Start an executor for the actions of a configuration.
 
     None where it has none, or where a monitor elsewhere runs them.
     """

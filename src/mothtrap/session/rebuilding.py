@@ -11,7 +11,7 @@ from mothtrap.session.adapters import load
 
 
 def main() -> None:
-    """Do the step that the plan of the environment names, with the framework of `sys.argv`."""
+    """Replay the step of the plan in the environment, with the framework in `sys.argv`."""
     adapter = load(sys.argv[1])
     try:
         adapter.replay(read_plan(os.environ))

@@ -27,7 +27,7 @@ LOOK_EVERY_S = 2.0
 
 
 class Rechecker:
-    """Rechecks the first bad step of a run, in a thread of the launcher.
+    """Rechecks the first bad step of a run on a thread of the launcher.
 
     Args:
         run: folder of the run.
@@ -41,11 +41,11 @@ class Rechecker:
         self._thread = threading.Thread(target=self._watch, name="mothtrap recheck", daemon=True)
 
     def begin(self) -> None:
-        """Start to look for a bad step."""
+        """Start waiting for a bad step."""
         self._thread.start()
 
     def finish(self) -> None:
-        """Wait for the result, which is printed; Ctrl-C leaves it out."""
+        """Wait for the result, and print it; Ctrl-C skips it."""
         self._job_ended.set()
         try:
             self._thread.join()
@@ -87,13 +87,13 @@ class Rechecker:
 
 
 def rechecked(run: Path, bad: Stored, scratch: Path, *, beside: bool) -> Replayed:
-    """Replay a step in a copy of the folder of its script.
+    """Replay a step in a copy of its script's folder.
 
     Args:
         run: folder of the run; its job may still run.
         bad: the step.
         scratch: empty folder for the copy.
-        beside: the job still runs, so the replay gets a low priority.
+        beside: the job is still running, so the replay gets a low priority.
 
     Raises:
         ReplayError: the folder is too large to be copied, or the step cannot be replayed.
@@ -116,11 +116,11 @@ def rechecked(run: Path, bad: Stored, scratch: Path, *, beside: bool) -> Replaye
 
 
 def conclusion(results: Sequence[ReplayResult], warnings: Sequence[str]) -> str:
-    """Return whether the fault of a replayed step is repeatable, transient, or neither.
+    """Return whether a replayed fault is repeatable, transient, or neither.
 
     Args:
-        results: of the replay, by rank.
-        warnings: of the replay; a second replay adds what it means.
+        results: results of the replay, by rank.
+        warnings: warnings of the replay; a second replay adds what it means.
     """
     if all_match(results):
         return REPEATABLE

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from mothtrap.core.replays import ReplayResult
 
 REPEATABLE = (
-    "a replay gives the same bits as the run: the fault is repeatable, so it is in the code or in "
+    "a replay gives the same bits as the run: the fault is repeatable, so it is in the code or "
     "the data"
 )
 TRANSIENT = (
@@ -22,14 +22,14 @@ NOT_DETERMINISTIC = (
 
 
 def repeatability(first: Sequence[ReplayResult], second: Sequence[ReplayResult]) -> str:
-    """Interpret a second replay of a step that was bad in the run and is fine here.
+    """Interpret a second replay of a step that failed in the run but is fine here.
 
     Args:
         first: results of the replay, by rank.
         second: results of the same step, replayed once more.
 
     Returns:
-        A sentence; "" where the second replay gave no result to compare.
+        A sentence; "" if the second replay gave no result to compare.
     """
     if not second or len(first) != len(second):
         return ""

@@ -56,22 +56,22 @@ class ReplayOptions:
     """Options of a replay.
 
     Attributes:
-        step: None = the one that matters most.
-        build: `module:function` that makes model and loss, in the place of the script.
-        eager: without compilation.
-        device: where state and batch go; None = where they were.
-        dtype: what floating-point values become; None = what they were.
-        debug: the terminal is handed to a debugger.
-        narrow: look for the operation and the rows, where something is not finite.
-        through: the script may make steps before it comes to the place.
-        timeout_s: how long the script may take; 0 = for ever.
-        command: in the place of the recorded one.
+        step: None = the most important step.
+        build: `module:function` that creates the model and the loss, instead of the script.
+        eager: run without compilation.
+        device: device of state and batch; None = as recorded.
+        dtype: type of floating-point values; None = as recorded.
+        debug: use the terminal for a debugger.
+        narrow: search for the operation and the rows if something is not finite.
+        through: the script may make other steps before it reaches the place.
+        timeout_s: time limit for the script; 0 = none.
+        command: command that replaces the recorded one.
         cwd: folder in which the script is started; None = that of the run.
         copied: `cwd` is an unchanged copy of the folder of the run.
         background: the script runs with a low priority.
-        anyway: also while the run goes on.
-        test_file: where a test of the failure is to be written.
-        repro_file: where a script is to be written that fails without the training.
+        anyway: replay even if the run is still active.
+        test_file: where to write a test of the failure.
+        repro_file: where to write a script that fails without the training code.
     """
 
     step: int | None = None
@@ -97,9 +97,9 @@ class Replayed:
     """Result of a replay.
 
     Attributes:
-        snapshot: of the first worker.
-        results: of every worker, by rank.
-        warnings: what may keep the step from being the same.
+        snapshot: snapshot of the first worker.
+        results: results of every worker, by rank.
+        warnings: possible reasons for differences from the recorded step.
         output: the last lines that the script printed.
     """
 
@@ -113,26 +113,26 @@ class Replayed:
 def replay(
     run: Path, options: ReplayOptions, *, starting: Callable[[Start], None] = lambda _: None
 ) -> Replayed:
-    """Do a recorded step of a run again.
+    """Replay a recorded step of a run.
 
     Args:
         run: folder of the run.
-        options: how.
-        starting: gets what is going to be executed, and may refuse it with an exception.
+        options: options of the replay.
+        starting: receives the command to execute, and may refuse it by raising an exception.
 
     Raises:
         StepUnavailableError: the run has no snapshot (of that step).
         DamagedSnapshotError: its files are not what was written.
-        ReplayError: the script could not be started, or never came to the step; or the run
-            goes on in the folder in which it would be started.
+        ReplayError: the script could not be started or never reached the step, or the run is still
+            active in the folder in which it would be started.
     """
     chosen = choose(run, options.step)
     loaded = {one.worker: load(one.folder) for one in chosen}  # refuse damaged files at once
     snapshot = loaded[min(loaded)].snapshot
     if options.repro_file and snapshot.framework != "torch":
         raise ReplayError(
-            f"--repro supports only PyTorch, and this step is from {snapshot.framework}; leave "
-            "--repro out"
+            f"--repro supports only PyTorch, and this step is from {snapshot.framework}; omit "
+            "--repro"
         )
     options = _allowed(run, snapshot, options, starting)
     warnings = _warnings(run, snapshot, options)
@@ -152,6 +152,7 @@ def replay(
             test_file=_absolute(options.test_file),
             repro_file=_absolute(options.repro_file),
             moved=moved,
+            edited=bool(changed_sources(run, snapshot, _folder(options, snapshot))),
         )
         if options.debug and not snapshot.reason.startswith("exception"):
             place = _place_to_stop(plan, snapshot, options)
@@ -194,7 +195,7 @@ def _allowed(
     if start.running and not options.anyway:
         raise ReplayError(
             f"{run.name} is still running: starting its script again in {start.folder} may "
-            "overwrite files of the job. Wait until the job ends, give --cwd with a copy of the "
+            "overwrite files of the job. Wait until the job ends, pass --cwd with a copy of the "
             "folder, or pass --anyway"
         )
     starting(start)
@@ -202,14 +203,13 @@ def _allowed(
 
 
 def choose(run: Path, step: int | None) -> list[Stored]:
-    """The snapshots, one for each worker, of a step; of the one that matters most for None.
+    """Return the snapshots of a step, one per worker; None means the most important step.
 
-    That is the first step that was not finite or ended in an exception, else the first of a
-    finding, if there is one that of the root of the diagnosis, else the last one; see
-    `snapshot.choosing`.
+    This is the first step that was not finite or ended in an exception, else the first step with a
+    finding (preferably that of the root cause), else the last step; see `snapshot.choosing`.
 
     Raises:
-        StepUnavailableError: there is none.
+        StepUnavailableError: there is no snapshot.
     """
     every = stored(run)
     if not every:
@@ -380,7 +380,7 @@ def _run(
         )
     except OSError as err:
         raise ReplayError(
-            f"cannot start {command[0]!r}: {err.strerror}; give the command that starts the "
+            f"cannot start {command[0]!r}: {err.strerror}; pass the command that starts the "
             "script here: `mothtrap replay RUN -- COMMAND`"
         ) from err
     if options.background and hasattr(os, "setpriority"):
@@ -391,7 +391,7 @@ def _run(
             child.wait(options.timeout_s or None) if not options.debug else _wait_debugging(child)
         )
     except subprocess.TimeoutExpired:
-        return f"it was ended after {options.timeout_s:g} s; raise the limit with --timeout"
+        return f"it was stopped after {options.timeout_s:g} s; raise the limit with --timeout"
     finally:
         _end(child, whole_group=not options.debug)
     return f"it ended with {f'exit code {code}' if code >= 0 else f'signal {-code}'}"

@@ -21,9 +21,9 @@ from mothtrap.snapshot.retention import is_onset
 
 
 def replay_at_end(run: Path) -> None:
-    """Replay the first step that was not finite or raised, and print and store what it came to.
+    """Replay the first failed step, then print and store the result.
 
-    Prints nothing where no such step was kept. Ctrl-C skips it.
+    Prints nothing if no such step was kept. Ctrl-C skips the replay.
 
     Args:
         run: folder of a run that has ended.

@@ -17,7 +17,7 @@ from mothtrap.store.layout import attempt_folder, attempts, read_end, read_repla
 
 
 def keep(run: Path, found: Replayed, more: Sequence[str] = ()) -> None:
-    """Keep the result of a replay, and the one before of the script as it was or is now.
+    """Store the result of a replay, keeping the earlier one of the same or the original script.
 
     Args:
         run: its folder.
@@ -45,15 +45,15 @@ def keep(run: Path, found: Replayed, more: Sequence[str] = ()) -> None:
 
 
 def keep_if_plain(run: Path, found: Replayed, asked: ReplayOptions) -> None:
-    """Keep the result of a replay of a run that has ended, if nothing but the script differs.
+    """Store the result of a replay of an ended run, if only the script differs.
 
-    A step in another number type, on another device, or in a debugger answers another question.
-    A run that cannot be written to stays as it is.
+    A step in another number type, on another device, or in a debugger answers a different question.
+    A run that cannot be written to is left unchanged.
 
     Args:
         run: its folder.
         found: the result.
-        asked: what the user asked for.
+        asked: options that the user passed.
     """
     other = (asked.build, asked.eager, asked.device, asked.dtype, asked.debug, asked.command)
     if any(other) or not asked.narrow:

@@ -21,12 +21,12 @@ from mothtrap.store import layout
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """Command that a replay is going to execute.
+    """Command that a replay will execute.
 
     Attributes:
-        command: of the script; empty where `--build` takes its place.
-        folder: in which it is started.
-        foreign: where command or folder come from, unless from the user.
+        command: command of the script; empty if `--build` replaces it.
+        folder: folder in which it is started.
+        foreign: origin of the command or folder, if they do not come from the user.
         running: the run is still going on, in that folder.
     """
 
@@ -56,17 +56,17 @@ def start_of(
     *,
     build: bool = False,
 ) -> Start:
-    """Find out what a replay is going to execute.
+    """Determine what a replay will execute.
 
     Args:
         run: folder of the run.
-        snapshot: of the step.
-        command: given by the user; empty = the recorded one.
-        folder: given by the user; None = that of the run.
-        build: the user names a function instead of a command.
+        snapshot: snapshot of the step.
+        command: command from the user; empty = the recorded one.
+        folder: folder from the user; None = that of the run.
+        build: the user specified a function instead of a command.
 
     Raises:
-        ReplayError: there is no command that could be executed, or no such folder.
+        ReplayError: there is no command to execute, or no such folder.
     """
     info = _info(run, snapshot)
     recorded = () if command or build else _recorded(info, snapshot)
@@ -85,7 +85,7 @@ def _foreign(info: RunInfo | None, *, command: bool, folder: str | None) -> str:
     Python imports modules from the folder in which it starts, so a folder counts as a command does.
 
     Args:
-        info: of the attempt.
+        info: description of the attempt.
         command: the command is that of the run.
         folder: the one that the run names; None where the user gave it.
     """
@@ -101,13 +101,15 @@ def _foreign(info: RunInfo | None, *, command: bool, folder: str | None) -> str:
 
 
 def folder_of(snapshot: Snapshot, folder: str | None) -> str:
-    """Return the folder in which the script is started: the user's, or that of the run.
+    """Return the folder in which the script is started: the user's choice, or the run's.
 
     Raises:
         ReplayError: there is no such folder.
     """
     if folder is not None and not Path(folder).is_dir():
-        raise ReplayError(f"--cwd {folder} is not a folder; give the folder to start the script in")
+        raise ReplayError(
+            f"--cwd {folder} is not a folder; pass the folder in which to start the script"
+        )
     here = folder or (snapshot.cwd if Path(snapshot.cwd).is_dir() else str(working_folder()))
     return str(Path(here).absolute())
 
@@ -116,19 +118,19 @@ def _recorded(info: RunInfo | None, snapshot: Snapshot) -> tuple[str, ...]:
     command = list(info.command if info is not None else snapshot.command)
     if not command:
         raise ReplayError(
-            "the snapshot does not say how its script was started; give the command with "
-            "`mothtrap replay RUN -- COMMAND`, or give --build module:function"
+            "the snapshot does not say how its script was started; pass the command with "
+            "`mothtrap replay RUN -- COMMAND`, or pass --build module:function"
         )
     if not has_script(command):
         raise ReplayError(
             f"the run was recorded in a session without a script (`{shlex.join(command)}`), so "
-            "there is no script to start again; give --build module:function, or `mothtrap "
+            "there is no script to start again; pass --build module:function, or `mothtrap "
             "replay RUN -- COMMAND`"
         )
     if any(MASKED in word for word in command):
         raise ReplayError(
             "the command of the script had a secret, which the snapshot does not store: "
-            f"`{' '.join(command)}`; give the command with `mothtrap replay RUN -- COMMAND`"
+            f"`{' '.join(command)}`; pass the command with `mothtrap replay RUN -- COMMAND`"
         )
     if shutil.which(command[0]) is None and "python" in Path(command[0]).name:
         command[0] = sys.executable

@@ -10,11 +10,11 @@ from mothtrap.core.replays import ReplayPlan, ReplayResult
 
 
 def compared_alone(plan: ReplayPlan, results: Sequence[ReplayResult]) -> tuple[ReplayResult, ...]:
-    """Take back what other ranks decide: gradients that are averaged with theirs.
+    """Remove comparisons that depend on other ranks, such as averaged gradients.
 
     Args:
-        plan: names the ranks that have a snapshot.
-        results: of all that did the step; one without does that of another.
+        plan: contains the ranks that have a snapshot.
+        results: results of all ranks; a rank without a snapshot replays that of another.
     """
     without = sorted({result.rank for result in results} - set(plan.workers))
     if not without:

@@ -23,9 +23,9 @@ CHANGED = 500
 
 
 def read_source(folder: Path) -> Source:
-    """Ask git about the repository of a folder; raises nothing. Secrets in changes are masked.
+    """Read the state of a folder's git repository; never raises. Secrets in changes are masked.
 
-    No lock is taken, nothing is written, and no hook or pager runs.
+    It takes no lock, writes nothing, and runs no hook or pager.
     """
     until_s = time.monotonic() + TIMEOUT_S
     try:
@@ -52,7 +52,7 @@ def read_source(folder: Path) -> Source:
 
 
 class SourceKeeper:
-    """Writes `source.json` of an attempt, in a thread of its own.
+    """Writes `source.json` of an attempt on its own thread.
 
     Args:
         attempt: its folder.
@@ -66,7 +66,7 @@ class SourceKeeper:
         self._thread.start()
 
     def close(self) -> None:
-        """Wait for the file, within bounds."""
+        """Wait for the file to be written, with a time limit."""
         self._thread.join(TIMEOUT_S)
 
     @staticmethod
@@ -78,7 +78,7 @@ class SourceKeeper:
 
 
 def script_folder(command: Sequence[str]) -> Path:
-    """Return the folder of the script of a command, else the working directory."""
+    """Return the folder of a command's script, or the working directory."""
     scripts = [Path(word) for word in command if word.endswith(".py")]
     return scripts[0].absolute().parent if scripts and scripts[0].is_file() else working_folder()
 
@@ -87,8 +87,8 @@ def git(folder: Path, until_s: float, *words: str) -> str:
     """Return the output of a git command in a folder.
 
     Args:
-        folder: inside of the repository.
-        until_s: time of the monotonic clock at which it gives up.
+        folder: folder inside the repository.
+        until_s: monotonic time at which it gives up.
         *words: arguments of git.
 
     Raises:

@@ -15,13 +15,13 @@ POLL_S = 1.0
 
 
 class RequestPoller:
-    """A thread that hands requests on to the end of the step in progress.
+    """A thread that passes requests to the end of the step in progress.
 
     Args:
-        attempt: folder of the attempt; requests to other attempts are passed over.
-        ask: gets each request, on the thread.
-        refuse: gets the id of what is no request, and why.
-        poll_s: seconds between two looks.
+        attempt: folder of the attempt; requests to other attempts are ignored.
+        ask: called with each request, on the thread.
+        refuse: called with the id of an invalid request, and the reason.
+        poll_s: seconds between two checks.
     """
 
     def __init__(
@@ -40,12 +40,12 @@ class RequestPoller:
         self._thread.start()
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop polling."""
         self._ended.set()
         self._thread.join()
 
     def look(self) -> None:
-        """Hand on what has come since the last time."""
+        """Pass on requests that arrived since the last call."""
         for path in self._inbox.take():
             try:
                 request = store.read(path)

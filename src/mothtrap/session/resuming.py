@@ -40,10 +40,10 @@ def restarts_of(environ: Mapping[str, str]) -> int:
 
 
 def launcher_of(environ: Mapping[str, str]) -> str:
-    """Return who starts this process anew when it fails, in words that no other process has.
+    """Return a unique description of the process that restarts this one when it fails.
 
-    Empty where that is not torchrun, or where one on another machine may do so: what the
-    job did before is looked for on this one.
+    Empty if that is not torchrun, or if a launcher on another machine may do it: earlier attempts
+    are looked up on this machine.
     """
     here, all_workers = environ.get("LOCAL_WORLD_SIZE"), environ.get("WORLD_SIZE")
     if RESTARTS not in environ or here is None or here != all_workers:
@@ -53,16 +53,16 @@ def launcher_of(environ: Mapping[str, str]) -> str:
 
 
 def earlier_attempt(runs: Path, name: str | None, environ: Mapping[str, str]) -> Path | None:
-    """Return the last attempt that this job made before its launcher started it anew.
+    """Return the last attempt of this job before its launcher restarted it.
 
     Args:
-        runs: where runs are kept.
-        name: of the run, where the user gave one.
-        environ: of this process.
+        runs: folder of the runs.
+        name: name of the run, where the user gave one.
+        environ: environ of this process.
 
     Returns:
-        Its folder. None where this is the first start, where that made no run, and where it
-        made several that are called by none.
+        Its folder. None if this is the first start, if that start created no run, or if it created
+        several runs, none with this name.
     """
     restarts, launcher = restarts_of(environ), launcher_of(environ)
     if not restarts or not launcher:
@@ -84,20 +84,20 @@ def _is_of(attempt: Path, launcher: str, restarts: int) -> bool:
 
 
 def own_attempt(opened: Path, environ: Mapping[str, str]) -> Path:
-    """Return the folder of this process's attempt, which need not exist yet.
+    """Return the folder of this process's attempt, which may not exist yet.
 
     Args:
         opened: the attempt that the launcher of mothtrap opened.
-        environ: of this process.
+        environ: environ of this process.
     """
     return layout.attempt_folder(opened.parent, int(opened.name) + restarts_of(environ))
 
 
 def open_attempt(opened: Path, own: Path) -> Path:
-    """Make the folder of a restarted attempt, by whichever worker comes first.
+    """Create the folder of a restarted attempt; the first worker to call this creates it.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the folder cannot be written.
         DamagedDataError: the description of the attempt that was opened cannot be read.
     """
     info = layout.read_info(opened)
@@ -141,12 +141,12 @@ def _losses_of(steps: Sequence[_Trained]) -> dict[str, tuple[float, ...]]:
 
 
 class Resumption:
-    """Says where a restarted job goes on, by what its earlier attempts have recorded.
+    """Determines where a restarted job resumes, from the records of earlier attempts.
 
     Args:
         opened: the attempt that the launcher of mothtrap opened.
         own: the attempt of this process.
-        rank: of this process, where it has one.
+        rank: rank of this process, where it has one.
     """
 
     def __init__(self, opened: Path, own: Path, rank: Callable[[], int | None]) -> None:
@@ -156,8 +156,8 @@ class Resumption:
         """Return where the job goes on.
 
         Args:
-            digests: of the weights as they are now, by root.
-            own_steps: steps that the optimizer says to have made, where one says so.
+            digests: digests of the weights as they are now, by root.
+            own_steps: number of steps according to the optimizer, if it counts them.
         """
         saved: dict[tuple[str, str], int] = {}
         evaluated: list[tuple[int, int]] = []
@@ -190,7 +190,7 @@ class Resumption:
         elif self._own == self._opened:
             step = last
             evidence = (
-                "it was asked to resume, and nothing that it loaded shows where, so it is "
+                "it was started with --resume, but nothing that it loaded shows where, so it is "
                 "assumed to continue after the last recorded step"
             )
         else:

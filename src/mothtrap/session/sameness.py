@@ -20,12 +20,12 @@ SHOWN = 3
 
 
 def differences_here(run: Path, snapshot: Snapshot, folder: str | None = None) -> Iterator[str]:
-    """Yield, in words, what is not as it was in the run: sources, versions.
+    """Yield, as text, what has changed since the run: sources and versions.
 
     Args:
         run: folder of the run.
-        snapshot: of it.
-        folder: in which the script is started; None = that of the run.
+        snapshot: snapshot of the run.
+        folder: folder in which the script is started; None = that of the run.
     """
     changed = changed_sources(run, snapshot, folder)
     if changed:
@@ -37,7 +37,7 @@ def differences_here(run: Path, snapshot: Snapshot, folder: str | None = None) -
     here = installed_versions(snapshot.versions)
     for name, version in snapshot.versions.items():
         if here.get(name, version) != version:
-            yield f"the run used {name} {version}, here it is {here[name] or 'not installed'}"
+            yield f"the run used {name} {version}, but here it is {here[name] or 'not installed'}"
     attempt = layout.attempt_folder(run, snapshot.attempt)
     yield from _packages(layout.read_packages(layout.worker_folder(attempt, 0)), snapshot.versions)
     yield from _image(_ledger(layout.worker_folder(attempt, snapshot.worker)))
@@ -60,16 +60,16 @@ def _image(ledger: Ledger | None) -> Iterator[str]:
     then = ledger.facts.get("environment", {}).get("container.image") if ledger else None
     now = container_image(os.environ)
     if (then or now) and ledger is not None and then != now:
-        yield f"the run used the container image {then or 'none'}, here it is {now or 'none'}"
+        yield f"the run used the container image {then or 'none'}, but here it is {now or 'none'}"
 
 
 def changed_sources(run: Path, snapshot: Snapshot, folder: str | None = None) -> list[str]:
-    """Files of the script that are not as they were, by the ledger, else by their times.
+    """Return the files of the script that have changed, by the ledger or else by modification time.
 
     Args:
         run: folder of the run.
-        snapshot: of it.
-        folder: in which they are looked for; None = that of the run.
+        snapshot: snapshot of the run.
+        folder: folder in which to look for them; None = that of the run.
     """
     attempt = layout.attempt_folder(run, snapshot.attempt)
     ledger = _ledger(layout.worker_folder(attempt, snapshot.worker))

@@ -16,21 +16,21 @@ from mothtrap.store.upload_queue import UploadQueue
 
 
 def spooled() -> list[Path]:
-    """Return the runs of this machine that are not wholly sent, the latest start first."""
+    """Return this machine's runs that are not completely uploaded, latest start first."""
     places = sorted((cache_folder() / "spool").glob("*/"))
     return [run for place in places for run in layout.list_runs(place) if read_remote(run)]
 
 
 def send(run: Path, to: str | None = None, name: str | None = None) -> str:
-    """Send a run to an object store; goes on where an earlier attempt has stopped.
+    """Upload a run to an object store; continues an interrupted upload.
 
-    A run that was kept for a store is removed from this machine when all of it is there;
-    any other run stays.
+    If a run was intended for a store, it is removed from this machine once it is completely
+    uploaded; any other run stays.
 
     Args:
         run: its folder.
-        to: the URL of a place of runs; None = the one that the run was kept for.
-        name: of the run there; None = its own.
+        to: URL of a location of runs; None = the location that the run was intended for.
+        name: name of the run in the store; None = its current name.
 
     Returns:
         The URL of the run.
@@ -44,7 +44,7 @@ def send(run: Path, to: str | None = None, name: str | None = None) -> str:
     remote = read_remote(run)
     if to is None and remote is None:
         raise ConfigError(
-            f"{run} belongs to no object store; give one, e.g. mothtrap upload {run} --to "
+            f"{run} belongs to no object store; pass one, e.g. mothtrap upload {run} --to "
             "s3://bucket/runs"
         )
     runs_url, own = split(remote.url) if remote is not None else ("", run.name)

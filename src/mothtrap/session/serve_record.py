@@ -52,16 +52,16 @@ falling probability a thousand times as many failing rows fill it."""
 
 
 class NoRecord:
-    """Keeps nothing, where mothtrap is disabled."""
+    """Stores nothing, because mothtrap is disabled."""
 
     def close(self) -> None:
         """Do nothing."""
 
     def called(self, rows: int, added_s: float, broken: Sequence[Broken], X: Any, y: Any) -> None:
-        """Keep nothing."""
+        """Do nothing."""
 
     def check_failed(self, assertion: Assertion, error: Exception, *, is_off: bool) -> None:
-        """Keep nothing."""
+        """Do nothing."""
 
 
 class _Counts:
@@ -77,15 +77,15 @@ class KeptRecord:
     """Writes the record of one process; safe to call from several threads.
 
     A failing row, and the first finding of an assertion, are written within the call. A thread
-    writes the counts once a second, since replacing a file can take tens of milliseconds. A
-    process that is forked after the first call begins a run of its own. What fails here is said
-    once, and the record ends; predictions go on.
+    writes the counts once a second, because replacing a file can take tens of milliseconds. A
+    process that is forked after the first call begins its own run. A failure here is reported once
+    and ends the record; predictions continue.
 
     Args:
         served: description of the function, with all counts 0.
-        assertions: of the function.
+        assertions: assertions of the function.
         config: settings of the run.
-        name: of the run.
+        name: name of the run.
         keep_rows: failing rows to record for each assertion.
         sample_rows: rows to record of all calls.
     """
@@ -117,7 +117,7 @@ class KeptRecord:
         self._random = random.Random(0)  # the user's generators stay as they are
 
     def called(self, rows: int, added_s: float, broken: Sequence[Broken], X: Any, y: Any) -> None:
-        """Count a call, and write what is due."""
+        """Count a call, and write pending data."""
         try:
             self._called(rows, added_s, broken, X, y)
         except Exception as err:  # whatever fails here, predictions go on
@@ -141,7 +141,7 @@ class KeptRecord:
         return not self._counts[broken.assertion.code].written
 
     def check_failed(self, assertion: Assertion, error: Exception, *, is_off: bool) -> None:
-        """Count an error of a check; the first one is said, as is that which switches it off."""
+        """Count an error of a check; report the first, and the one that disables the check."""
         self._notice_fork()
         with self._counting:
             counts = self._counts[assertion.code]
@@ -174,7 +174,7 @@ class KeptRecord:
             counts: counts of rows of this kind.
             at: indices of the rows in their call.
             keep: rows to record before their share falls.
-            code: of the assertion that fails, or `SAMPLED`.
+            code: code of the assertion that fails, or `SAMPLED`.
             X: rows of the call.
             y: their predictions.
         """

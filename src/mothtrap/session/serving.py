@@ -29,20 +29,19 @@ def asserted(
 
     The first call opens a run of kind `serve` for this process. It stores the number of failing
     predictions as findings, and a bounded sample of the failing rows. `mothtrap show`, the page,
-    and configured actions read it while the model serves. An error in a check, in a correction,
+    and configured actions read it while the model is serving. An error in a check, in a correction,
     or in mothtrap leaves the prediction unchanged.
 
     Args:
         predict: function that takes rows as its first argument, such as `model.predict`.
         assertions: made by `mothtrap.assertion` or `mothtrap.behavior.assertions`; checked in
             this order.
-        on_fail: "flag" records failing predictions, "correct" also replaces them by the
-            assertion's correction, "fallback" by the predictions of `fallback`, and "raise"
+        on_fail: "flag" records failing predictions, "correct" also replaces them with the
+            assertion's correction, "fallback" with the predictions of `fallback`, and "raise"
             raises an error.
         fallback: predicts the failing rows if `on_fail` is "fallback".
-        keep_rows: number of failing rows to record for each assertion, at most 20 of a call.
-            Later rows are recorded with a falling probability, up to five times as many. 0
-            records none.
+        keep_rows: number of failing rows to record for each assertion, at most 20 of a call. Later
+            rows are recorded with decreasing probability, up to five times as many. 0 records none.
         sample_rows: number of rows to record of all calls, in the same way, for
             `mothtrap probe --new RUN`. By default none is recorded.
         name: name of the run; by default `serve-` and the time. Another process with the same

@@ -48,14 +48,14 @@ def start(
     roll_s: float | None = None,
     limit_bytes: float | None = None,
 ) -> tuple[Ring, Callable[[], bool]]:
-    """Start a writer for this process and wait until it is ready.
+    """Start a writer for this process, and wait until it is ready.
 
     Args:
-        folder: the worker's own folder; exists.
-        queue_bytes: what may wait to be written; twice that while it is thinned.
+        folder: the worker's own folder, which exists.
+        queue_bytes: maximum size of waiting data; twice that for steps with fewer statistics.
         durability: as in the configuration.
         roll_s: as in the configuration.
-        limit_bytes: what may be written before less is; None = no limit.
+        limit_bytes: bytes after which less is written; None = no limit.
 
     Returns:
         The memory to write to, and whether the process lives.
@@ -133,19 +133,19 @@ def write_from(
     roll_s: float | None = None,
     limit_bytes: float | None = None,
 ) -> None:
-    """Write what comes until the peer closes or is gone, then seal.
+    """Write incoming data until the peer closes or dies, then seal the files.
 
     Args:
-        ring: what the peer writes to.
-        folder: of the worker.
+        ring: memory to which the peer writes.
+        folder: folder of the worker.
         peer: pid of the process that writes to the ring.
         durability: as in the configuration.
-        sleep: waits so many seconds.
+        sleep: waits for this many seconds.
         roll_s: as in the configuration.
         limit_bytes: as of `start`.
 
     Raises:
-        OSError: the disk refused to the end; what it has taken can be read.
+        OSError: the disk refused writes until the end; what was written before can be read.
     """
     from mothtrap.store.patient_log import PatientLog
     from mothtrap.store.worker_log import WorkerLog
@@ -230,7 +230,7 @@ def _leave() -> None:
 
 
 def main() -> None:
-    """Fork the writer and end, so that it has no parent that would have to wait for it."""
+    """Fork the writer and exit, so that no parent has to wait for it."""
     file, size, peer, folder, durability, roll_s, limit_bytes = json.loads(sys.argv[1])
     ring = Ring(file, size)
     os.close(file)

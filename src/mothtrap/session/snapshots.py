@@ -44,7 +44,7 @@ CLOSE_S = 60.0
 
 
 def onset_needs(config: Config) -> tuple[Need, ...]:
-    """Return what is looked at so that an unsound step is seen, whatever rules are in force."""
+    """Return the data needed to detect a bad step, whatever rules are active."""
     return (ONSETS,) if config.snapshots > 0 and config.ring_mb > 0 else ()
 
 
@@ -53,16 +53,16 @@ Taker = tuple[SnapshotTaker, str, Mapping[str, str]]
 
 
 class Snapshots:
-    """All about the snapshots of one worker: who wants them, and where they go.
+    """The snapshots of one worker: requests, and where they are written.
 
     Args:
-        config: which are taken.
-        tell: takes a fact for the run's record; may be called by any thread.
+        config: settings of the snapshots.
+        tell: records a fact in the run; may be called on any thread.
         say: prints one line for the user.
-        on_error: gets what went wrong in here.
+        on_error: called with internal errors.
 
     Attributes:
-        taking: takes them; None where the adapter does not, or nothing is watched yet.
+        taking: takes the snapshots; None if the adapter does not, or nothing is watched yet.
     """
 
     def __init__(
@@ -79,13 +79,13 @@ class Snapshots:
         self._writer: SnapshotWriter | None = None
 
     def found(self, finding: Finding) -> None:
-        """A finding is new or became worse: the first one of an error is worth a snapshot."""
+        """Handle a new or worse finding: the first error triggers a snapshot."""
         if finding.severity is Severity.ERROR and finding.code not in self._codes:
             self._codes.add(finding.code)
             self._order(SnapshotOrder(reason=f"finding {finding.code}", step=finding.step))
 
     def ask(self, request: Request, otherwise: Callable[[CaptureRequest], None]) -> None:
-        """Take a request for a snapshot; `otherwise` gets any other request."""
+        """Accept a snapshot request; other requests are passed to `otherwise`."""
         if isinstance(request, CaptureRequest):
             otherwise(request)
         elif not self._order(SnapshotOrder(reason="request", request=request.id)):
@@ -99,7 +99,7 @@ class Snapshots:
         return self.taking is not None and self.taking.order(order)
 
     def open(self, attempt: Path, rank: int, found: Taker | None) -> None:
-        """There is a folder to which they can go, and an adapter that takes them, if one does."""
+        """Start writing, now that there is a folder, and an adapter that may take snapshots."""
         if found is None:
             return
         taker, framework, versions = found
@@ -118,23 +118,23 @@ class Snapshots:
             taker.connect(self._writer)
 
     def close(self) -> None:
-        """Write what is still waiting."""
+        """Write the remaining snapshots."""
         if self._writer is not None and not self._writer.close():
             self._say("mothtrap: snapshots: the disk is too slow; the last one may be missing")
 
 
 class SnapshotWriter:
-    """A thread that writes what it is given; see `core.snapshot_orders.SnapshotSink`.
+    """A thread that writes snapshots; see `core.snapshot_orders.SnapshotSink`.
 
     Args:
         attempt: folder of the attempt.
         worker: number of this one.
-        config: how many are kept, and how large they may be.
+        config: number and size limits of snapshots.
         framework: name of the adapter.
-        versions: of packages.
+        versions: versions of packages.
         say: prints one line for the user; None = say nothing.
-        tell: takes a fact for the run's record; called on the thread.
-        on_error: gets what went wrong in here, once.
+        tell: records a fact in the run; called on the thread.
+        on_error: called once with internal errors.
     """
 
     def __init__(
@@ -164,21 +164,21 @@ class SnapshotWriter:
 
     @property
     def base_steps(self) -> tuple[int, ...]:
-        """The steps of the bases that lie on the disk, ascending."""
+        """Steps of the stored base snapshots, ascending."""
         return self._bases
 
     def has_room(self, spare: int = 0) -> bool:
-        """Return whether another one can wait for the disk, and so many more."""
+        """Return whether the queue has room for one more snapshot of this size."""
         return self._pending + spare < WAITING
 
     def put(self, taken: SnapshotDraft) -> None:
-        """Take one in; returns at once."""
+        """Queue a snapshot, and return immediately."""
         with self._lock:
             self._pending += 1
         self._queue.put(taken)
 
     def refused(self, order: SnapshotOrder, step: int, why: str) -> None:
-        """Note that one could not be taken; say so, once, where the settings ask for it."""
+        """Record that a snapshot could not be taken; report it once if the settings ask for it."""
         self._tell(SnapshotKept(step=step, reason=order.reason, request=order.request, error=why))
         asked = order.reason.startswith("step") or (
             order.reason == BASE and self._config.snapshot_every
@@ -188,7 +188,7 @@ class SnapshotWriter:
             self._speak(f"no snapshot of step {step} ({order.reason}): {why}")
 
     def close(self) -> bool:
-        """Write what is still waiting; whether all of it was."""
+        """Write the remaining snapshots; return whether all were written."""
         self._queue.put(None)
         self._thread.join(CLOSE_S)
         return not self._thread.is_alive()
@@ -211,7 +211,7 @@ class SnapshotWriter:
                 del taken  # not held while waiting for the next one
 
     def _failed(self, taken: SnapshotDraft, err: OSError) -> None:
-        why = f"{err.strerror or err}; training goes on"
+        why = f"{err.strerror or err}; training continues"
         self.refused(taken.order, taken.step, why)
 
     def _write(self, taken: SnapshotDraft) -> None:

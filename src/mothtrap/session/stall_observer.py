@@ -24,7 +24,7 @@ from mothtrap.core.facts.stalls import CollectiveCall, InputState, WorkerStalled
 from mothtrap.session.attached import AttachedAdapters
 from mothtrap.store.layout import worker_folder
 from mothtrap.store.stalls import give_sign, write_stall
-from mothtrap.tracing import frames
+from mothtrap.tracing.source import frames
 
 LOOK_EVERY_S = 1.0
 """Pause between two looks; chosen by hand."""
@@ -46,18 +46,19 @@ STACK = 20
 
 
 class StallObserver:
-    """Looks once a second whether the worker makes steps; made by the training thread.
+    """Checks once a second whether the worker steps; created by the training thread.
 
     Args:
-        folder: of the worker.
-        rank: of the worker.
+        folder: folder of the worker.
+        rank: rank of the worker.
         steps: returns the number of steps so far.
-        collective: returns the last collective that the process has called, given the innermost
-            frame of the training thread.
-        reading: returns the file and record that input pipelines work on; None = there are none.
+        collective: returns the last collective that the process called, given the innermost frame
+            of the training thread.
+        reading: returns the file and record that input pipelines are working on; None = there are
+            no pipelines.
         clock: seconds.
         begins: start the thread.
-        gives_signs: write a sign of life at every look, which the launcher of the node reads.
+        gives_signs: write a sign of life at every check, which the launcher of the node reads.
     """
 
     def __init__(
@@ -111,7 +112,7 @@ class StallObserver:
         )
 
     def close(self) -> None:
-        """Look no more; a worker that closes its run is not stalled.
+        """Stop observing; a worker that closes its run is not stalled.
 
         If an exception such as Ctrl-C ends it while it is stalled, its last state is kept.
         """
@@ -125,7 +126,7 @@ class StallObserver:
                 self.look()
 
     def look(self) -> None:
-        """Compare the number of steps with that of the last look.
+        """Compare the number of steps with the previous check.
 
         Raises:
             OSError: the file cannot be written.

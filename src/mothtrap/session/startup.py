@@ -41,12 +41,12 @@ _kept: dict[Worker, None] = {}
 def attach(framework: str, began_s: float | None = None) -> None:
     """Install the hooks of a framework in a process that `mothtrap run` started.
 
-    All frameworks that a process imports take part in one job. In a process that
-    `mothtrap replay` started a snapshot is replayed instead, and nothing recorded.
+    All frameworks that a process imports take part in one job. In a process that `mothtrap replay`
+    started, a snapshot is replayed instead, and nothing is recorded.
 
     Args:
-        framework: whose import this follows.
-        began_s: when the imports of mothtrap for it began, by `time.perf_counter`.
+        framework: framework that was just imported.
+        began_s: time at which its mothtrap imports began, by `time.perf_counter`.
     """
     for parser in parsed.PARSERS:
         parsed.install(parser)  # also where a parser was imported before anything of ours
@@ -64,7 +64,7 @@ def attach(framework: str, began_s: float | None = None) -> None:
 
 
 def saved(collection_s: float) -> None:
-    """Take in by how much garbage collection in this process is shorter, in seconds."""
+    """Record how many seconds of garbage collection were saved in this process."""
     if _process:
         _process[0].saved_s += collection_s
 
@@ -131,23 +131,23 @@ def _is_started_by_the_launcher(attempt: Path) -> bool:
 
 
 def process_worker() -> Worker | None:
-    """Return the worker that `attach` made in this process."""
+    """Return the worker that `attach` created in this process."""
     return _process[0] if _process else None
 
 
 def current_worker() -> Worker | None:
-    """Return the worker of this process: that of `attach`, else of the latest open watch."""
+    """Return the worker of this process: from `attach`, or the latest open watch."""
     return _process[0] if _process else next(reversed(_kept), None)
 
 
 def keep(worker: Worker) -> None:
-    """Close the worker when the process ends; see to it in forked children."""
+    """Close the worker when the process ends, and handle forked children."""
     _kept[worker] = None
     _listen()
 
 
 def finish(worker: Worker, error: BaseException | None = None) -> None:
-    """Close a worker before the process ends, maybe for an error, and keep nothing of it."""
+    """Close a worker before the process ends, possibly with an error, and forget it."""
     worker.close(error)
     _kept.pop(worker, None)
 

@@ -33,10 +33,10 @@ MONITOR = layout.MAX_WORKERS
 
 
 class Supervision:
-    """Reads the events of all workers while the job runs, in a thread of its own.
+    """Reads the events of all workers while the job runs, on its own thread.
 
-    It begins to read when there is a second worker; what fails in it is said once, and
-    the job goes on.
+    It begins to read when there is a second worker. Failures in it are reported once, and the job
+    continues.
 
     Args:
         attempt: the folder of the attempt that this launch opened; a launcher within the
@@ -55,11 +55,11 @@ class Supervision:
         self._thread.daemon = True
 
     def begin(self) -> None:
-        """Start to watch the workers."""
+        """Start watching the workers."""
         self._thread.start()
 
     def close(self) -> None:
-        """Read what the workers stored last, and stop watching them."""
+        """Read the workers' last data, and stop watching them."""
         self._stopped.set()
         self._thread.join()
         self._contained(last=True)
@@ -72,10 +72,10 @@ class Supervision:
 
     @property
     def lost(self) -> tuple[int, ...]:
-        """Workers of the last attempt that never closed their record, the first to die first.
+        """Workers of the last attempt that never closed their record, first to die first.
 
-        Known in jobs of several workers, once the job has ended; where it is unknown who died
-        first (see `order_seen`), the first to stop storing anything comes first.
+        Known for jobs with several workers, once the job has ended. If it is unknown which died
+        first (see `order_seen`), the first one that stopped storing data comes first.
         """
         attempt = self._attempts.get(int(self.latest.name))
         if attempt is None:
@@ -87,7 +87,7 @@ class Supervision:
 
     @property
     def order_seen(self) -> bool:
-        """Return whether it was seen that the first of `lost` died before the others."""
+        """Return whether the first worker in `lost` is known to have died before the others."""
         lost = self.lost
         return len(lost) < 2 or self._exits.first_of(lost) is not None
 

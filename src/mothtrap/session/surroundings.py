@@ -48,13 +48,13 @@ def python_facts() -> dict[str, dict[str, LedgerValue]]:
 
 
 def versions(modules: Mapping[str, object]) -> dict[str, LedgerValue]:
-    """Return the versions of the distributions that modules were imported from.
+    """Return the versions of the packages from which modules were imported.
 
-    By the names of the folders that installers leave beside them, else by the module's own
-    `__version__`; no package is asked, and none is imported.
+    Uses the names of the folders that installers leave next to them, otherwise the module's own
+    `__version__`; no package is called or imported.
 
     Args:
-        modules: by name, as in `sys.modules`.
+        modules: modules by name, as in `sys.modules`.
     """
     installed = _installed()
     found: dict[str, LedgerValue] = {}
@@ -110,14 +110,14 @@ def sources(modules: Mapping[str, object]) -> dict[str, LedgerValue]:
 
 
 def installed_versions(wanted: Iterable[str]) -> dict[str, LedgerValue]:
-    """Return the versions that are installed here, of what a ledger names; imports nothing.
+    """Return the installed versions of the packages in a ledger, without importing them.
 
     Args:
         wanted: names of modules.
 
     Returns:
-        By module; None where it is not installed. A module that is, but has another name
-        than its distribution, is left out: its version is not known.
+        Versions by module; None if it is not installed. Installed modules whose distribution has a
+        different name are omitted, because their version is unknown.
     """
     installed = _installed()
     found: dict[str, LedgerValue] = {"python": platform.python_version()}

@@ -14,7 +14,7 @@ class WatchingCallback(_Base):  # type: ignore[misc]
     """Watch what a trainer trains; see `session.callbacks.TrainerCallback`.
 
     Attributes:
-        watch: what `mothtrap.watch` returned; None before the first training.
+        watch: result of `mothtrap.watch`; None before the first training run.
     """
 
     def __init__(self, name: str | None, **settings: Any) -> None:
@@ -22,7 +22,7 @@ class WatchingCallback(_Base):  # type: ignore[misc]
         self.watch: Watch | None = None
 
     def on_train_begin(self, *_: Any, model: Any, optimizer: Any = None, **__: Any) -> None:
-        """Begin to watch."""
+        """Start watching."""
         while hasattr(model, "module"):  # what was put around it to train it
             model = model.module
         while hasattr(optimizer, "optimizer"):

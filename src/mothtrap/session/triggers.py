@@ -28,10 +28,10 @@ TABLE_TRIGGERS = {
 
 
 def triggers(*, tables: bool = False) -> tuple[str, ...]:
-    """Return the imports after which an adapter is to be loaded, that of `framework_of` each.
+    """Return the imports after which an adapter is loaded, with its framework.
 
     Args:
-        tables: also those of models that are fitted as a whole.
+        tables: also report those of models that are fitted as a whole.
     """
     further = TABLE_TRIGGERS if tables else {}
     return tuple(
@@ -48,7 +48,7 @@ def framework_of(trigger: str) -> str:
 
 
 def is_too_early(trigger: str) -> bool:
-    """Return whether an adapter cannot be imported yet, after an import of `TABLE_TRIGGERS`.
+    """Return whether an adapter cannot be imported yet after an import in `TABLE_TRIGGERS`.
 
     Modules that are still being imported may import this one. The adapter is loaded after one of
     them.
@@ -62,5 +62,5 @@ def is_too_early(trigger: str) -> bool:
 
 
 def frameworks() -> tuple[str, ...]:
-    """Return the names of all frameworks that have an adapter, sorted; imports none."""
+    """Return the sorted names of all frameworks with an adapter, without importing them."""
     return registry.names(PACKAGE)

@@ -32,14 +32,14 @@ def store_reasons(
 ) -> tuple[Path, bool]:
     """Write a record without steps, so that the verdict can say why there are none.
 
-    Rules that need no more than these reasons are evaluated, and their findings are written.
+    Rules that need only these reasons are evaluated, and their findings are written.
 
     Args:
         attempt: folder of the attempt.
-        rank: of this process, where it has one.
-        reasons: what failed, or was missing.
-        ending: how the process ended, as far as it is known.
-        rules: in force.
+        rank: rank of this process, where it has one.
+        reasons: what failed or was missing.
+        ending: how the process ended, if known.
+        rules: rules in force.
         quiet: findings that are not reported.
 
     Returns:
@@ -81,7 +81,8 @@ def _store_findings(attempt: Path, number: int, monitor: Monitor, facts: Sequenc
 def follows_from_workers(attempt: Path) -> bool:
     """Return whether a worker of the job was stopped, failed, or was killed.
 
-    The exception of the process that started the workers, such as torchrun, then adds nothing.
+    In this case, the exception of the process that started the workers, such as torchrun, adds no
+    information.
 
     Args:
         attempt: folder of the attempt that the launcher of mothtrap opened.
@@ -127,7 +128,7 @@ def _record_of(facts: Sequence[Fact]) -> StepRecord:
 
 
 def store_start_failure(part: str, error: BaseException) -> None:
-    """Store that this process of an observed job is not watched; say nothing, raise nothing."""
+    """Record that this process of an observed job is not watched; silent, and never raises."""
     failure = ToolError(step=0, part=part, error=in_one_line(error), traceback=traceback_of(error))
     ending = WorkerEnded(step=0, steps=0, own_s=0.0, wall_s=0.0)
     rank = os.environ.get("RANK", "")

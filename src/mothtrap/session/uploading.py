@@ -49,15 +49,15 @@ NUMBERS = 1000
 
 
 class RunBusyError(MothtrapError):
-    """Another process is at work on a run."""
+    """Another process is working on a run."""
 
 
 def folder_for(runs_dir: str) -> Path:
-    """Return the folder in which runs are written: of this machine in any case.
+    """Return the local folder in which runs are written.
 
     Raises:
         ConfigError: `runs_dir` is a URL that cannot be used.
-        MissingExtraError: the package that it takes is not installed.
+        MissingExtraError: a required package is not installed.
     """
     if is_slip(runs_dir):
         scheme, _, place = runs_dir.partition(":")
@@ -70,11 +70,11 @@ def folder_for(runs_dir: str) -> Path:
 
 
 def bring_back(runs_dir: str, name: str) -> Path:
-    """Return the folder of a run that may be gone on with, made of what the store has of it.
+    """Return the folder of a run to resume, restored from the store.
 
     Args:
-        runs_dir: where runs are kept; nothing is to be done for those on a disk.
-        name: of the run.
+        runs_dir: location of the runs; nothing needs to be done for runs on disk.
+        name: name of the run.
 
     Raises:
         StoreError: the store cannot be reached, or refuses.
@@ -104,18 +104,18 @@ def begin(
     ask: bool,
     node: Node | None = None,
 ) -> Uploader | None:
-    """Send a run that was just made to where the configuration wants it.
+    """Start uploading a new run to the configured store.
 
     Args:
         run: its folder.
         config: settings.
         say: prints one line for the user.
-        numbered: take another name where the store has a run of this one.
-        ask: wait for the store to say whether the name is free.
+        numbered: append a number to the name if the store already has a run of this name.
+        ask: wait until the store confirms that the name is free.
         node: merges its workers; see `UploadQueue`.
 
     Returns:
-        What sends it; None when runs are kept on a disk.
+        The uploader; None if runs are stored on disk.
 
     Raises:
         RunExistsError: `ask`, and the store has a run of that name; `run` is removed.
@@ -142,14 +142,14 @@ def begin(
 
 
 class Uploader:
-    """Sends one run; every method but the constructor may wait for the network.
+    """Uploads one run; every method except the constructor may wait for the network.
 
     Args:
         run: the run's folder on this machine.
-        url: of the run.
+        url: url of the run.
         say: prints one line for the user.
-        every_s: seconds between two looks for what is new.
-        numbered: take another name where the store has a run of this one.
+        every_s: seconds between two checks for new data.
+        numbered: append a number to the name if the store already has a run of this name.
         node: merges its workers; see `UploadQueue`.
     """
 
@@ -177,10 +177,10 @@ class Uploader:
         self._thread = threading.Thread(target=self._work, name="mothtrap-upload", daemon=True)
 
     def claim_soon(self) -> None:
-        """Claim, and leave it to a thread where the store takes longer than `ANSWER_S`.
+        """Claim the run's name, on a thread if the store takes longer than `ANSWER_S`.
 
         Raises:
-            StoreError: it does; or as `claim`.
+            StoreError: the run exists; or as for `claim`.
         """
         failed: list[Exception] = []
 
@@ -199,7 +199,7 @@ class Uploader:
             raise failed[0]
 
     def claim(self) -> None:
-        """Make the run in the store, so that no other job takes its name.
+        """Create the run in the store, so that no other job takes its name.
 
         Raises:
             RunExistsError: the store has a run of that name.
@@ -225,11 +225,11 @@ class Uploader:
         raise RunExistsError(f"cannot create the run {name!r}: {self.url} also exists")
 
     def step(self, *, final: bool) -> None:
-        """Send what is new once; `final`: nothing more will come.
+        """Upload new data once; `final`: no more data will follow.
 
         Raises:
-            StoreError: not everything got through.
-            RunExistsError, CollisionError: another run is in its place.
+            StoreError: some data could not be uploaded.
+            RunExistsError, CollisionError: another run occupies its place.
         """
         if not self._claimed:
             self.claim()
@@ -247,24 +247,24 @@ class Uploader:
         self._done = final
 
     def start(self) -> None:
-        """Begin to send what is written."""
+        """Start uploading written data."""
         self._thread.start()
 
     def complain(self, err: OSError) -> None:
         """Report that the store refuses data, once for each kind of reason."""
         if self._trouble is None or type(self._trouble) is not type(err):
             self._say(
-                f"mothtrap: {err}; the job goes on; its data is stored in {self.run} and sent "
+                f"mothtrap: {err}; the job continues; its data is stored in {self.run} and sent "
                 "when the store accepts it"
             )
         self._trouble = err
 
     def finish(self) -> bool:
-        """Send the rest; say what could not be sent. The run must not be written to any more.
+        """Upload the rest, and report what failed. The run must not be written to anymore.
 
         Returns:
-            Whether everything is in the store; its copy on this machine is then removed, unless it
-        has details of workers that are not sent.
+            Whether everything is in the store; the copy on this machine is then removed, unless it
+        has details of workers that are not uploaded.
         """
         self._sent_s = time.monotonic()
         self._ended.set()
@@ -291,7 +291,7 @@ class Uploader:
         return self._done
 
     def leave(self) -> None:
-        """Leave the rest on this machine: others still write to the run."""
+        """Leave the remaining data on this machine, because others still write to the run."""
         self._left = True
         self.let_go()
         why = StoreError("workers still write to it")
@@ -381,7 +381,7 @@ class Uploader:
 
 
 def hold(run: Path) -> int:
-    """Be the only one who sends a run, until the returned file is closed.
+    """Acquire the exclusive right to upload a run, until the returned file is closed.
 
     Raises:
         RunBusyError: another process sends it.

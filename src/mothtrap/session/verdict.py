@@ -25,12 +25,12 @@ from mothtrap.store.remote import place_of, read_remote
 
 
 def say_verdict(path: Path, config: Config, *, since_s: float | None = None) -> None:
-    """Print the verdict of a run on stderr; whatever goes wrong here, the job is done.
+    """Print the verdict of a run on stderr; errors are ignored, because the job is done.
 
     Args:
         path: folder of the run.
         config: settings of the run.
-        since_s: time by `time.monotonic` from which on the launcher's time is not stored.
+        since_s: `time.monotonic` time from which on the launcher's time is not stored.
     """
     try:
         run = open_run(path)
@@ -55,7 +55,7 @@ def _with_later_cost(summary: RunSummary, seconds: float) -> RunSummary:
 
 
 def say_how_to_go_on(path: Path) -> None:
-    """Print the command that goes on with a run that was stopped on request, if it was."""
+    """Print the command that resumes a run that was stopped on request."""
     try:
         run = open_run(path)
         if run.stop_reason is not None and run.info is not None:
@@ -69,7 +69,7 @@ def say_how_to_go_on(path: Path) -> None:
 
 
 def write_report(path: Path, config: Config, file: str) -> None:
-    """Write a report of a run in the format that the name of the file asks for, or say why not."""
+    """Write a report of a run in the format of the file name, or print why it failed."""
     try:
         run, rules = open_run(path), rule_classes(config.rule_files)
         summary = summarize(run, explains(rules), called=name_here(path))

@@ -36,7 +36,7 @@ by hand: they end together."""
 
 
 class Word(msgspec.Struct, frozen=True, kw_only=True):
-    """Message of the first process about the run that it has made; `attempt` is a folder."""
+    """Message of the first process about the run that it created; `attempt` is a folder."""
 
     name: str
     attempt: str
@@ -44,15 +44,15 @@ class Word(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WatchedRun:
-    """Makes the run at the first step, or takes part in that of the first process.
+    """Creates the run at the first step, or joins the run of the first process.
 
     Args:
-        name: that the user gave; None = `default_name`, made unique where it is taken.
-        default_name: of the run.
-        command: of this process.
+        name: name chosen by the user; None = `default_name`, with a number if it is already used.
+        default_name: default name of the run.
+        command: command of this process.
         config: settings.
-        job_store: asked at the first step; None in a job of one process.
-        rank: of this process, asked at the first step.
+        job_store: queried at the first step; None in a job with one process.
+        rank: rank of this process, queried at the first step.
         say: prints one line for the user.
 
     Attributes:
@@ -84,10 +84,10 @@ class WatchedRun:
         return earlier_attempt(uploading.folder_for(self._config.runs_dir), self._name, os.environ)
 
     def open(self) -> Path:
-        """Return the folder of the attempt; called at the first step.
+        """Create or join the run; return the folder of the attempt.
 
         Raises:
-            RunExistsError: the name is taken.
+            RunExistsError: the name is already used.
             OSError: nothing can be written.
         """
         store = self._job_store()
@@ -120,11 +120,11 @@ class WatchedRun:
         """Set the step at which a restarted job continues; called before the first step.
 
         Args:
-            digests: of the weights as they are now, by root.
-            own_steps: steps that the optimizer says to have made, where one says so.
+            digests: digests of the weights as they are now, by root.
+            own_steps: number of steps according to the optimizer, if it counts them.
 
         Returns:
-            None where nothing is found of what the job did before.
+            None if no earlier data of the job is found.
         """
         last = self._earlier
         if last is None:
@@ -134,7 +134,7 @@ class WatchedRun:
         return Resumption(first, own, self._rank)(digests, own_steps)
 
     def last_word(self, run: Path, config: Config) -> None:
-        """Print the verdict, once the other processes have closed their records."""
+        """Print the verdict once the other processes have closed their records."""
         if self.is_shared:
             attempt = layout.attempt_folder(run, layout.attempts(run)[-1])
             wait_s = uploading.GIVE_UP_S if self._uploader is not None else OTHERS_S
@@ -146,7 +146,7 @@ class WatchedRun:
         say_verdict(run, config)
 
     def close(self) -> None:
-        """Send the rest, where the run belongs into an object store."""
+        """Upload the rest of the run, if it belongs in an object store."""
         if self._uploader is not None and self._is_whole:
             self._uploader.finish()
         elif self._uploader is not None:

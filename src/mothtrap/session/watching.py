@@ -28,8 +28,8 @@ from mothtrap.session.resuming import restarts_of
 from mothtrap.session.watched_run import WatchedRun
 from mothtrap.session.worker import Worker
 from mothtrap.tracing.handle import AdapterSpec
-from mothtrap.tracing.job import ProcessJob
-from mothtrap.tracing.notebooks import notebook_name
+from mothtrap.tracing.jobs.notebooks import notebook_name
+from mothtrap.tracing.jobs.process_job import ProcessJob
 
 
 class Watch(RecordLog):
@@ -67,7 +67,7 @@ class Watch(RecordLog):
     ) -> None:
         """Record a loss and other numbers for the optimizer step that was just made.
 
-        Never raises. Values that are not numbers are left out and reported in the run.
+        Never raises an exception. Values that are not numbers are skipped and reported in the run.
 
         Args:
             loss: the loss of the step, a number or a one-element tensor. Pass the tensor so that
@@ -86,7 +86,7 @@ class Watch(RecordLog):
         since, or if no further step follows, it is the next step. A name that is logged before the
         forward pass of the first step always belongs to the step that is about to begin.
 
-        Never raises. A value that is not a number is left out and reported once.
+        Never raises an exception. A value that is not a number is skipped and reported once.
 
         Args:
             name: name of the scalar.
@@ -99,8 +99,8 @@ class Watch(RecordLog):
     def log_all(self, values: Mapping[str, Any]) -> None:
         """Record the numbers among values that the script also logs to another tool.
 
-        Never raises. A number that is logged twice in a step, in two ways, is recorded once. Values
-        that are not numbers are left out.
+        Never raises an exception. A number that is logged twice in a step, in two ways, is recorded
+        once. Values that are not numbers are skipped.
 
         Args:
             values: values by name; names of nested mappings are joined with `/`.
@@ -111,8 +111,8 @@ class Watch(RecordLog):
     def log_tensor(self, name: str, value: Any) -> None:
         """Record all values of an array for the current step, as the tensor `metric:<name>`.
 
-        Never raises. A value that is not an array is left out and reported once. Arrays that exceed
-        the memory limit are dropped and counted.
+        Never raises an exception. A value that is not an array is skipped and reported once. Arrays
+        that exceed the memory limit are dropped and counted.
 
         Args:
             name: name of the tensor; further values in the same step are `name#1`, `name#2` ...
@@ -191,14 +191,14 @@ def watch(
         A `Watch`, which can be used in a `with` statement.
 
     Raises:
-        TypeError: no adapter accepts the model, or the models are of several frameworks.
+        TypeError: no adapter accepts the model, or the models belong to different frameworks.
         ConfigError: a setting is unknown or invalid, or the name cannot be used for a folder.
     """
     if is_disabled(os.environ) or os.environ.get(PLAN_VARIABLE):
         return _nothing()
     models = tuple(model) if isinstance(model, list | tuple) else (model,)
     if not models:
-        raise TypeError("watch: the list of models is empty; give a model, or several")
+        raise TypeError("watch: the list of models is empty; pass one or more models")
     adapters = adapters_of(models[0])
     for other in models[1:]:
         if adapters_of(other) != adapters:

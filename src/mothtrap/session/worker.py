@@ -17,7 +17,7 @@ from mothtrap.capture.channel import Channel
 from mothtrap.capture.containment import Containment
 from mothtrap.capture.histograms import streams_of_run
 from mothtrap.capture.logged import Logged
-from mothtrap.capture.looks import Looks
+from mothtrap.capture.readiness import Looks
 from mothtrap.capture.recorder import Recorder
 from mothtrap.capture.reductions import Queue, ReducedFirst, Reductions
 from mothtrap.capture.shedding import BLOCK_S
@@ -53,7 +53,7 @@ from mothtrap.store import reserve
 from mothtrap.store.layout import worker_folder
 from mothtrap.store.processes import start_ticks
 from mothtrap.tracing.handle import AdapterSpec
-from mothtrap.tracing.job import ProcessJob
+from mothtrap.tracing.jobs.process_job import ProcessJob
 
 if TYPE_CHECKING:
     from mothtrap.core.rule import Rule
@@ -61,26 +61,25 @@ if TYPE_CHECKING:
 
 
 class Worker:
-    """Puts recorder, writer and rules together; idle until the first step closes.
+    """Connects recorder, writer and rules; idle until the first step closes.
 
     Args:
-        attempt: makes, or names, the folder of the attempt; called at the first step.
-            None in its place of a folder: nothing can be stored, rules run all the same.
-        config: what to capture and judge.
-        arrays: the module of `mothtrap.statistics` for values that no adapter hands over.
+        attempt: creates or returns the folder of the attempt; called at the first step. If it
+            returns None, nothing can be stored, but rules are evaluated.
+        config: settings for capture and rules.
+        arrays: the `mothtrap.statistics` module for values that do not come from an adapter.
         say: prints one line for the user.
-        last_word: called with the run's folder when everything is closed.
+        last_word: called with the run's folder after everything is closed.
         launched: this process belongs to a job that a launcher of mothtrap has started.
         is_job: the launcher itself has started it.
-        is_compared: whether this worker is compared with others; asked once its
-            attempt is there.
+        is_compared: whether this worker is compared with others; queried once its attempt exists.
 
     Attributes:
-        config: what to capture and judge.
+        config: settings for capture and rules.
         job: the one of this process.
         adapters: those of all frameworks that take part in it.
-        record: keeps what the script logs beside numbers and tensors.
-        start_s: seconds that the imports of mothtrap took.
+        record: stores what the script logs besides numbers and tensors.
+        start_s: time of mothtrap's imports in seconds.
         saved_s: seconds that garbage collection was shorter by, as estimated.
     """
 
@@ -141,22 +140,22 @@ class Worker:
 
     @property
     def path(self) -> Path | None:
-        """Folder of the run, once there is one."""
+        """Folder of the run, once it exists."""
         return self._folder.parent if self._folder is not None else None
 
     def attach(self, adapter: AdapterSpec, begin: Callable[[Job], Handle] | None = None) -> Handle:
         """Attach an adapter; its hooks are removed at the end.
 
         Args:
-            adapter: of a framework.
-            begin: attaches it to the job that it is given; default: to the whole process.
+            adapter: adapter of a framework.
+            begin: function that attaches it to a job; default: to the whole process.
         """
         handle = self.adapters.attach(adapter, begin)
         self._snapshots.taking = self._snapshots.taking or handle.snapshots
         return handle
 
     def detach(self, handle: Handle) -> None:
-        """Take out the hooks of one adapter; the others go on."""
+        """Remove the hooks of one adapter; the other adapters continue."""
         self._contained("closing", lambda: self.adapters.detach(handle))
 
     def add_collections(self, collections: Mapping[str, Collection]) -> None:
@@ -168,10 +167,10 @@ class Worker:
         self._afterwards.append(act)
 
     def forked(self) -> bool:
-        """Go on in a forked child, or give up there: whether it is still in use.
+        """Continue in a forked child, or give up there; return whether the worker is still in use.
 
-        Before the first step there are no threads, locks or files yet, so that a child
-        that trains can become a worker of its own. Later they did not come along.
+        Before the first step, there are no threads, locks or files, so a child that trains can
+        become a separate worker. Later, these are missing in the child.
         """
         if self._alive and not self._opened and not self._containment.failures:
             self._pid = os.getpid()
@@ -180,17 +179,17 @@ class Worker:
         return False
 
     def leave(self) -> None:
-        """Watch no more and close nothing: this process is not to be recorded."""
+        """Stop observing without closing anything, because this process is not to be recorded."""
         self._alive = False
         self.recorder.sinks.clear()
         self.recorder.leave()
         self.adapters.abandon()
 
     def close(self, error: BaseException | None = None) -> None:
-        """Close the last step, let the queues run dry, seal the files.
+        """Close the last step, drain the queues, and seal the files.
 
         Args:
-            error: that left the block of what is watched, if one did.
+            error: error that left the watched block, if any.
         """
         if not self._alive or os.getpid() != self._pid:
             return
@@ -241,9 +240,9 @@ class Worker:
         silent = self.path is None and not self._opened and not self._launched
         if silent and self.config.capture != "off" and os.getpid() == self._made_by:
             self._say(
-                "mothtrap: watch: nothing was recorded, because no step was observed; did you pass "
-                "the optimizer that trains? (without an optimizer, call dbg.step() after each "
-                "step)"
+                "mothtrap: watch: nothing was recorded, because no step was observed; did you "
+                "pass the optimizer that trains the model? (without an optimizer, call "
+                "dbg.step() after each step)"
             )
 
     def _store_end(self, ending: WorkerEnded, lost: int) -> None:
@@ -402,7 +401,7 @@ class Worker:
 
     def _process_failed(self, err: BaseException) -> None:
         err.add_note(
-            "a thread of the job writes from now on; data that were not written yet may be missing"
+            "a thread of the job writes from now on; data that were not yet written may be missing"
         )
         self._failed("writer process", err)
 

@@ -21,12 +21,12 @@ def open_log(
     rest: Callable[[float], bool],
     say: Callable[[str], None],
 ) -> PatientLog:
-    """Open the log of a worker, for a thread that writes.
+    """Open the log of a worker for a writer thread.
 
     Args:
-        folder: the worker's own folder; exists.
-        config: how to write.
-        limit_bytes: what the folder may take before less is written; None = no limit.
+        folder: the worker's own folder, which exists.
+        config: writing settings.
+        limit_bytes: size of the folder at which less is written; None = no limit.
         rest: see `PatientLog`.
         say: prints one line for the user.
     """
@@ -45,13 +45,13 @@ def start_beside(
     on_error: Callable[[BaseException], None],
     say: Callable[[str], None],
 ) -> SideChannel | None:
-    """Start a process that writes; None where that cannot be, which is said.
+    """Start a writer process; None, with a message, if that is not possible.
 
     Args:
-        folder: the worker's own folder; exists.
-        config: how to write.
-        limit_bytes: what may be written before less is; None = no limit.
-        on_error: told what became of a process that failed.
+        folder: the worker's own folder, which exists.
+        config: writing settings.
+        limit_bytes: bytes after which less is written; None = no limit.
+        on_error: called with the reason if the process fails.
         say: prints one line for the user.
     """
     try:
@@ -72,10 +72,10 @@ def start_beside(
 
 
 class LateLog:
-    """A log that is opened for the first records, on the thread that brings them.
+    """A log that is opened for the first records, on the thread that writes them.
 
     Args:
-        opened: opens it.
+        opened: opens the log.
     """
 
     def __init__(self, opened: Callable[[], PatientLog]) -> None:
@@ -89,11 +89,11 @@ class LateLog:
         self._log.append(records)
 
     def tend(self) -> None:
-        """Seal and sync what is due."""
+        """Seal and sync segments that are due."""
         if self._log is not None:
             self._log.tend()
 
     def close(self) -> None:
-        """Seal all segments, where there are any."""
+        """Seal all segments, if there are any."""
         if self._log is not None:
             self._log.close()

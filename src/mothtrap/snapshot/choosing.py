@@ -12,10 +12,10 @@ ASKED_FOR = ("request", "step", "exception")
 
 
 def is_offered(reason: str, *, exact: bool) -> bool:
-    """Return whether the user is told of a snapshot unasked: with a later state it shows little.
+    """Return whether a snapshot is shown without a request; one with a later state is not.
 
     Args:
-        reason: why it was taken, see `core.snapshots.Snapshot`.
+        reason: reason for the snapshot, see `core.snapshots.Snapshot`.
         exact: its state is that of the step.
     """
     return reason != BASE and (exact or reason.startswith(ASKED_FOR))
@@ -24,17 +24,17 @@ def is_offered(reason: str, *, exact: bool) -> bool:
 def rank(
     *, step: int, reason: str, exact: bool, root_step: int | None = None, root_code: str = ""
 ) -> Rank:
-    """Return the place of a snapshot among those of its run.
+    """Return the priority of a snapshot among those of its run.
 
-    The first step that was not finite or raised, then the first with a finding, then the last
-    that was requested. A state that is later than the step leaves nothing to compare with.
+    The first step that was not finite or raised an exception, then the first with a finding, then
+    the last requested one. If a state is later than the step, there is nothing to compare with.
 
     Args:
-        step: which it is of.
-        reason: why it was taken, see `core.snapshots.Snapshot`.
+        step: step of the snapshots.
+        reason: reason for the snapshot, see `core.snapshots.Snapshot`.
         exact: its state is that of the step.
-        root_step: of the finding with which the diagnosis opens.
-        root_code: of that finding.
+        root_step: step of the finding with which the diagnosis opens.
+        root_code: code of that finding.
     """
     at_root = step == root_step
     of_finding = reason.startswith("finding") or at_root

@@ -24,10 +24,10 @@ that lie where they did are not in it."""
 
 
 def line_digests(path: Path) -> LineDigests:
-    """Digests of the lines of a file, without their indentation.
+    """Return digests of the lines of a file, ignoring indentation.
 
     Returns:
-        CRC-32 of each line; empty where the file cannot be read or is too long.
+        CRC-32 of each line; empty if the file cannot be read or is too long.
     """
     try:
         lines = path.read_bytes().splitlines()
@@ -37,25 +37,25 @@ def line_digests(path: Path) -> LineDigests:
 
 
 def files_of(sites: Iterable[str]) -> dict[str, None]:
-    """The files of places, each once."""
+    """Return the distinct files of some locations."""
     return dict.fromkeys(site.rpartition(":")[0] for site in sites if ":" in site)
 
 
 def sites_of(snapshot: Snapshot) -> dict[str, None]:
-    """The places that a snapshot names, each once."""
+    """Return the distinct locations that a snapshot names."""
     sites = dict.fromkeys(event.site for step in snapshot.steps for event in step.events)
     losses = snapshot.truth.losses if snapshot.truth is not None else {}
     return sites | dict.fromkeys(name.partition("#")[0] for name in losses)
 
 
 def moved_since(snapshot: Snapshot, folder: Path, changed: Iterable[str]) -> Moved:
-    """Find the places of a snapshot in the files as they are.
+    """Find the locations of a snapshot in the current files.
 
     Args:
-        snapshot: names the places, and may hold digests of lines.
-        folder: in which the script is started.
-        changed: files that are known to be other ones; their places are looked for anywhere
-            where the snapshot holds no digests of their lines.
+        snapshot: contains the locations, and possibly digests of lines.
+        folder: folder in which the script is started.
+        changed: files known to be different; their locations are searched in the whole file if the
+            snapshot has no digests of their lines.
     """
     changed, found = set(changed), Moved()
     every = sites_of(snapshot)
@@ -88,17 +88,17 @@ def _followed(sites: Iterable[str], then: LineDigests, now: LineDigests) -> Move
 
 
 class CodeLocations:
-    """Says whether a place of the script is that of the run.
+    """Maps locations of the script to those of the run.
 
     Args:
-        moved: the places that lie elsewhere; empty: all lie where they did.
+        moved: locations that have moved; empty if all are unchanged.
     """
 
     def __init__(self, moved: Mapping[str, tuple[int, int]] | None = None) -> None:
         self._moved = dict(moved or {})
 
     def fits(self, recorded: str, found: str) -> bool:
-        """Return whether a place may be the recorded one."""
+        """Return whether a location may be the recorded one."""
         if recorded not in self._moved:
             return recorded == found
         first, last = self._moved[recorded]
@@ -108,18 +108,18 @@ class CodeLocations:
         return first <= int(line) <= last
 
     def now(self, recorded: str) -> str | None:
-        """Return the current line of a recorded place; None where several lines may hold it."""
+        """Return the current line of a recorded location; None if several lines are possible."""
         if recorded not in self._moved:
             return recorded
         first, last = self._moved[recorded]
         return f"{recorded.rpartition(':')[0]}:{first}" if first == last else None
 
     def renamed(self, expected: Mapping[str, str], found: Iterable[str]) -> dict[str, str]:
-        """Return `expected` by the places at which its values were found.
+        """Return `expected` with the locations at which its values were found.
 
         Args:
-            expected: by `file:line`, or `file:line#n` for the n-th of one place.
-            found: such names as they are in the script, in order.
+            expected: values by `file:line`, or `file:line#n` for the n-th at one place.
+            found: corresponding names in the current script, in order.
         """
         free, renamed = list(found), dict[str, str]()
         for name, value in expected.items():

@@ -29,12 +29,12 @@ class Cues:
     """A cursor over the events of recorded steps.
 
     Args:
-        steps: in order; at least one.
-        places: tells where they lie in a script that was changed since.
+        steps: steps in order; at least one.
+        places: maps locations in a script that has changed since.
 
     Attributes:
         begun: an event has been matched.
-        reached: what the script did before that had no counterpart, the first few.
+        reached: the first few calls of the script without a counterpart.
     """
 
     def __init__(self, steps: Sequence[RecordedStep], places: CodeLocations | None = None) -> None:
@@ -51,26 +51,26 @@ class Cues:
 
     @property
     def step(self) -> RecordedStep:
-        """The step whose events come next."""
+        """The step with the next events."""
         return self._steps[self._at]
 
     @property
     def is_last(self) -> bool:
-        """Return whether that is the step that is meant."""
+        """Return whether the cursor is at the target step."""
         return self._at == len(self._steps) - 1
 
     @property
     def is_under_way(self) -> bool:
-        """Return whether the step has come so far that an optimizer's step would end it."""
+        """Return whether the step has progressed so far that an optimizer step would end it."""
         return self._matched > 0 or not self._cued()
 
     @property
     def is_untouched(self) -> bool:
-        """Return whether nothing of the step has been matched."""
+        """Return whether no event of the step has been matched."""
         return self._matched == 0
 
     def expected(self) -> ForwardCalled | None:
-        """The call of a model that comes next; None where a batch comes first."""
+        """The next recorded model call; None if a batch comes first."""
         for event in self.step.events[self._next :]:
             if isinstance(event, BatchHanded):
                 return None
@@ -79,7 +79,7 @@ class Cues:
         return None
 
     def batch(self, loader: int, site: str) -> BatchHanded | None:
-        """Return the batch of a loader at a place; None where it is to return its own."""
+        """Return the recorded batch for a loader at a location; None if it returns its own."""
         found = self._find(
             BatchHanded,
             lambda e: self._places.fits(e.site, site) and (e.loader == loader or self.begun),
@@ -90,7 +90,7 @@ class Cues:
         return found
 
     def forward(self, root: str, site: str, *, trains: bool) -> ForwardCalled | None:
-        """Return the recorded call of a module at a place."""
+        """Return the recorded call of a module at a location."""
         found = self._find(
             ForwardCalled,
             lambda e: e.root == root and self._places.fits(e.site, site) and e.trains == trains,
@@ -100,7 +100,7 @@ class Cues:
         return found
 
     def loss(self, function: str, site: str) -> LossCalled | None:
-        """Return the recorded call of a loss at a place; each is returned once."""
+        """Return the recorded call of a loss at a location; each call is returned once."""
         if not self.begun:
             return None
         for number, event in enumerate(self.step.events):
@@ -115,12 +115,12 @@ class Cues:
         return None
 
     def passed_rng(self) -> Tree:
-        """The random states of events that were passed over since the last match, once."""
+        """Return, once, the random states of events skipped since the last match."""
         found, self._passed_rng = self._passed_rng, None
         return found
 
     def stepped(self) -> None:
-        """The step was applied: what comes next belongs to the one behind it."""
+        """Advance to the events after an applied step."""
         self._at = min(self._at + 1, len(self._steps) - 1)
         self._next = self._matched = 0
         self._passed_rng = None

@@ -82,7 +82,7 @@ class Loaded:
     """A snapshot with its arrays, by the keys that its trees name.
 
     Attributes:
-        folder: where it lies.
+        folder: its folder.
         state: arrays of the state.
         steps: arrays of the recorded steps.
     """
@@ -95,12 +95,12 @@ class Loaded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """A snapshot as it lies there, its arrays not read.
+    """A stored snapshot whose arrays have not been read.
 
     Attributes:
-        size_bytes: of all its files.
-        snapshot: what it says of itself; None where that cannot be read.
-        damage: why it cannot be read.
+        size_bytes: size of all its files.
+        snapshot: its description; None if it cannot be read.
+        damage: reason why it cannot be read.
     """
 
     folder: Path
@@ -122,17 +122,17 @@ def write(
     state_arrays: Mapping[str, Array] | Path,
     step_arrays: Mapping[str, Array],
 ) -> None:
-    """Write a snapshot; one that lies there already gives way.
+    """Write a snapshot, replacing an existing one.
 
     Args:
         folder: see `folder_of`.
         snapshot: its trees name arrays.
-        state_arrays: those of the state, by key; or the folder of another snapshot whose
-            state it is.
-        step_arrays: those of the recorded steps.
+        state_arrays: arrays of the state, by key; or the folder of another snapshot with the same
+            state.
+        step_arrays: arrays of the recorded steps.
 
     Raises:
-        OSError: the folder cannot be written; nothing is left there.
+        OSError: the folder cannot be written; no partial snapshot remains.
     """
     draft = folder.with_name(f".{folder.name}-{secrets.token_hex(8)}")
     draft.mkdir(parents=True)
@@ -155,19 +155,20 @@ def write(
 
 
 def read_head(folder: Path) -> Snapshot:
-    """Read what a snapshot says of itself, without its arrays.
+    """Read the description of a snapshot without its arrays.
 
     Raises:
-        DamagedSnapshotError: as `load`.
+        DamagedSnapshotError: see `load`.
     """
     return _read_head(folder)[1]
 
 
 def load(folder: Path) -> Loaded:
-    """Read a snapshot whole.
+    """Read a complete snapshot.
 
     Raises:
-        DamagedSnapshotError: a file of it is torn, changed or missing; names it.
+        DamagedSnapshotError: one of its files is incomplete, changed or missing; the message names
+            it.
     """
     head, snapshot = _read_head(folder)
     arrays = {}
@@ -177,7 +178,7 @@ def load(folder: Path) -> Loaded:
 
 
 def stored(run: Path) -> list[Stored]:
-    """Return the snapshots of a run, by step and worker; what is damaged is among them."""
+    """Return the snapshots of a run, by step and worker, including damaged ones."""
     found = []
     for step in sorted(
         (name for name in _names(run / "snapshots") if _STEP.fullmatch(name)), key=int
@@ -189,7 +190,7 @@ def stored(run: Path) -> list[Stored]:
 
 
 def remove(folder: Path) -> None:
-    """Remove a snapshot: it is gone at once, then from the disk.
+    """Remove a snapshot: it disappears at once, and is then deleted from the disk.
 
     Raises:
         OSError: it cannot be removed.

@@ -23,11 +23,11 @@ class MicroBatches:
     """The micro-batches of a step, counted from 0.
 
     Args:
-        step: what was recorded.
-        truth: what it came to; tells its backwards.
+        step: recorded step.
+        truth: its result, which contains its backward passes.
 
     Attributes:
-        count: how many there are.
+        count: number of micro-batches.
     """
 
     def __init__(self, step: RecordedStep, truth: ReferenceDigests | None) -> None:
@@ -44,7 +44,7 @@ class MicroBatches:
         self._events = step.events  # kept: their ids stay their own
 
     def of(self, event: RecordedEvent) -> int | None:
-        """The micro-batch that an event feeds; None where it may feed any."""
+        """Return the micro-batch that an event feeds; None if it may feed any."""
         return self._of.get(id(event)) if self.count > 1 else 0
 
 

@@ -25,15 +25,16 @@ class Kept:
 
 
 def superfluous(there: Sequence[Kept], coming: Kept, *, most: int, most_bytes: float) -> list[Kept]:
-    """Return those that have to go so that one more can come.
+    """Return the snapshots to remove so that one more can be stored.
 
-    The oldest go first, but of each reason the last one stays as long as there are others.
+    The oldest are removed first, but the last snapshot for each reason stays as long as there are
+    others.
 
     Args:
-        there: those that lie there.
+        there: stored snapshots.
         coming: the one that is about to be written.
-        most: how many may lie there then, bases not counted.
-        most_bytes: how large all may be together.
+        most: maximum number of snapshots afterwards, not counting bases.
+        most_bytes: limit on their total size.
     """
     left = sorted((k for k in there if k.name != coming.name), key=lambda kept: kept.created_s)
     bases = [k for k in left if k.reason == BASE]
@@ -58,7 +59,7 @@ def is_onset(reason: str) -> bool:
 
 
 def kind_of(reason: str) -> str:
-    """The words of a reason without what differs from case to case."""
+    """Return the constant words of a reason, without its case-specific part."""
     return reason.partition(":")[0].partition(" (")[0]
 
 

@@ -13,16 +13,17 @@ MAX_STEPS = 256
 
 
 class Ring(Generic[Entry]):
-    """Steps by number, as many of the latest as fit.
+    """The latest steps by number, as many as fit.
 
-    A part that several steps share is counted once, and is gone with the last of them.
+    A part that several steps share counts once, and is removed with the last of them.
 
     Args:
-        limit_bytes: of all parts together. A step that alone is larger is not kept.
-        max_steps: number of steps kept at most.
+        limit_bytes: limit on the total size of all parts. A single step above the limit is not
+            kept.
+        max_steps: maximum number of steps to keep.
 
     Attributes:
-        limit_bytes: as of the next step that is added.
+        limit_bytes: limit that applies from the next added step on.
     """
 
     def __init__(self, limit_bytes: float, max_steps: int = MAX_STEPS) -> None:
@@ -41,15 +42,15 @@ class Ring(Generic[Entry]):
 
     @property
     def bytes_held(self) -> int:
-        """Bytes of all parts."""
+        """Size of all parts in bytes."""
         return self._bytes
 
     def push(self, step: int, entry: Entry, sizes: Mapping[str, int]) -> bool:
-        """Add the step that is over; whether it is kept.
+        """Add a finished step; return whether it is stored.
 
         Args:
-            step: its number; replaces one of the same number.
-            entry: what is kept of it.
+            step: step number; an entry with the same number is replaced.
+            entry: data to keep.
             sizes: bytes of its parts, by a name under which other steps may share them.
         """
         if step in self._steps:
@@ -66,7 +67,7 @@ class Ring(Generic[Entry]):
         return step in self._steps
 
     def get(self, step: int) -> Entry | None:
-        """Return the record of a step; None where it is gone."""
+        """Return the record of a step; None if it is no longer stored."""
         found = self._steps.get(step)
         return found[0] if found is not None else None
 

@@ -22,7 +22,7 @@ Evidence = Literal["alone", "left out", "together", "none"]
 
 
 class Trial(Protocol):
-    """Does the step with some rows of its batch."""
+    """Repeats the step with some rows of its batch."""
 
     def __call__(self, rows: Sequence[int], *, repeat: bool) -> bool | None:
         """Return whether it goes wrong in the same way.
@@ -38,13 +38,13 @@ class Trial(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guilty:
-    """Rows that make the step go wrong.
+    """Rows that make the step fail.
 
     Attributes:
-        rows: that are guilty; empty where no single rows are.
-        evidence: `alone`: each makes the step go wrong alone, and without them it does not;
-            `left out`: without them it does not, alone was no test; `together`: only these
-            together do; `none`: no rows in particular.
+        rows: the guilty rows; empty if there are no single ones.
+        evidence: `alone`: each row makes the step fail by itself, and without them it does not
+            fail; `left out`: without them it does not fail, and single rows could not be tested;
+            `together`: only all of them together make it fail; `none`: no particular rows.
         count: rows of the batch.
         trials: steps that were done.
     """
@@ -56,11 +56,11 @@ class Guilty:
 
     @property
     def sentence(self) -> str:
-        """The finding for people."""
+        """Return the finding as a sentence for readers."""
         return self.sentence_of(None)
 
     def sentence_of(self, micro_batch: int | None) -> str:
-        """The finding for people, of one micro-batch of several."""
+        """Return the finding as a sentence, for one of several micro-batches."""
         named, whole = listed(self.rows), "the step"
         if micro_batch is not None:
             named, whole = f"{named} of micro-batch {micro_batch}", "that micro-batch"
@@ -73,23 +73,23 @@ class Guilty:
             return f"without {named}, {whole} is fine"
         if self.evidence == "together":
             return f"{named} {verb} it only together, none of them alone"
-        return f"no single row of the {self.count} is to blame"
+        return f"no single row of the {self.count} is the cause"
 
 
 def listed(rows: Sequence[int]) -> str:
-    """`row 3`, `rows 3 and 9`, `rows 1, 3 and 9`."""
+    """Return rows as text: `row 3`, `rows 3 and 9`, `rows 1, 3 and 9`."""
     if len(rows) == 1:
         return f"row {rows[0]}"
     return f"rows {', '.join(map(str, rows[:-1]))} and {rows[-1]}" if rows else "no row"
 
 
 def has_rows_to_blame(watched: ReplayResult) -> bool:
-    """Return whether to look for rows: not where the batch has one row, or the weights were bad."""
+    """Return whether a row search makes sense: not with a single row or with bad weights."""
     return watched.batch_rows > 1 and not watched.holder.startswith(("weight", "buffer"))
 
 
 def went_wrong(trial: ReplayResult, watched: ReplayResult, *, closely: bool) -> bool | None:
-    """Return whether a trial failed as the whole batch did; None where it failed in another way.
+    """Return whether a trial failed like the whole batch; None if it failed differently.
 
     Args:
         trial: the step with some rows.
@@ -119,13 +119,13 @@ def _place(result: ReplayResult) -> tuple[str | None, str | None, str]:
 def guilty(
     trial: Trial, count: int, candidates: Iterable[int] = (), *, most: int = MAX_TRIALS
 ) -> Guilty:
-    """Find the guilty rows of a batch with which the step goes wrong.
+    """Find the rows of a batch that make the step fail.
 
     Args:
-        trial: does the step with chosen rows.
+        trial: repeats the step with the chosen rows.
         count: rows of the batch.
         candidates: rows to try first.
-        most: trials that may be made.
+        most: maximum number of trials.
     """
     search = _Search(trial, count, most)
     suspects = tuple(row for row in dict.fromkeys(candidates) if 0 <= row < count)

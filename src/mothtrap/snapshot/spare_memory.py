@@ -18,10 +18,11 @@ _VERSION_2 = ("memory.max", "memory.current", "")
 
 
 def spare_bytes(variables: Mapping[str, str] = os.environ) -> float:
-    """Return how much this worker may take: all of a machine may do so in the same step.
+    """Return the memory that this worker may use if all workers of a machine do the same.
 
     Args:
-        variables: by which launchers say how many workers a machine has.
+        variables: environment variables in which launchers provide the number of workers per
+            machine.
     """
     ranks = (variables.get(name, "") for name in _RANKS_HERE)
     workers = next((int(number) for number in ranks if number.isdecimal() and int(number)), 1)
@@ -29,12 +30,12 @@ def spare_bytes(variables: Mapping[str, str] = os.environ) -> float:
 
 
 def available_bytes(root: Path = Path("/")) -> float:
-    """Return how much memory the machine, and each cgroup that holds this process, has left.
+    """Return the free memory of the machine and of each cgroup that contains this process.
 
-    What files take in a cache counts as left: the kernel gives it back.
+    Memory used by the file cache counts as free, because the kernel releases it.
 
     Args:
-        root: of the file system.
+        root: root of the file system.
     """
     left = float(psutil.virtual_memory().available)
     return min([left, *(_left_in(folder, version) for folder, version in _groups(root))])

@@ -41,7 +41,7 @@ _FORM_OF = {of: name for name, of in _SEQUENCES.items()}
 
 
 class Opaque:
-    """Stands for a value that was not kept; `text` describes it."""
+    """Placeholder for a value that was not stored; `text` describes it."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -51,16 +51,18 @@ class Opaque:
 
 
 class TreeMaker:
-    """Turns values into trees.
+    """Converts values to trees.
 
     Args:
-        framework: gives the tree of a framework's own value (a tensor, say), None for others.
-        array: takes in a numpy array of numbers or truth values, and gives its tree.
-        most_values: in all trees together, but for numbers and texts.
+        framework: returns the tree of a framework's own value, such as a tensor, and None for
+            others.
+        array: stores a NumPy array of numbers or booleans, and returns its tree.
+        most_values: maximum number of values in all trees together, not counting numbers and
+            strings.
 
     Attributes:
-        left: how many of them may still come.
-        opaque: what could not be kept so far, in words, each once.
+        left: number of nodes that may still be added.
+        opaque: descriptions of data that could not be kept so far, without repetitions.
     """
 
     def __init__(
@@ -74,7 +76,7 @@ class TreeMaker:
         self.opaque: dict[str, None] = {}
 
     def tree(self, value: Any, depth: int = 0) -> Tree:
-        """Return the tree of a value."""
+        """Convert a value to a tree."""
         kind = type(value)
         if value is None or kind in (bool, str):
             return _text(value) if kind is str else value
@@ -156,17 +158,16 @@ class TreeMaker:
 def value_of(
     tree: Tree, arrays: Mapping[str, Array], framework: Callable[[dict[str, Any]], Any]
 ) -> Any:
-    """Return the value that a tree stands for, made anew.
+    """Recreate the value that a tree describes.
 
     Args:
-        tree: of a snapshot.
-        arrays: by key.
-        framework: makes a framework's own value: gets the dict of a `tensor`, or that of a
-            `framework` with its fields made already.
+        tree: tree of a snapshot.
+        arrays: arrays by key.
+        framework: creates a framework's own value from the dict of a `tensor`, or from that of a
+            `framework` with its fields already created.
 
     Raises:
-        DamagedSnapshotError: a tree has a form that does not exist, or names an array that
-            is not there.
+        DamagedSnapshotError: a tree has an unknown form, or refers to an array that does not exist.
     """
     return _Reader(arrays, framework).value(tree, 0)
 
@@ -234,7 +235,7 @@ class _Reader:
         found = self._arrays.get(key) if isinstance(key, str) else None
         if found is None:
             raise DamagedSnapshotError(
-                f"a snapshot names the array {key!r}, which it does not contain"
+                f"a snapshot refers to the array {key!r}, which it does not contain"
             )
         return found
 
@@ -271,19 +272,19 @@ class _Reader:
 
 
 def array_from(values: npt.NDArray[Any]) -> Array:
-    """Return an array of numpy for a snapshot; shares its memory where that lies in C order."""
+    """Convert an array for a snapshot to NumPy, sharing memory that is in C order."""
     ordered = np.asarray(values, order="C")
     data = ordered.reshape(-1).view(np.uint8)
     return Array(dtype=ordered.dtype.name, shape=ordered.shape, data=data)
 
 
 def values_of(array: Array) -> npt.NDArray[Any]:
-    """Return an array as numpy has it; writable, and a copy."""
+    """Return an array as a writable NumPy copy."""
     return np.frombuffer(array.data, dtype_of(array.dtype)).reshape(array.shape).copy()
 
 
 def keys_of(tree: Tree) -> set[str]:
-    """Return the keys of all arrays that a tree names."""
+    """Return the keys of all arrays that a tree refers to."""
     found: set[str] = set()
     waiting: list[Any] = [tree]
     while waiting:

@@ -19,9 +19,9 @@ ArrayC = TypeVar("ArrayC", contravariant=True)
 
 
 class Arrays(Protocol[ArrayC]):
-    """Numbers, bytes and digests of the arrays of one library: a module of this package.
+    """Statistics, bytes and digests for arrays of one library; a module of this package.
 
-    Every one gives the same numbers for equal values, to the accuracy that
+    All implementations give the same numbers for equal values, to the accuracy that
     `statistics.torch.summarize` promises, and the same bytes and digests for equal bits.
     """
 
@@ -29,13 +29,13 @@ class Arrays(Protocol[ArrayC]):
         """Return one row of sufficient statistics of each array."""
 
     def norms(self, arrays: Sequence[ArrayC], /) -> Floats:
-        """Return rows with count, l2, nan and inf only, as cheaply as can be."""
+        """Return rows with only count, l2, nan and inf, as cheaply as possible."""
 
     def count_exponents_of(self, arrays: Sequence[ArrayC], /) -> Counts:
         """Return counts by sign and power of two, int64, shape (T, 2, 64)."""
 
     def describe(self, array: ArrayC, /) -> tuple[str, tuple[int, ...], int]:
-        """Return element type, shape and number of bytes."""
+        """Return the element type, shape and number of bytes."""
 
     def copy_bytes(self, array: ArrayC, out_N: npt.NDArray[np.uint8], /) -> None:
         """Write the array in C order, little-endian."""
@@ -43,24 +43,24 @@ class Arrays(Protocol[ArrayC]):
     def gather_bytes(
         self, arrays: Sequence[ArrayC], begins: Sequence[int], out_N: npt.NDArray[np.uint8], /
     ) -> None:
-        """Write many arrays so, each from a place of the same memory on."""
+        """Write several arrays in C order, each from an offset in the same memory."""
 
     def digests(self, arrays: Sequence[ArrayC], /) -> Digests:
         """Return the xxh3_64 of each array's elements in C order, seeded by type and shape."""
 
     def row_digests(self, array: ArrayC, columns: int = COLUMNS, /) -> Digests:
-        """Return 64 bits of every row, equal for rows of equal bits."""
+        """Return a 64-bit digest of every row, equal for bit-identical rows."""
 
     def to_numpy(self, array: ArrayC, /) -> Array:
-        """Return the values on the host, a view where memory allows; never to be written to."""
+        """Return the values on the host, as a read-only view if possible."""
 
 
 class HostArrays(Generic[ArrayT]):
-    """The arithmetic of a library whose arrays numpy can read.
+    """Implementation for a library whose arrays NumPy can read.
 
     Args:
-        to_numpy: returns an array's values as one of numpy's, best as a view: what it returns
-            is read, and not kept.
+        to_numpy: returns an array's values as a NumPy array, preferably as a view: the result is
+            only read, and not kept.
     """
 
     def __init__(self, to_numpy: Callable[[ArrayT], Array]) -> None:
@@ -79,7 +79,7 @@ class HostArrays(Generic[ArrayT]):
         return host.count_exponents_of(self._read(arrays))
 
     def describe(self, array: ArrayT, /) -> tuple[str, tuple[int, ...], int]:
-        """Return element type, shape and number of bytes."""
+        """Return the element type, shape and number of bytes."""
         return host.describe(self.to_numpy(array))
 
     def copy_bytes(self, array: ArrayT, out_N: npt.NDArray[np.uint8], /) -> None:
@@ -89,7 +89,7 @@ class HostArrays(Generic[ArrayT]):
     def gather_bytes(
         self, arrays: Sequence[ArrayT], begins: Sequence[int], out_N: npt.NDArray[np.uint8], /
     ) -> None:
-        """Write many arrays so, each from a place of the same memory on."""
+        """Write several arrays in C order, each from an offset in the same memory."""
         host.gather_bytes(self._read(arrays), begins, out_N)
 
     def digests(self, arrays: Sequence[ArrayT], /) -> Digests:
@@ -97,7 +97,7 @@ class HostArrays(Generic[ArrayT]):
         return host.digests(self._read(arrays))
 
     def row_digests(self, array: ArrayT, columns: int = COLUMNS, /) -> Digests:
-        """Return 64 bits of every row, equal for rows of equal bits."""
+        """Return a 64-bit digest of every row, equal for bit-identical rows."""
         return host.row_digests(self.to_numpy(array), columns)
 
     def _read(self, arrays: Sequence[ArrayT]) -> list[Array]:

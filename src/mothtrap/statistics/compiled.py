@@ -33,16 +33,16 @@ _COLUMNS: Final = slice(COLUMN["zero"], COLUMN["l2"] + 1)
 
 
 def places(buffers: Sequence[Any], kinds: Sequence[int], item_bytes: Sequence[int]) -> Integers:
-    """Return address, number of elements and kind of each buffer, int64, shape (T, 3).
+    """Return the address, number of elements and kind of each buffer, int64, shape (T, 3).
 
     Args:
-        buffers: whatever gives its memory to others, in C order, and stays alive while the
-            places are in use.
-        kinds: of each its position in `KINDS`, -1 of one that is not to be read so.
-        item_bytes: of each the bytes of an element.
+        buffers: objects that expose their memory in C order, and stay alive while the addresses are
+            in use.
+        kinds: position of each kind in `KINDS`, -1 if it cannot be read in this way.
+        item_bytes: size of an element of each, in bytes.
 
     Returns:
-        The kind is -1 of buffers that are empty, and of all where the compiled part was not built.
+        The kind is -1 for empty buffers, and for all if the extension was not built.
 
     Raises:
         BufferError, ValueError: a buffer of a kind is not in C order.
@@ -60,12 +60,12 @@ def places(buffers: Sequence[Any], kinds: Sequence[int], item_bytes: Sequence[in
 
 
 def norms(places_T3: Integers, region: int = 0) -> Floats:
-    """Return Euclidean norms, float64, shape (T,); not finite where an element is not.
+    """Return Euclidean norms, float64, shape (T,); not finite if an element is not finite.
 
     Args:
-        places_T3: what `places` returns of arrays that are alive; no kind is -1.
+        places_T3: result of `places` for arrays that are alive, without kind -1.
         region: address of `GOMP_parallel` in the runtime of a framework, whose threads share the
-            work, as in all functions here that take it; 0: this thread reads alone.
+            work, as in all functions here that take it; 0: only this thread reads.
     """
     l2_T = np.empty(len(places_T3))
     built.arrays.norms(places_T3, l2_T, region)
@@ -73,15 +73,15 @@ def norms(places_T3: Integers, region: int = 0) -> Floats:
 
 
 def summaries(places_T3: Integers, region: int = 0) -> tuple[Floats, Flags]:
-    """Return all columns of values, float64, shape (T, F), and which rows hold, shape (T,).
+    """Return all columns of values, float64, shape (T, F), and a mask of valid rows, shape (T,).
 
     Args:
         places_T3: as for `norms`.
         region: as for `norms`.
 
     Returns:
-        Rows as described in `summary`. One does not hold where an element is not finite, or
-        where float32 and float64 are not accurate enough.
+        Rows as described in `summary`. A row is invalid if an element is not finite, or if float32
+        and float64 are not accurate enough.
     """
     rows = np.empty((len(places_T3), _COLUMNS.stop - _COLUMNS.start))
     built.arrays.summaries(places_T3, rows, region)
@@ -95,7 +95,7 @@ def digested_summaries(
 
     Args:
         places_T3: as for `norms`.
-        seed_T: uint64, shape (T,), of the digests (`digest.seed_of`); is overwritten.
+        seed_T: uint64, shape (T,), seeds of the digests (`digest.seed_of`); overwritten.
         region: as for `norms`.
     """
     rows = np.empty((len(places_T3), _COLUMNS.stop - _COLUMNS.start))
@@ -123,8 +123,9 @@ def tallies(places_T3: Integers, region: int = 0) -> Integers:
         region: as for `norms`.
 
     Returns:
-        Of types of one byte how many elements are which byte. Of the others bins of powers of
-        two as `statistics.exponents` has them, negative values first, and then those in no bin.
+        For types of one byte, the number of elements with each byte value. For other types, bins of
+        powers of two as in `statistics.exponents`, negative values first, followed by the counts
+        outside of the bins.
     """
     found = np.zeros((len(places_T3), _TALLIES), np.int64)
     built.arrays.tallies(places_T3, found, region)
@@ -132,7 +133,7 @@ def tallies(places_T3: Integers, region: int = 0) -> Integers:
 
 
 def gather(pieces_T3: Integers, out_N: npt.NDArray[np.uint8], region: int = 0) -> None:
-    """Copy what lies at many places into one piece of memory.
+    """Copy data from many addresses into one memory block.
 
     Args:
         pieces_T3: int64, shape (T, 3): address, bytes and place in `out_N` of each.
@@ -146,7 +147,7 @@ def gather(pieces_T3: Integers, out_N: npt.NDArray[np.uint8], region: int = 0) -
 
 
 def whole_rows(count_T: npt.NDArray[Any], rows: Floats) -> tuple[Floats, Flags]:
-    """Return rows of all fields, and which of them hold, from the columns that were read."""
+    """Return rows of all fields, and a mask of valid rows, from the columns that were read."""
     rows_TF = np.full((len(rows), WIDTH), np.nan)
     rows_TF[:, _COLUMNS] = rows
     rows_TF[:, COLUMN["count"]] = count_T

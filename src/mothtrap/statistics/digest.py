@@ -35,9 +35,9 @@ def digest_bytes(data: npt.NDArray[np.uint8], dtype: str, shape: Sequence[int]) 
 
 
 def rows_sum(data_RN: npt.NDArray[np.uint8]) -> int:
-    """Return 64 bits that are equal for the same rows in any order.
+    """Return a 64-bit digest that is equal for the same rows in any order.
 
-    Those of parts of a set of rows add up, modulo 2^64, to those of the whole.
+    The digests of disjoint parts add up, modulo 2^64, to the digest of the whole.
 
     Args:
         data_RN: uint8, shape (rows, bytes of a row), C order.
@@ -48,18 +48,18 @@ def rows_sum(data_RN: npt.NDArray[np.uint8]) -> int:
 def digest_rows(
     data: npt.NDArray[np.uint8], rows: int, dtype: str, shape: Sequence[int]
 ) -> Digests:
-    """Return for each row of an array the xxh3_64 of its bytes, seeded by type and shape.
+    """Return the xxh3_64 of each row of an array, seeded by type and shape.
 
-    Of rows of more than `ROW_BYTES` evenly spread pieces of as many bytes together count.
+    For rows longer than `ROW_BYTES`, evenly spread pieces with this total size are used.
 
     Args:
         data: uint8, shape (rows * bytes of a row,): the elements in C order.
         rows: at least 1.
         dtype: name of the element type without its library, e.g. `bfloat16`.
-        shape: of one row.
+        shape: shape of one row.
 
     Returns:
-        uint64, shape (rows,); shape (0,) where rows have no bytes.
+        uint64, shape (rows,); shape (0,) if rows have no bytes.
     """
     size = len(data) // rows
     if size > ROW_BYTES:
@@ -85,11 +85,11 @@ def _each(data: npt.NDArray[np.uint8], size: int, seed: int) -> Digests:
 
 
 def row_bits(array: npt.NDArray[Any], columns: int = COLUMNS) -> npt.NDArray[Any]:
-    """Return the bits of some elements of every row, as integers, shape (rows, columns).
+    """Return the bits of selected elements of every row as integers, shape (rows, columns).
 
     Args:
-        array: of any real type, shape (rows, ...).
-        columns: elements of a row, at most, evenly spread.
+        array: array of any real type, shape (rows, ...).
+        columns: maximum number of elements of a row, evenly spread.
     """
     rows = array.shape[0] if array.ndim else 1
     whole_RC = array.reshape(rows, array.size // max(1, rows))
@@ -98,7 +98,7 @@ def row_bits(array: npt.NDArray[Any], columns: int = COLUMNS) -> npt.NDArray[Any
 
 
 def digest_bits(bits_RC: npt.NDArray[Any]) -> Digests:
-    """Return 64 bits for every row of integers: a sum of products with odd numbers, modulo 2^64."""
+    """Return a 64-bit digest of every row: a sum of products with odd numbers, modulo 2^64."""
     digest_R: Digests = (bits_RC.astype(np.uint64) * _odd_numbers(bits_RC.shape[1])).sum(axis=1)
     return digest_R
 
@@ -112,5 +112,5 @@ def _odd_numbers(count: int) -> Digests:
 
 @functools.lru_cache(maxsize=1024)
 def seed_of(dtype: str, shape: tuple[int, ...]) -> int:
-    """Return the seed of digests of arrays of an element type and a shape."""
+    """Return the digest seed of an element type and a shape."""
     return xxhash.xxh3_64_intdigest(f"{dtype}{shape}".encode())

@@ -17,14 +17,14 @@ QUANTILES: Final = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
 
 
 def quantiles(array: Array) -> npt.NDArray[np.float64]:
-    """Return the quantiles `QUANTILES` of the finite values, interpolated linearly.
+    """Return the quantiles `QUANTILES` of the finite values, with linear interpolation.
 
     Args:
-        array: real, integer, boolean or complex numbers of any shape; of complex ones the
-            modulus is meant.
+        array: real, integer, boolean or complex numbers of any shape; for complex numbers, the
+            modulus is used.
 
     Returns:
-        float64, shape (9,); NaN when there is no finite value.
+        float64, shape (9,); NaN if there is no finite value.
     """
     real = np.abs(array) if np.iscomplexobj(array) else array
     values = real.reshape(-1).astype(np.float64)

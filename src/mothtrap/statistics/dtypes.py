@@ -30,10 +30,10 @@ HALF_COMPLEX = "complex32"
 
 
 def dtype_of(name: str) -> np.dtype[Any]:
-    """Return the little-endian numpy type of a name.
+    """Return the little-endian NumPy type with a name.
 
     Raises:
-        UnknownNameError: no type has this name; names the nearest.
+        UnknownNameError: there is no such type; the message suggests one.
     """
     if name in NATIVE:
         return np.dtype(name).newbyteorder("<")
@@ -48,7 +48,7 @@ def dtype_of(name: str) -> np.dtype[Any]:
 def array_of(
     data: bytes | bytearray | memoryview | npt.NDArray[np.uint8], name: str
 ) -> npt.NDArray[Any]:
-    """Return bytes as an array of a type, shape (N,); complex32 comes as complex64, value by value.
+    """Interpret bytes as an array, shape (N,); complex32 is converted to complex64.
 
     Raises:
         UnknownNameError: no type has this name.
@@ -59,7 +59,7 @@ def array_of(
 
 
 def name_of(dtype: npt.DTypeLike) -> str:
-    """Return the name of a numpy type.
+    """Return the name of a NumPy type.
 
     Raises:
         UnknownNameError: arrays of this type (text, objects, records) are no tensors.

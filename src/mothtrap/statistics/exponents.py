@@ -34,14 +34,14 @@ def count_exponents(array: Array) -> Counts:
     """Count values by sign and power of two.
 
     Args:
-        array: real, integer, boolean or complex numbers of any shape; complex ones are taken
-            as their real and imaginary parts, two elements each.
+        array: real, integer, boolean or complex numbers of any shape; complex numbers count as
+            their real and imaginary parts, two elements each.
 
     Returns:
-        int64, shape (2, B): negative values, then positive ones; bin `i` holds those
-        whose magnitude is at least `EDGES[i]` and below twice that, the first and last
-        also all smaller and larger ones. Zeros, NaN and infinities are in no bin. Counts of
-        parts add up to those of the whole.
+        int64, shape (2, B): negative values, then positive ones. Bin `i` counts those whose
+        magnitude is at least `EDGES[i]` and below twice that; the first and last bins also count
+        all smaller and larger ones. Zeros, NaN and infinities are in no bin. Counts of parts add up
+        to those of the whole.
     """
     flat = np.ascontiguousarray(array).reshape(-1)
     if np.iscomplexobj(flat):

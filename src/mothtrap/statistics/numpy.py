@@ -41,17 +41,17 @@ def summarize(arrays: Sequence[Array], statistics: Collection[str]) -> Floats:
     """Reduce each array to one row of sufficient statistics.
 
     Args:
-        arrays: real, integer, boolean (as 0 and 1) or complex arrays of any shape; a
-            complex one is taken as its real and imaginary parts, two elements each.
-        statistics: ids out of `summary.STATISTICS`; columns that none needs may be NaN.
+        arrays: real, integer, boolean (as 0 and 1) or complex arrays of any shape; a complex array
+            counts as its real and imaginary parts, two elements each.
+        statistics: ids from `summary.STATISTICS`; columns that none of them needs may be NaN.
 
     Returns:
         float64, shape (T, F), rows as described in `summary`; as accurate as those of
         `statistics.torch.summarize`.
 
     Raises:
-        UnknownNameError: there is no such statistic; names the nearest.
-        TypeError, ValueError: an array whose elements are not numbers.
+        UnknownNameError: there is no such statistic; the message suggests one.
+        TypeError, ValueError: the elements of an array are not numbers.
     """
     columns = _columns(frozenset(statistics))
     rows_TF = np.empty((len(arrays), WIDTH))
@@ -69,7 +69,7 @@ def summarize(arrays: Sequence[Array], statistics: Collection[str]) -> Floats:
 
 
 def norms(arrays: Sequence[Array]) -> Floats:
-    """Return `count`, `nan`, `inf` and `l2` of each array: the cheapest look at values.
+    """Return `count`, `nan`, `inf` and `l2` of each array, the cheapest statistics.
 
     Args:
         arrays: as for `summarize`.
@@ -95,7 +95,7 @@ def norms(arrays: Sequence[Array]) -> Floats:
 
 
 def count_exponents_of(arrays: Sequence[Array]) -> Counts:
-    """Return, int64, shape (T, 2, 64), what `exponents.count_exponents` counts of each array."""
+    """Apply `exponents.count_exponents` to each array; int64, shape (T, 2, 64)."""
     found = np.zeros((len(arrays), 2, BINS), np.int64)
     reals, places_T3 = _places(arrays, in_memory.SUMMARIZED)
     direct_T = places_T3[:, 2] >= 0
@@ -144,7 +144,7 @@ def _exact_row(array: Array, columns: frozenset[str]) -> Floats:
 
 
 def describe(array: Array) -> tuple[str, tuple[int, ...], int]:
-    """Return element type, shape and number of bytes of an array.
+    """Return the element type, shape and number of bytes of an array.
 
     Raises:
         UnknownNameError: its elements are no numbers.
@@ -168,11 +168,11 @@ def copy_bytes(array: Array, out_N: npt.NDArray[np.uint8]) -> None:
 def gather_bytes(
     arrays: Sequence[Array], begins: Sequence[int], out_N: npt.NDArray[np.uint8]
 ) -> None:
-    """Write many arrays as `copy_bytes` does, each from a place of the same memory on.
+    """Write several arrays like `copy_bytes`, each from an offset in the same memory.
 
     Args:
         arrays: as in `describe`.
-        begins: of each, the place of its first byte.
+        begins: position of the first byte of each array.
         out_N: uint8, large enough.
     """
     lie = [built.arrays is not None and _lies_in_order(array) for array in arrays]
@@ -198,9 +198,9 @@ def _lies_in_order(array: Array) -> bool:
 
 
 def move_bytes(data_N: npt.NDArray[np.uint8], out_N: npt.NDArray[np.uint8]) -> None:
-    """Copy bytes; few of them without letting another thread in between.
+    """Copy bytes, keeping the interpreter lock for small copies.
 
-    A thread that is let in for 5 us is woken, and wakes the one that waits for it: that
+    A thread that gets the lock for 5 us has to be woken, and then wakes the waiting thread, which
     costs more than the copy.
     """
     if data_N.nbytes <= _MOVED_AT_ONCE:
@@ -210,7 +210,7 @@ def move_bytes(data_N: npt.NDArray[np.uint8], out_N: npt.NDArray[np.uint8]) -> N
 
 
 def to_numpy(array: Array) -> Array:
-    """Return the array: it is one of numpy's."""
+    """Return the array, which is already a NumPy array."""
     return array
 
 
@@ -220,15 +220,15 @@ def digests(arrays: Sequence[Array]) -> Digests:
 
 
 def row_digests(array: Array, columns: int = COLUMNS) -> Digests:
-    """Return 64 bits for every row, equal for rows of equal bits, of whatever library.
+    """Return a 64-bit digest for every row, equal for bit-identical rows of any library.
 
     Args:
-        array: of any real type, shape (rows, ...).
-        columns: elements of a row that are looked at, at most, evenly spread.
+        array: array of any real type, shape (rows, ...).
+        columns: maximum number of elements of a row that are read, evenly spread.
 
     Returns:
-        uint64, shape (rows,). Two rows that differ in what is looked at get different
-        numbers except for one pair in 2^63.
+        uint64, shape (rows,). Two rows that differ in the elements read get different numbers,
+        except for one pair in 2^63.
     """
     return digest_bits(row_bits(array, columns))
 

@@ -20,7 +20,7 @@ BLOCK = 4096
 
 
 def dot(first_N: Array, second_N: Array) -> float:
-    """Return the sum of the products of elements, in order."""
+    """Return the sum of the products of elements, added in order."""
     whole = len(first_N) - len(first_N) % BLOCK
     blocks = [one[:whole].reshape(-1, BLOCK) for one in (first_N, second_N)]
     sums_B = np.einsum("bn,bn->b", *blocks)
@@ -34,13 +34,13 @@ def norm(values_N: Array) -> float:
 
 
 def correlation(first_N: Array, second_N: Array) -> float:
-    """Return Pearson's coefficient of correlation; NaN where one has no spread."""
+    """Return Pearson's correlation coefficient; NaN if one input is constant."""
     first_N, second_N = first_N - first_N.mean(), second_N - second_N.mean()
     spread = norm(first_N) * norm(second_N)
     return max(-1.0, min(1.0, dot(first_N, second_N) / spread)) if spread > 0 else math.nan
 
 
 def between(first_RF: Array, second_RG: Array) -> Array:
-    """Return the products of all columns with all columns, shape (F, G)."""
+    """Return the products of all pairs of columns, shape (F, G)."""
     found: Array = np.einsum("rf,rg->fg", first_RF, second_RG)
     return found

@@ -75,13 +75,13 @@ _SQUARE_SAFE: Final = (1e-140, 1e140)
 
 
 def columns_for(statistics: Collection[str]) -> frozenset[str]:
-    """Return the columns of a row that some statistics are derived from.
+    """Return the columns from which some statistics are derived.
 
     Args:
         statistics: ids out of `STATISTICS`.
 
     Raises:
-        UnknownNameError: there is no such statistic; names the nearest.
+        UnknownNameError: there is no such statistic; the message suggests one.
     """
     return frozenset({"count"}.union(*(_needed(statistic) for statistic in statistics)))
 
@@ -94,28 +94,28 @@ def derive(summary_TF: Floats, statistic: str) -> Floats:
         statistic: one of `STATISTICS`; `std` is the population's.
 
     Returns:
-        float64, shape (T,), of the finite elements alone: `l2` of a tensor with some NaN is
-        the norm of the rest. NaN where the statistic was not captured or where the tensor
-        has no finite element; `l2` of a tensor without any element is 0. Only `abs_mean`,
-        `l2` and `std` can be infinite, when they are beyond float64.
+        float64, shape (T,), for the finite elements only: `l2` of a tensor with some NaN is the
+        norm of the rest. NaN if the statistic was not captured or the tensor has no finite element;
+        `l2` of a tensor without any element is 0. Only `abs_mean`, `l2` and `std` can be infinite,
+        if they exceed float64.
 
     Raises:
-        UnknownNameError: there is no such statistic; names the nearest.
+        UnknownNameError: there is no such statistic; the message suggests one.
     """
     value_T = derive_from(lambda name: summary_TF[:, COLUMN[name]], statistic)
     return value_T.copy() if value_T.base is not None else value_T
 
 
 def derive_from(column: Callable[[str], Floats], statistic: str) -> Floats:
-    """Return one statistic of every row, as `derive` does, of rows that lie in columns.
+    """Return one statistic of every row, like `derive`, for rows stored as columns.
 
     Args:
-        column: returns a column of the rows by its name in `FIELDS`; asked for those of
-            `columns_for` alone.
+        column: returns a column of the rows by its name in `FIELDS`; called only for those in
+            `columns_for`.
         statistic: one of `STATISTICS`.
 
     Returns:
-        As `derive`; it may be a column itself: not to be written into.
+        As for `derive`; it may be a column itself, so do not write to it.
     """
     _needed(statistic)
     if statistic == "l2":
@@ -135,9 +135,9 @@ def derive_from(column: Callable[[str], Floats], statistic: str) -> Floats:
 def merge(rows_NF: Floats) -> Floats:
     """Merge the rows of disjoint parts into the row of the whole.
 
-    Exact but for rounding, in whatever order. A column that is missing in one part is
-    missing in the result. Shares of units and ratios do not add up from parts, so
-    `inactive`, `saturated` and `update_ratio` survive only a merge of a single row.
+    Exact except for rounding, in any order. A column that is missing in one part is missing in the
+    result. Shares of units and ratios do not add up from parts, so `inactive`, `saturated` and
+    `update_ratio` survive only a merge of a single row.
 
     Args:
         rows_NF: float64, shape (N, F).
@@ -195,14 +195,14 @@ def _merge_segments(rows_NF: Floats, starts_T: npt.NDArray[np.intp]) -> Floats:
 
 
 def segment_norms(values_N: Floats, starts_T: npt.NDArray[np.intp]) -> Floats:
-    """Return the Euclidean norm of each run of values, also where squares leave float64.
+    """Return the Euclidean norm of each run of values, even if squares overflow float64.
 
     Args:
         values_N: float64, shape (N,); a NaN makes the norm of its run NaN.
         starts_T: shape (T,), strictly ascending, the first value of each run; 0 first.
 
     Returns:
-        float64, shape (T,), Inf only where the norm itself is beyond float64.
+        float64, shape (T,), Inf only if the norm itself exceeds float64.
     """
     peak_T = np.maximum.reduceat(np.abs(values_N), starts_T)
     low, high = _SQUARE_SAFE

@@ -26,12 +26,12 @@ Ints = npt.NDArray[np.int64]
 
 
 class Alike(NamedTuple):
-    """Texts that differ in their number only.
+    """Texts that differ only in their number.
 
     Attributes:
         text: the first of them.
         rest: what follows the number and a comma.
-        place_C: their places among the rows that were asked for.
+        place_C: their positions among the requested rows.
         number_C: the number of each.
     """
 
@@ -42,18 +42,18 @@ class Alike(NamedTuple):
 
 
 def alike_but_for_a_number(column: pa.Array, rows: Ints, head: bytes) -> Iterator[Alike]:
-    """Yield groups of texts of the form `HEAD NUMBER , REST` that have the same rest.
+    """Yield groups of texts of the form `HEAD NUMBER , REST` with the same rest.
 
     Args:
-        column: of texts.
+        column: column of texts.
         rows: those of interest.
         head: beginning of the texts.
 
     Returns:
-        Nothing of fewer than `LEAST` rows, and not necessarily every text.
+        Groups with fewer than `LEAST` rows are omitted, and some other texts may be, too.
 
     Raises:
-        TypeError: the column holds something else than texts.
+        TypeError: the column does not contain text.
     """
     if len(rows) < LEAST:
         return

@@ -28,7 +28,7 @@ def numbers(value_N: npt.NDArray[Any]) -> pa.Array:
 
 
 def nullable(value_N: npt.NDArray[Any], present_N: npt.NDArray[np.bool_] | None) -> pa.Array:
-    """Return a column of numbers that are there, and null elsewhere; None: all are there."""
+    """Return a column of numbers with nulls for missing values; None: nothing is missing."""
     value_N = np.ascontiguousarray(value_N)
     there = None
     if present_N is not None and not present_N.all():
@@ -52,7 +52,7 @@ def texts(values: Sequence[str]) -> pa.Array:
 
 
 def repeated(value: str, rows: int) -> pa.Array:
-    """Return a column that says the same in every row."""
+    """Return a column with the same value in every row."""
     encoded = value.encode()
     offset_N = np.arange(rows + 1, dtype=np.int32) * len(encoded)
     buffers = [None, pa.py_buffer(offset_N), pa.py_buffer(encoded * rows)]
@@ -60,7 +60,7 @@ def repeated(value: str, rows: int) -> pa.Array:
 
 
 def words(texts_W: Sequence[str], which_N: npt.NDArray[np.integer[Any]]) -> pa.Array:
-    """Return texts out of a few, as a dictionary; the same text may stand there more than once."""
+    """Return a dictionary-encoded column of texts; duplicates are allowed."""
     known = {word: place for place, word in enumerate(dict.fromkeys(texts_W))}
     place_W = np.array([known[word] for word in texts_W], np.int32)
     return pa.DictionaryArray.from_arrays(numbers(place_W[which_N]), texts(list(known)))

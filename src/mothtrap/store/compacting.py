@@ -41,7 +41,7 @@ _ERRORS = (OSError, pa.ArrowException, ValueError, KeyError, TypeError)
 
 
 def compactable(attempt: Path) -> list[Path]:
-    """Return the segments of an attempt that are sealed and were not compacted yet."""
+    """Return the sealed segments of an attempt that are not compacted yet."""
     return [
         path
         for rank in layout.workers(attempt)
@@ -52,7 +52,7 @@ def compactable(attempt: Path) -> list[Path]:
 
 
 def compact(path: Path) -> bool:
-    """Rewrite a sealed segment; returns whether it is smaller now.
+    """Rewrite a sealed segment; return whether it became smaller.
 
     A segment with any damage, of another version, or that would not become smaller stays as it
     is, and so does one that cannot be written.

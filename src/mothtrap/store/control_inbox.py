@@ -31,7 +31,7 @@ _NAME = re.compile(r"([0-9A-Za-z-]{1,64})\.json")
 
 
 def new_id() -> str:
-    """Return a name for a request; names are in the order of time."""
+    """Return a new request id; ids are ordered by time."""
     return f"{time.time_ns():020d}-{secrets.token_hex(4)}"
 
 
@@ -41,11 +41,11 @@ def request_path(run: Path, request: str) -> Path:
 
 
 def send(run: Path, request: AnyRequest) -> Path:
-    """Leave a request for the workers of a run; return its file.
+    """Send a request to the workers of a run; return its file.
 
     Args:
-        run: folder of the run; where it is a mirror the request goes to the store, too.
-        request: what is asked for.
+        run: folder of the run; if it is a mirror, the request is also sent to the store.
+        request: the request.
 
     Raises:
         StoreError: the store cannot be reached, or refuses.
@@ -61,7 +61,7 @@ def send(run: Path, request: AnyRequest) -> Path:
 
 
 def fetch(store: Store, run: Path) -> None:
-    """Bring the requests of a run's store that its folder lacks: one list request.
+    """Fetch missing requests from a run's store, using one list request.
 
     Raises:
         StoreError: the store cannot be reached, or refuses.
@@ -79,18 +79,20 @@ def read(path: Path) -> AnyRequest:
 
     Raises:
         DamagedDataError: the file is too large, or no request.
-        OSError: it cannot be read.
+        OSError: the file cannot be read.
     """
     with os.fdopen(open_plain(path), "rb") as file:
         data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
-        raise DamagedDataError(f"{path.name} is no request: it has more than {MAX_BYTES:,} bytes")
+        raise DamagedDataError(
+            f"{path.name} is not a request: it has more than {MAX_BYTES:,} bytes"
+        )
     try:
         request = _decoded(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as err:
-        raise DamagedDataError(f"{path.name} is no request: {err}") from err
+        raise DamagedDataError(f"{path.name} is not a request: {err}") from err
     if request.id != path.stem:
-        raise DamagedDataError(f"{path.name} is no request: its id is {request.id!r}")
+        raise DamagedDataError(f"{path.name} is not a request: its id is {request.id!r}")
     return request
 
 
@@ -100,7 +102,7 @@ def _decoded(data: bytes) -> AnyRequest:
 
 
 class Inbox:
-    """Requests that have come since it was last looked into.
+    """Requests that arrived since the last check.
 
     Args:
         run: folder of the run.
@@ -111,7 +113,7 @@ class Inbox:
         self._seen: set[str] = set()
 
     def take(self) -> list[Path]:
-        """Return the files that are new, the oldest first: one look at the folder."""
+        """Return the new files, oldest first, listing the folder once."""
         try:
             names = os.listdir(self._folder)
         except OSError:

@@ -25,18 +25,18 @@ _CANNOT = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)
 
 
 class Syncable(Protocol):
-    """Something with bytes that the disk may not have yet."""
+    """Something whose data may not be on the disk yet."""
 
     def sync(self) -> None:
         """Sync all written data to disk, unless it is already synced."""
 
 
 class Syncer:
-    """Syncs some logs when it is time.
+    """Syncs logs at intervals.
 
     Args:
-        logs: in the order in which they are synced: what refers to another comes later.
-        durability: `crash` makes this do nothing.
+        logs: logs in the order in which they are synced: a log that refers to another comes later.
+        durability: with `crash`, nothing is done.
         clock: seconds.
     """
 
@@ -51,7 +51,7 @@ class Syncer:
         self._synced_s = -SYNC_EVERY_S
 
     def sync_if_due(self) -> None:
-        """Sync, at most once in `SYNC_EVERY_S`; to be called after appends and while idle.
+        """Sync, at most once in `SYNC_EVERY_S`; call it after appends and while idle.
 
         Raises:
             OSError: the disk has lost something.

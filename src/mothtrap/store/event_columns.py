@@ -41,17 +41,17 @@ _DEFINED = functools.partial(jsonable.decode, kind=Defined)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class EventBlock:
-    """Committed records that lie next to each other.
+    """Consecutive committed records.
 
     Attributes:
         record_C: their numbers, ascending.
         step_C, mode_C, mode_step_C: their steps; modes as places in `Mode`.
         wall_s_C: Unix time at which each was closed, seconds.
-        commits: what they say of themselves, apart from the time; those that differ.
-        which_C: the place of each record's own in `commits`.
+        commits: distinct commit data of the records, apart from the time.
+        which_C: position of each record's data in `commits`.
         defined: tensors and their ids, in order.
         observations: each with the place of its record in the block, in order.
-        unread: facts that were not asked for yet, as they were written.
+        unread: facts that have not been requested yet, in their stored form.
     """
 
     record_C: Ints
@@ -67,11 +67,11 @@ class EventBlock:
 
 
 class EventColumns:
-    """Reads the events of one worker as they come.
+    """Reads the events of one worker as they arrive.
 
     Args:
         folder: the worker's folder; need not exist yet.
-        unread: types of observations that are handed on as they were written.
+        unread: types of observations that are passed on in their stored form.
     """
 
     def __init__(self, folder: Path, unread: frozenset[str] = frozenset()) -> None:
@@ -81,7 +81,7 @@ class EventColumns:
 
     @property
     def bytes_read(self) -> int:
-        """Return the number of bytes read of the segments."""
+        """Return the number of bytes read from the segments."""
         return self._tail.bytes_read
 
     def poll(self) -> Iterator[EventBlock]:
@@ -103,7 +103,7 @@ class EventColumns:
             self._damage.append(f"a batch of events has unknown columns: {err}")
 
     def damage(self, *, ended: bool) -> tuple[str, ...]:
-        """Return the damage found; `ended`: the writer is gone, so a torn end counts."""
+        """Return the damage found; with `ended`, the writer is gone, so a torn end counts."""
         pending = self._tail.pending if ended else ()
         return (*self._tail.damage, *self._damage, *pending)
 
@@ -234,5 +234,5 @@ def _modes(column: pa.Array) -> Ints:
     for place, mode in enumerate(Mode):
         mode_N[where_equal(column, mode.value)] = place
     if (mode_N < 0).any():
-        raise ValueError("a mode is none of " + ", ".join(mode.value for mode in Mode))
+        raise ValueError("a mode is not one of " + ", ".join(mode.value for mode in Mode))
     return mode_N

@@ -40,10 +40,10 @@ class FailingRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FailingLog:
-    """Writes failing rows; what was appended survives the process.
+    """Writes failing rows; appended rows survive the process.
 
     Args:
-        folder: of a monitor; exists.
+        folder: folder of a monitor; exists.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -66,7 +66,7 @@ class FailingLog:
 
 
 def read_failing(folder: Path) -> list[FailingRow]:
-    """Return the failing rows of a monitor's folder in the order of writing."""
+    """Return the failing rows in a monitor's folder, in order of writing."""
     tail, found = SegmentTail(folder, TABLE), []
     while batches := tail.poll():
         for batch in batches:

@@ -19,15 +19,15 @@ _DRAFTS = ".fetch-"
 
 
 def bring(store: Store, lists: Sequence[Sequence[ObjectInfo]], folder: Path) -> None:
-    """Fetch objects into files that are called as they are, and are as old.
+    """Fetch objects into files with the same names and modification times.
 
-    The files of a list appear in its order. Where one cannot be had nothing after it in its
-    list appears; the other lists go on.
+    The files of a list appear in order. If one is not available, nothing after it in its list
+    appears; the other lists continue.
 
     Args:
-        store: has the objects.
-        lists: of objects.
-        folder: exists; the files lie below it.
+        store: store that contains the objects.
+        lists: lists of objects.
+        folder: existing folder, below which the files are written.
 
     Raises:
         StoreError: an object could not be had; the first error of several.

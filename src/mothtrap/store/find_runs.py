@@ -15,14 +15,14 @@ from mothtrap.store.remote import place_of
 
 
 def find_run(argument: str | Path | None, runs_dir: str | Path) -> Path:
-    """Return the folder of the run that a user means; of a run elsewhere, that of its mirror.
+    """Return the folder of the requested run; for a remote run, the folder of its mirror.
 
     Args:
         argument: a path, a URL, a name under `runs_dir`, or None for the latest run.
         runs_dir: the folder or the URL of runs.
 
     Raises:
-        RunNotFoundError: there is no such run; names the nearest.
+        RunNotFoundError: there is no such run; the message suggests one.
         StoreError: the object store cannot be reached, or refuses.
     """
     if isinstance(argument, str) and is_url(argument):
@@ -43,11 +43,10 @@ def find_run(argument: str | Path | None, runs_dir: str | Path) -> Path:
 
 
 def list_runs(runs_dir: str | Path) -> list[Path]:
-    """Return the runs of a place, the latest start first; of runs elsewhere, their mirrors.
+    """Return the runs at a location, latest start first; for remote runs, their mirrors.
 
-    A run that cannot be listed is left out, with a `LeftOutWarning`.
-    A mirror that was made for the list lacks the statistics of tensors until the run is
-    opened by its URL.
+    A run that cannot be listed is skipped, with a `LeftOutWarning`. A mirror that was made for the
+    list lacks the statistics of tensors until the run is opened by its URL.
 
     Raises:
         StoreError: the object store cannot be reached, or refuses.
@@ -62,7 +61,7 @@ def _mirrors(urls: Sequence[str], *, whole: bool = True, all_of: bool = True) ->
     """Fetch runs; where anything came, the mirrors used least recently make room.
 
     Args:
-        urls: of runs.
+        urls: urls of runs.
         whole: whether to fetch the statistics of tensors, too.
         all_of: whether one that is not there, or cannot be listed, is an error; else it was
             removed meanwhile, or is left out with a warning.
@@ -78,7 +77,7 @@ def _mirrors(urls: Sequence[str], *, whole: bool = True, all_of: bool = True) ->
         except OddKeyError as err:
             if all_of:
                 raise
-            warnings.warn(f"{url} is left out: {err}", LeftOutWarning, stacklevel=3)
+            warnings.warn(f"{url} is skipped: {err}", LeftOutWarning, stacklevel=3)
             continue
         folders.append(mirror.folder)
         grew = grew or mirror.grew

@@ -28,11 +28,11 @@ _NONFINITE = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float(
 
 
 class FindingLog:
-    """Writes findings and rule states; what was appended survives the process.
+    """Writes findings and rule states; appended data survives the process.
 
     Args:
-        folder: the monitor's folder (`layout.monitor_folder`); made when absent.
-        durability: what the findings survive.
+        folder: the monitor's folder (`layout.monitor_folder`); created if it does not exist.
+        durability: failures that the findings survive.
         roll_s: seconds after which the segment is sealed, too; see `rolling`.
     """
 
@@ -52,7 +52,7 @@ class FindingLog:
         statuses: Sequence[RuleStatus] = (),
         evaluated: Evaluated | None = None,
     ) -> None:
-        """Write revisions; a later one of a fingerprint, or code, replaces the earlier.
+        """Write revisions; a later revision of a fingerprint or code replaces earlier ones.
 
         Raises:
             OSError: the disk refused; nothing of this call is written.
@@ -69,24 +69,24 @@ class FindingLog:
         self.tend()
 
     def tend(self) -> None:
-        """Seal what is due; to be called while nothing comes, too; raises OSError."""
+        """Seal segments that are due; also call it while idle; raises OSError."""
         if self._clock.due:
             self.close()
 
     def close(self) -> None:
-        """Seal the segment; what is appended later begins a new one."""
+        """Seal the segment; later data begins a new one."""
         self._log.close()
         self._clock.sealed()
 
 
 @dataclass(slots=True)
 class FindingReader:
-    """Reads one monitor's folder, also while it is written.
+    """Reads one monitor's folder, even while it is being written.
 
     Attributes:
         findings: every revision read so far, in the order of writing.
         statuses: every rule state read so far, in the order of writing.
-        evaluated: how far a monitor outside of the job came; None: a monitor of the job.
+        evaluated: progress of a monitor outside the job; None for a monitor in the job.
     """
 
     folder: Path
@@ -100,7 +100,7 @@ class FindingReader:
         self._tail = SegmentTail(self.folder, "findings")
 
     def poll(self) -> int:
-        """Read what is new; return the number of new rows."""
+        """Read new data; return the number of new rows."""
         before = len(self.findings) + len(self.statuses)
         while batches := self._tail.poll():
             for batch in batches:
@@ -108,7 +108,7 @@ class FindingReader:
         return len(self.findings) + len(self.statuses) - before
 
     def damage(self, *, ended: bool = False) -> tuple[str, ...]:
-        """Return the damage found; `ended`: the writer is gone, so a torn end counts."""
+        """Return the damage found; with `ended`, the writer is gone, so a torn end counts."""
         return (*self._tail.damage, *self._damage, *(self._tail.pending if ended else ()))
 
     def _read(self, batch: pa.RecordBatch) -> None:
@@ -128,7 +128,7 @@ class FindingReader:
 
 
 def with_numbers(finding: Finding) -> Finding:
-    """Restore the numbers of evidence that JSON holds as words: NaN and infinities."""
+    """Restore numbers in evidence that JSON stores as words: NaN and infinities."""
 
     def number(value: EvidenceValue) -> EvidenceValue:
         if isinstance(value, list):

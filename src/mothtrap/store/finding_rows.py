@@ -27,7 +27,7 @@ def write_rows(folder: Path, rows: Mapping[str, npt.NDArray[np.int64]]) -> None:
     """Store the rows of findings; raises OSError.
 
     Args:
-        folder: of a monitor; exists.
+        folder: folder of a monitor; exists.
         rows: indices of rows (R,), by fingerprint of the finding.
     """
     log = SegmentLog(folder, TABLE)
@@ -40,7 +40,7 @@ def write_rows(folder: Path, rows: Mapping[str, npt.NDArray[np.int64]]) -> None:
 
 
 def read_rows(folder: Path, fingerprint: str) -> npt.NDArray[np.int64]:
-    """Return the rows (R,) of a finding in the order of writing; empty where none were stored."""
+    """Return the rows (R,) of a finding in order of writing; empty if none were stored."""
     tail = SegmentTail(folder, TABLE)
     found = [np.zeros(0, np.int64)]
     while batches := tail.poll():

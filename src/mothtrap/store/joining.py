@@ -24,14 +24,14 @@ MANY = 32
 
 
 class Found(NamedTuple):
-    """Intact messages in what was read: where each begins and ends."""
+    """Intact messages in the data read: the beginning and end of each."""
 
     starts: list[int]
     ends: list[int]
 
 
 def stretches(found: Found) -> Iterator[Found]:
-    """Split messages: those of a part lie next to each other; many of one length stand alone."""
+    """Split messages into contiguous groups, and single messages of equal length."""
     if len(found.starts) == 1:  # as of a run that grows, at every step
         yield found
         return
@@ -52,17 +52,17 @@ def stretches(found: Found) -> Iterator[Found]:
 def joined(
     data: Data, found: Found, first: pa.RecordBatch, message: pa.Buffer
 ) -> pa.RecordBatch | None:
-    """Make one batch of messages that lie next to each other.
+    """Create one batch from contiguous messages.
 
     Args:
-        data: what was read.
+        data: bytes that were read.
         found: the messages.
-        first: the wanted columns of the first of them.
-        message: the bytes of the first of them, out of which Arrow made `first`.
+        first: wanted columns of the first message.
+        message: bytes of the first message, from which Arrow created `first`.
 
     Returns:
-        None where the messages are not of one layout, or where a column is neither one of numbers
-        without nulls nor one of the same words in each message.
+        None if the layouts of the messages differ, or if a column neither contains numbers without
+        nulls nor the same words in each message.
     """
     if not _same_layout(data, found):
         return None

@@ -29,8 +29,8 @@ MAX_BYTES = 64 << 20
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One line of the journal.
 
-    `state`: `noted` before the first attempt, `sent` once it was confirmed, `failed` when it cannot
-    be delivered. `target` names one of a reaction without its address.
+    `state` is `noted` before the first attempt, `sent` once it was confirmed, or `failed` if it
+    cannot be delivered. `target` names one target of a reaction, without its address.
     """
 
     id: str
@@ -44,11 +44,12 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Journal:
-    """The deliveries of one run; one process at a time may hold it.
+    """The deliveries of one run; only one process at a time may hold it.
 
     Args:
         run: folder of the run.
-        part: of the rules whose findings are reported; "" is all of them. Each part has a journal.
+        part: part of the rules whose findings are reported; "" is all of them. Each part has a
+            journal.
 
     Attributes:
         is_held: whether this process holds the journal and may write to it.
@@ -62,10 +63,10 @@ class Journal:
         self._write = threading.Lock()
 
     def hold(self) -> bool:
-        """Take the journal for writing; return False where another process has it.
+        """Acquire the journal for writing; return False if another process has it.
 
         Raises:
-            OSError: it cannot be made or opened.
+            OSError: it cannot be created or opened.
         """
         self.path.parent.mkdir(exist_ok=True)
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
@@ -96,11 +97,11 @@ class Journal:
             os.fdatasync(number)
 
     def entries(self) -> tuple[Entry, ...]:
-        """Return the lines that can be read, the oldest first."""
+        """Return the readable lines, oldest first."""
         return read_journal(self._run, self._part)
 
     def close(self) -> None:
-        """Let other processes have it."""
+        """Release the journal for other processes."""
         if self._file is not None:
             self._file.close()
             self._file, self.is_held = None, False
@@ -112,7 +113,7 @@ def journal_path(run: Path, part: str = "") -> Path:
 
 
 def read_journal(run: Path, part: str = "") -> tuple[Entry, ...]:
-    """Return the lines of a run's journal that can be read, the oldest first."""
+    """Return the readable lines of a run's journal, oldest first."""
     try:
         return tuple(entry for entry in _entries(journal_path(run, part)) if entry is not None)
     except OSError:
@@ -120,7 +121,7 @@ def read_journal(run: Path, part: str = "") -> tuple[Entry, ...]:
 
 
 def journal_damage(run: Path) -> tuple[str, ...]:
-    """Return a sentence where a run's journal, or a line of it, cannot be read."""
+    """Return a sentence if a run's journal, or a line of it, cannot be read."""
     path = run / FOLDER / FILE
     try:
         bad = sum(entry is None for entry in _entries(path))
@@ -143,7 +144,7 @@ def _entries(path: Path) -> Iterator[Entry | None]:
 
 
 def unconfirmed(entries: Iterable[Entry]) -> tuple[Entry, ...]:
-    """Return the deliveries that were noted, and neither confirmed nor given up."""
+    """Return the deliveries that were recorded, but neither confirmed nor given up."""
     open_ones: dict[str, Entry] = {}
     for entry in entries:
         if entry.state == "noted" and entry.event is not None:

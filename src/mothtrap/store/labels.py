@@ -14,11 +14,11 @@ FOLDER = "labels"
 
 
 def put_label(run: Path, kind: LabelKind, text: str = "") -> Label:
-    """Label a run; raises as `put_remark`.
+    """Label a run; raises the same errors as `put_remark`.
 
     Args:
         run: its folder.
-        kind: of the label.
+        kind: kind of the label.
         text: the tag, note or group.
 
     Raises:
@@ -29,7 +29,7 @@ def put_label(run: Path, kind: LabelKind, text: str = "") -> Label:
     if len(text) > most:
         raise ConfigError(f"a {kind} may have {most:,} characters, not {len(text):,}; shorten it")
     if not text and kind in ("tag", "untag", "note"):
-        raise ConfigError(f"the {kind} is empty; give a text")
+        raise ConfigError(f"the {kind} is empty; pass some text")
     label = Label(kind=kind, text=text, at_s=time.time(), by=user_name())
     put_remark(run, FOLDER, label)
     return label

@@ -160,7 +160,7 @@ def stored_files(attempt: Path) -> tuple[str, ...]:
 
 
 def missing_files(attempt: Path, listed: Iterable[str]) -> list[str]:
-    """Return those of `stored_files` that are gone or empty; ignore paths out of the folder."""
+    """Return which of `stored_files` are missing or empty, ignoring paths outside the folder."""
     return [name for name in listed if _is_inside(name) and not _has_bytes(attempt / name)]
 
 
@@ -177,13 +177,13 @@ def _has_bytes(path: Path) -> bool:
 
 
 def create_run(run: Path, info: RunInfo) -> Path:
-    """Make a new run with its first attempt, whole or not at all.
+    """Create a new run with its first attempt, atomically.
 
     Returns:
         The folder of the attempt.
 
     Raises:
-        RunExistsError: something lies at `run` already.
+        RunExistsError: `run` already exists.
         OSError: the folder cannot be written.
     """
     run.parent.mkdir(parents=True, exist_ok=True)
@@ -223,11 +223,11 @@ def create_attempt(run: Path, info: RunInfo) -> Path:
 
 
 def claim_worker(attempt: Path, wanted: int | None = None) -> tuple[int, Path]:
-    """Take a worker folder that is free.
+    """Claim a free worker folder.
 
     Args:
         attempt: folder of the attempt.
-        wanted: the rank to take if it is free; else, or None, the first free one.
+        wanted: rank to use if it is free; otherwise, or if None, the first free rank.
 
     Returns:
         The rank and its new folder.
@@ -256,7 +256,7 @@ def write_end(attempt: Path, end: RunEnd) -> None:
 
 
 def read_info(attempt: Path) -> RunInfo | None:
-    """Read `run.json`; None when absent.
+    """Read `run.json`; None if absent.
 
     Raises:
         DamagedDataError: the file is not what `write_info` writes.
@@ -265,7 +265,7 @@ def read_info(attempt: Path) -> RunInfo | None:
 
 
 def read_end(attempt: Path) -> RunEnd | None:
-    """Read `end.json`; None when absent. Raises as `read_info`."""
+    """Read `end.json`; None if absent. Raises the same errors as `read_info`."""
     return _read(attempt / "end.json", RunEnd)
 
 
@@ -280,7 +280,7 @@ def write_probed(attempt: Path, probed: Probed) -> None:
 
 
 def read_probed(attempt: Path) -> Probed | None:
-    """Read `probe.json`; None when absent. Raises as `read_info`."""
+    """Read `probe.json`; None if absent. Raises the same errors as `read_info`."""
     return _read(attempt / "probe.json", Probed)
 
 
@@ -290,17 +290,17 @@ def write_served(attempt: Path, served: Served) -> None:
 
 
 def read_served(attempt: Path) -> Served | None:
-    """Read `serve.json`; None when absent. Raises as `read_info`."""
+    """Read `serve.json`; None if absent. Raises the same errors as `read_info`."""
     return _read(attempt / "serve.json", Served)
 
 
 def read_replay(attempt: Path) -> StoredReplay | None:
-    """Read `replay.json`; None when absent. Raises as `read_info`."""
+    """Read `replay.json`; None if absent. Raises the same errors as `read_info`."""
     return _read(attempt / "replay.json", StoredReplay)
 
 
 def replay_changed_ns(attempt: Path) -> int:
-    """Return when `replay.json` was last written, ns since the epoch; 0 when absent."""
+    """Return when `replay.json` was last written, ns since the epoch; 0 if absent."""
     try:
         return (attempt / "replay.json").stat(follow_symlinks=False).st_mtime_ns
     except OSError:
@@ -313,7 +313,7 @@ def write_source(attempt: Path, source: Source) -> None:
 
 
 def read_source(attempt: Path) -> Source | None:
-    """Read `source.json`; None when absent. Raises as `read_info`."""
+    """Read `source.json`; None if absent. Raises the same errors as `read_info`."""
     return _read(attempt / "source.json", Source)
 
 
@@ -323,7 +323,7 @@ def write_ledger(worker: Path, ledger: Ledger) -> None:
 
 
 def read_packages(worker: Path) -> dict[str, str]:
-    """Read `packages.txt`: the version of each package, or `@ url`; empty when absent."""
+    """Read `packages.txt`: the version of each package, or `@ url`; empty if absent."""
     try:
         text = read_plain(worker / PACKAGES, MAX_DESCRIPTION_BYTES).decode(errors="replace")
     except OSError:
@@ -332,13 +332,13 @@ def read_packages(worker: Path) -> dict[str, str]:
 
 
 def packages_in(lines: Iterable[str]) -> dict[str, str]:
-    """Return the version of each package of a lock file, or `@ url`."""
+    """Return the version of each package in a lock file, or `@ url`."""
     pairs = (re.split("==| (?=@ )", line, maxsplit=1) for line in lines)
     return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
 
 
 def read_ledger(worker: Path) -> Ledger | None:
-    """Read `ledger.json`; None when absent. Raises as `read_info`."""
+    """Read `ledger.json`; None if absent. Raises the same errors as `read_info`."""
     return _read(worker / LEDGER, Ledger)
 
 
@@ -348,12 +348,12 @@ def write_source_texts(worker: Path, texts: SourceTexts) -> None:
 
 
 def read_source_texts(worker: Path) -> SourceTexts:
-    """Read `sources.json`; without any file when absent. Raises as `read_info`."""
+    """Read `sources.json`; empty if absent. Raises the same errors as `read_info`."""
     return _read(worker / SOURCES, SourceTexts) or SourceTexts()
 
 
 def list_runs(runs_dir: Path) -> list[Path]:
-    """Return the runs of a folder, the latest start first."""
+    """Return the runs of a folder, latest start first."""
     return sorted((p for p in folders(runs_dir) if attempts(p)), key=started, reverse=True)
 
 
@@ -363,7 +363,7 @@ def folders(runs_dir: Path) -> list[Path]:
 
 
 def started(run: Path) -> tuple[float, str]:
-    """Return when the latest attempt of a run was started, Unix seconds, and its name."""
+    """Return the start of a run's latest attempt as a Unix time in seconds, and the run's name."""
     attempt = attempt_folder(run, attempts(run)[-1])
     try:
         info = read_info(attempt)
@@ -373,14 +373,14 @@ def started(run: Path) -> tuple[float, str]:
 
 
 def find_run(argument: str | Path | None, runs_dir: str | Path) -> Path:
-    """Return the folder of the run that a user means.
+    """Return the folder of the requested run.
 
     Args:
         argument: a path, a name under `runs_dir`, or None for the latest run.
         runs_dir: the folder of runs.
 
     Raises:
-        RunNotFoundError: there is no such run; names the nearest.
+        RunNotFoundError: there is no such run; the message suggests one.
     """
     folder = Path(runs_dir)
     if argument is None:
@@ -388,7 +388,7 @@ def find_run(argument: str | Path | None, runs_dir: str | Path) -> Path:
         if not known:
             raise RunNotFoundError(
                 f"no run found: {folder} contains no runs; record one with `mothtrap run "
-                "train.py`, or give the folder of the runs with --runs-dir"
+                "train.py`, or pass the folder that contains the runs with --runs-dir"
             )
         return known[0]
     for path in (Path(argument), folder / argument):
@@ -465,12 +465,12 @@ def _unreadable(path: Path, why: str) -> DamagedDataError:
 
 
 def sealed(data: bytes) -> bytes:
-    """Add to a JSON object, as its last key, the checksum of all that stands before."""
+    """Append a checksum of the preceding content to a JSON object, as its last key."""
     body = data[:-1]
     return body + b',"checksum":"%016x"}' % xxhash.xxh3_64_intdigest(body)
 
 
 def intact(data: bytes) -> bool:
-    """Return whether a JSON object is as `sealed` left it; True of one without a checksum."""
+    """Return whether a JSON object matches its checksum; True if it has none."""
     body, found, rest = data.rpartition(b',"checksum":"')
     return not found or rest == b'%016x"}' % xxhash.xxh3_64_intdigest(body)

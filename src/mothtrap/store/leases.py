@@ -48,7 +48,7 @@ class Lease:
 
     Args:
         run: folder of the run; of a run in an object store, its mirror.
-        part: of the rules; monitors of different parts do not exclude each other.
+        part: part of the rules; monitors of different parts do not exclude each other.
         clock: Unix time.
     """
 
@@ -84,7 +84,7 @@ class Lease:
         return self._take(latest + 1, epochs)
 
     def release(self) -> None:
-        """Give the lease up, so that another monitor can take it at once.
+        """Release the lease, so that another monitor can take it at once.
 
         Raises:
             StoreError: the store cannot be reached, or refuses.

@@ -25,7 +25,7 @@ READ_BYTES: Final = 1 << 30
 
 
 def read_at(path: Path, offset: int, size: int) -> memoryview:
-    """Return bytes of a file, in memory of the caller's own; fewer where it ends before.
+    """Return bytes of a file in newly allocated memory; fewer if the file ends earlier.
 
     Raises:
         OSError: the file cannot be read.

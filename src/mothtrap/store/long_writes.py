@@ -39,7 +39,7 @@ Stage = npt.NDArray[np.uint8]
 
 
 class LongWrites:
-    """Appends what is long to files of one folder; remembers which way was the faster.
+    """Appends large data to files of one folder, remembering which method is faster.
 
     Args:
         folder: where the files are.
@@ -63,10 +63,10 @@ class LongWrites:
         """Append parts to a file.
 
         Args:
-            path: of the file.
+            path: path of the file.
             at: its size.
-            parts: what is appended.
-            through_cache: appends to it through the cache.
+            parts: data to append.
+            through_cache: appends through the cache.
 
         Raises:
             OSError: the disk refused; a part may have been written.
@@ -165,12 +165,12 @@ def _write_at(file: int, piece: Stage, at: int) -> int:
 
 @functools.lru_cache(maxsize=256)
 def takes_past_cache(folder: Path) -> bool:
-    """Return whether files in a folder can be written and read past the cache."""
+    """Return whether files in a folder can be written and read without the page cache."""
     return hasattr(os, "O_DIRECT") and file_system(folder) in FILE_SYSTEMS
 
 
 def file_system(folder: Path) -> str:
-    """Return the type of the file system that a folder is in, empty where that is not known."""
+    """Return the file system type of a folder, empty if unknown."""
     device = os.stat(folder).st_dev
     number = f"{os.major(device)}:{os.minor(device)}"
     try:

@@ -32,7 +32,7 @@ SCHEMA = pa.schema(
 
 
 class Reading(NamedTuple):
-    """One number of the machine at one time."""
+    """One machine metric at one time."""
 
     time_s: float
     name: str
@@ -41,14 +41,14 @@ class Reading(NamedTuple):
 
 
 class MachineSeries(NamedTuple):
-    """One number over time; both arrays are float64 of one length, the oldest first."""
+    """One machine metric over time; both arrays are float64 of equal length, oldest first."""
 
     times_s: npt.NDArray[np.float64]
     values: npt.NDArray[np.float64]
 
 
 class MachineLog:
-    """Writes readings; what was appended survives the process."""
+    """Writes readings; appended readings survive the process."""
 
     def __init__(self, attempt: Path) -> None:
         (attempt / FOLDER).mkdir(exist_ok=True)
@@ -76,7 +76,7 @@ class MachineLog:
 
 
 class MachineReader:
-    """Reads the readings of an attempt, also while they are written.
+    """Reads the readings of an attempt, even while they are being written.
 
     Attributes:
         readings: values by name and device, the oldest first.
@@ -88,7 +88,7 @@ class MachineReader:
         self._values: dict[tuple[str, str], list[float]] = {}
 
     def poll(self) -> None:
-        """Read what is new; what cannot be read is passed over."""
+        """Read new data, skipping what cannot be read."""
         while batches := self._tail.poll():
             for batch in batches:
                 if batch.schema.names != SCHEMA.names:
@@ -100,7 +100,7 @@ class MachineReader:
 
     @property
     def series(self) -> dict[tuple[str, str], MachineSeries]:
-        """Each number over time, by name and device."""
+        """Each metric over time, by name and device."""
         return {
             key: MachineSeries(np.array(self._times[key]), np.array(self._values[key]))
             for key in self._times

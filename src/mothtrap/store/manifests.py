@@ -23,13 +23,13 @@ FOLDER = "sent"
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """Objects that a node has sent since its last manifest, in the order of sending.
+    """Objects that a node has uploaded since its last manifest, in order.
 
     Attributes:
         sent_s: Unix time of the manifest, by the clock of the node.
         objects: key in the run, and bytes, of each object.
         ranks: workers of the node.
-        world_size: workers of the job; 0 while it is not known.
+        world_size: number of workers of the job; 0 if unknown so far.
     """
 
     sent_s: float
@@ -39,7 +39,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def infos(self) -> list[ObjectInfo]:
-        """The objects, as a listing of the store would show them."""
+        """The objects, in the form of a store listing."""
         return [ObjectInfo(key=k, size=size, modified_s=self.sent_s) for k, size in self.objects]
 
 
@@ -50,8 +50,8 @@ class Node:
     Attributes:
         name: eight hexadecimal digits, different for each launcher.
         ranks: workers of the node.
-        world_size: workers of the job; 0 while it is not known.
-        detailed: workers whose own logs are sent, too.
+        world_size: number of workers of the job; 0 if unknown so far.
+        detailed: workers whose own logs are also sent.
     """
 
     name: str
@@ -70,7 +70,7 @@ class ManifestSender:
     """Writes the manifests of a node.
 
     Args:
-        store: of the run.
+        store: store of the run.
         folder: key of the node's folder in the run, e.g. `1/n0123abcd`.
     """
 
@@ -79,7 +79,7 @@ class ManifestSender:
         self._next = 0
 
     def send(self, manifest: Manifest) -> None:
-        """Write a manifest behind the last one.
+        """Write the next manifest.
 
         Raises:
             StoreError: it was not written, as far as is known.

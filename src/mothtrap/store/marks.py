@@ -11,7 +11,7 @@ FOLDER = "marks"
 
 
 def put_mark(run: Path, mark: Mark) -> Path:
-    """Leave a mark in a run; raises as `put_remark`."""
+    """Store a mark in a run; raises the same errors as `put_remark`."""
     return put_remark(run, FOLDER, mark)
 
 

@@ -54,19 +54,19 @@ _ATTEMPT = re.compile(r"[1-9][0-9]{0,8}")
 
 
 class StaleRunWarning(UserWarning):
-    """A run is shown as it was when its store could last be reached."""
+    """A run is shown as of the last time its store could be reached."""
 
 
 class LeftOutWarning(UserWarning):
-    """A run is not in a list, since its store does not say what belongs to it."""
+    """A run is missing from a list because its store does not show which objects belong to it."""
 
 
 class Mirror:
     """A run in an object store, and the folder that it is fetched to.
 
     Args:
-        url: of the run.
-        folder: is made where it is not there, and is not removed as long as this object lives.
+        url: url of the run.
+        folder: created if it does not exist; not removed as long as this object exists.
         whole: whether to fetch the statistics of tensors, too.
 
     Attributes:
@@ -94,12 +94,12 @@ class Mirror:
         self._listed_s = float("-inf")
 
     def refresh(self, *, at_once: bool = False) -> None:
-        """Fetch what is new, after a pause: see `FETCH_EVERY_S` and `LISTS_A_LOOK`.
+        """Fetch new data, after a pause: see `FETCH_EVERY_S` and `LISTS_A_LOOK`.
 
-        While the store cannot be reached the mirror stays as it is, with a warning.
+        If the store cannot be reached, the mirror stays unchanged, with a warning.
 
         Args:
-            at_once: make no pause.
+            at_once: do not pause.
 
         Raises:
             StoreRefusedError: credentials, permissions or the bucket are wrong, or the run
@@ -116,13 +116,17 @@ class Mirror:
             self.unheard_s = time.monotonic()
             if not self._warned:
                 self._warned = True
-                warnings.warn(f"{err}; the run is shown as it was", StaleRunWarning, stacklevel=3)
+                warnings.warn(
+                    (f"{err}; the last known state of the run is shown"),
+                    StaleRunWarning,
+                    stacklevel=3,
+                )
         finally:
             pause_s = FETCH_EVERY_S * max(1.0, self._lists / LISTS_A_LOOK)
             self._next_s = time.monotonic() + pause_s
 
     def sync(self) -> None:
-        """Fetch what is new.
+        """Fetch new data.
 
         Raises:
             StoreError: the store cannot be reached; what was fetched is whole.
@@ -291,15 +295,14 @@ def _recorders(attempt: str, names: Sequence[str]) -> list[str]:
 
 
 def open_mirror(url: str, *, whole: bool = True) -> Mirror:
-    """Fetch what there is of a run; its folder is then as good as one of this machine.
+    """Fetch a run into a local folder, which can then be read like a run on this machine.
 
     Args:
-        url: of the run.
-        whole: whether to fetch the statistics of tensors, too; what is there already is
-            kept up to date in any case.
+        url: url of the run.
+        whole: also fetch the statistics of tensors; existing ones are updated in any case.
 
     Raises:
-        RunNotFoundError: there is no run at `url`; names the nearest.
+        RunNotFoundError: there is no run at `url`; the message suggests one.
         StoreError: the store cannot be reached, or refuses.
     """
     plain = url.rstrip("/")
@@ -324,7 +327,7 @@ def _instead(url: str) -> str:
     names = list(open_store(runs).children("").folders) if is_url(runs) else []
     if not names:
         return "; the folder above it contains no runs"
-    return f"{nearest(name, names)}; `mothtrap ls {runs}` lists the runs that are there"
+    return f"{nearest(name, names)}; `mothtrap ls {runs}` lists the runs that exist"
 
 
 def _known(folder: Path) -> Remote | None:
@@ -347,7 +350,7 @@ def mirror_of(run: Path) -> Mirror | None:
 
 
 def list_remote(runs_url: str) -> list[str]:
-    """Return the URLs of the runs at a place, by name; one that cannot be listed counts as a run.
+    """Return the URLs of the runs at a location, by name; an unlistable run counts as a run.
 
     Raises:
         StoreError: the store cannot be reached, or refuses.

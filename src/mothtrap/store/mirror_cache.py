@@ -30,12 +30,12 @@ _LOCK = ".in-use"
 
 
 class Use:
-    """Hold on a mirror, which is not removed as long as this object lives.
+    """Use of a mirror, which is not removed while this object exists.
 
-    Where the file system has no locks nothing is held, and nothing is removed either.
+    If the file system has no locks, nothing is locked, and nothing is removed.
 
     Args:
-        folder: of the run; is made where it is not there.
+        folder: folder of the run; created if it does not exist.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -46,18 +46,18 @@ class Use:
         self.mark()
 
     def mark(self) -> None:
-        """Note that the mirror was used this moment."""
+        """Record that the mirror is being used."""
         with suppress(OSError):
             os.utime(self._lock)
 
 
 def keep_within(limit_bytes: float) -> list[Path]:
-    """Remove mirrors, those used least recently first, until the others fit.
+    """Remove mirrors, least recently used first, until the others fit.
 
-    Those that a process reads stay, and those that were used within `FRESH_S`.
+    Mirrors that a process is reading, or that were used within `FRESH_S`, stay.
 
     Args:
-        limit_bytes: of all mirrors of this machine together.
+        limit_bytes: limit of all mirrors of this machine together.
 
     Returns:
         The runs' folders that were removed.
@@ -78,7 +78,7 @@ def keep_within(limit_bytes: float) -> list[Path]:
 
 
 def configured_bytes() -> float:
-    """Return the size limit of all mirrors together, from the configuration."""
+    """Return the configured size limit of all mirrors together."""
     try:
         config, _ = load_config(start=Path.cwd(), environ=os.environ)
     except (ConfigError, OSError):  # said to whoever asks for the configuration

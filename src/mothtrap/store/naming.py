@@ -14,8 +14,8 @@ def name_here(run: Path) -> str:
     """Return the shortest name that finds a run from the working directory.
 
     Returns:
-        Its name where it lies in the folder in which runs are looked for, else its path: relative
-        where it lies below the working directory.
+        Its name if it is in the folder in which runs are looked up, otherwise its path, relative if
+        it is below the working directory.
     """
     try:
         config, _ = load_config(start=working_folder(), environ=os.environ)

@@ -39,7 +39,7 @@ _BATCH_ERRORS = (pa.ArrowException, KeyError, ValueError, TypeError, AttributeEr
 
 
 class WorkerStep(NamedTuple):
-    """One train step of a worker; None stands for a number that was not captured.
+    """One train step of a worker; None for numbers that were not captured.
 
     Attributes:
         rank: rank of the worker.
@@ -67,10 +67,11 @@ class WorkerFact(NamedTuple):
 
 
 class NodeRows(NamedTuple):
-    """New rows of one node, in the order of writing.
+    """New rows of one node, in order of writing.
 
-    `beat_s` is the latest time at which its launcher ran, by the clock of the node; 0 if there is
-    no new one. `signs` has the latest time at which the process of a worker ran, by rank.
+    `beat_s` is the latest time at which its launcher was running, by the clock of the node; 0 if
+    there is no new time. `signs` contains the latest time at which each worker's process was
+    running, by rank.
     """
 
     steps: list[WorkerStep]
@@ -84,7 +85,7 @@ class NodeLog:
 
     Args:
         folder: folder of the node (`layout.node_folder`); created if absent.
-        durability: what the rows survive.
+        durability: failures that the rows survive.
         roll_s: seconds after which the segment is sealed, too; see `rolling`.
     """
 
@@ -138,7 +139,7 @@ class NodeLog:
 
 
 class NodeReader:
-    """Reads the merged log of a node, also while it grows.
+    """Reads the merged log of a node, even while it grows.
 
     Args:
         folder: folder of the node; need not exist yet.
@@ -150,7 +151,7 @@ class NodeReader:
         self._damage: list[str] = []
 
     def poll(self) -> NodeRows:
-        """Return the rows that came since the last call."""
+        """Return the rows added since the last call."""
         steps: list[WorkerStep] = []
         facts: list[WorkerFact] = []
         beat_s = 0.0
@@ -176,7 +177,7 @@ class NodeReader:
         return NodeRows(steps, facts, beat_s, signs)
 
     def damage(self, *, ended: bool = False) -> tuple[str, ...]:
-        """Return the damage found; `ended`: the writer is gone, so a torn end counts."""
+        """Return the damage found; with `ended`, the writer is gone, so a torn end counts."""
         return (*self._tail.damage, *self._damage, *(self._tail.pending if ended else ()))
 
     def _take_fact(

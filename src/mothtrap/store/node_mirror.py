@@ -24,16 +24,16 @@ _RECORDER = re.compile(r"[1-9][0-9]*/[wm][0-9]+")
 
 
 class NodeMirror:
-    """Nodes of one attempt, and what was fetched of them.
+    """Nodes of one attempt, with the data fetched from them.
 
     Args:
-        store: of the run.
+        store: store of the run.
         mirror: folder of the run on this machine.
-        wanted: whether the object of a key is fetched.
+        wanted: returns whether to fetch the object of a key.
 
     Attributes:
         owned: folders of workers and monitors that manifests name, as keys.
-        requests: list requests of the last look.
+        requests: number of list requests in the last check.
     """
 
     def __init__(self, store: Store, mirror: Path, wanted: Wanted) -> None:
@@ -51,7 +51,7 @@ class NodeMirror:
         return 0 < self._world_size <= len(found)
 
     def add(self, folder: str) -> None:
-        """Begin to fetch a node, given the key of its folder; does nothing for a known one."""
+        """Start to fetch a node, given the key of its folder; does nothing for a known node."""
         if folder in self._last:
             return
         self._last[folder] = ""
@@ -62,7 +62,7 @@ class NodeMirror:
                 break  # it is fetched again, with all that follow
 
     def fetch(self) -> bool:
-        """Fetch what is new of all nodes; return whether there was anything.
+        """Fetch new data of all nodes; return whether there was any.
 
         Raises:
             StoreError: the store cannot be reached; what was fetched is whole.
@@ -112,7 +112,7 @@ class NodeMirror:
 
 
 def node_folders(attempt: str, names: Sequence[str]) -> list[str]:
-    """Return the keys of the folders of nodes among the folders of an attempt."""
+    """Return the keys of the node folders among an attempt's folders."""
     return [f"{attempt}/{name}" for name in names if layout.NODE.fullmatch(name)]
 
 

@@ -22,7 +22,7 @@ _ESCAPED = "file://"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectInfo:
-    """An object: its key below the store's URL, bytes, and Unix time of writing."""
+    """An object: its key below the store's URL, size in bytes, and Unix time of writing."""
 
     key: str
     size: int
@@ -38,14 +38,14 @@ class Children:
 
 
 class Store(Protocol):
-    """A place below a URL. Keys are relative to it, with `/` between their parts.
+    """A location below a URL. Keys are relative to it, with `/` between their parts.
 
-    Every method raises `StoreRefusedError` where credentials, permissions or the bucket
-    are wrong, and `StoreError` where the store cannot be reached or fails.
+    Every method raises `StoreRefusedError` if credentials, permissions or the bucket are wrong, and
+    `StoreError` if the store cannot be reached or fails.
     """
 
     def put_if_absent(self, key: str, data: bytes | Path) -> None:
-        """Write an object whole, or not at all; a path stands for the bytes of that file.
+        """Write an object atomically; a path stands for the content of that file.
 
         Raises:
             ObjectExistsError: the key has an object.
@@ -55,52 +55,52 @@ class Store(Protocol):
         """Read `size` bytes from `start`, fewer at the end; None = all that follows.
 
         Raises:
-            ObjectNotFoundError: there is no such object.
+            ObjectNotFoundError: the object does not exist.
         """
 
     def fetch(self, key: str, path: Path) -> None:
-        """Write the bytes of an object to a file, so that memory never holds a large one whole.
+        """Write an object to a file, without holding a large object in memory.
 
         Raises:
-            ObjectNotFoundError: there is no such object.
+            ObjectNotFoundError: the object does not exist.
             OSError: the disk refused.
         """
 
     def list(self, folder: str, after: str = "") -> Iterator[ObjectInfo]:
-        """Yield the objects below a folder whose key is beyond `after`, ascending."""
+        """Yield the objects below a folder with a key after `after`, ascending."""
 
     def children(self, folder: str) -> Children:
         """Return the entries of a folder; "" is the top."""
 
     def delete(self, key: str) -> None:
-        """Remove an object; one that is not there is no error."""
+        """Remove an object; a missing object is not an error."""
 
 
 def is_url(where: object) -> bool:
-    """Return whether a place is meant that only an object store can reach."""
+    """Return whether a location requires an object store."""
     return isinstance(where, str) and _URL.match(where) is not None
 
 
 def is_slip(where: object) -> bool:
-    """Return whether a URL is meant that lacks a slash: no such folder is to be made."""
+    """Return whether a text is a URL with a missing slash, and not the name of a folder."""
     return not is_url(where) and isinstance(where, str) and _SLIP.match(where) is not None
 
 
 def join(url: str, name: str) -> str:
-    """Return the URL of what is called `name` below `url`."""
+    """Return the URL of `name` below `url`."""
     escaped = name.replace("%", "%25") if url.startswith(_ESCAPED) else name
     return f"{url.rstrip('/')}/{escaped}"
 
 
 def split(url: str) -> tuple[str, str]:
-    """Return where a URL lies, and its last part: of a run, the runs and its name."""
+    """Split a URL into its parent and last part, e.g. the location of runs and a run's name."""
     head, _, name = url.rstrip("/").rpartition("/")
     return head, unquote(name) if url.startswith(_ESCAPED) else name
 
 
 @functools.lru_cache(maxsize=64)
 def open_store(url: str) -> Store:
-    """Return the store at a URL; nothing is sent yet. Connections are shared by URL.
+    """Return the store at a URL, without connecting yet. Connections are shared by URL.
 
     Raises:
         ConfigError: the scheme is unknown, its package is missing, or the URL is odd.

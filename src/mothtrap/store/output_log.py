@@ -16,7 +16,7 @@ _NAME = re.compile(r"output-([0-9]{15})\.log")
 
 
 class OutputLog:
-    """Appends to the output that is kept of an attempt.
+    """Appends to the stored output of an attempt.
 
     Args:
         attempt: its folder.
@@ -27,7 +27,7 @@ class OutputLog:
         self._start = self._size = 0
 
     def append(self, data: bytes) -> None:
-        """Add what the job has written.
+        """Append output of the job.
 
         Raises:
             OSError: the folder cannot be written.
@@ -44,13 +44,13 @@ class OutputLog:
                 path.unlink(missing_ok=True)
 
     def skip(self, count: int) -> None:
-        """Leave out bytes that the job has written; what comes then begins a new file."""
+        """Skip bytes of the output; the following output begins a new file."""
         if count:
             self._start, self._size = self._start + self._size + count, 0
 
 
 def kept_output(attempt: Path) -> list[tuple[int, Path]]:
-    """Return the files of output that are kept, each with the place of its first byte."""
+    """Return the stored output files, each with the offset of its first byte."""
     try:
         found = [(_NAME.fullmatch(path.name), path) for path in attempt.iterdir()]
     except OSError:

@@ -15,8 +15,8 @@ class OwnDescriptor:
     file that gets the same number. mothtrap never writes to that file, and never closes it.
 
     Args:
-        path: of the file.
-        flags: of `os.open`.
+        path: path of the file.
+        flags: flags of `os.open`.
         mode: permissions of a new file.
 
     Raises:
@@ -31,7 +31,7 @@ class OwnDescriptor:
         self.closed = False
 
     def number(self) -> int:
-        """Return the number of the descriptor; opens the file again where it was closed.
+        """Return the descriptor's number, reopening the file if it was closed.
 
         Raises:
             OSError: it was closed, and the file is gone.
@@ -62,7 +62,7 @@ class OwnDescriptor:
         number. Then the device and the path are compared.
 
         Args:
-            number: of the descriptor.
+            number: number of the descriptor.
             has_moved: the number of the inode may differ.
         """
         device, inode = _file_of(number)

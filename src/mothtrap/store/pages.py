@@ -18,8 +18,8 @@ LARGE_BYTES = 2 * HUGE_BYTES
 def read_on(file: FileIO, size: int) -> Data:
     """Return the next `size` bytes of a file, or as many as there are.
 
-    Many at once go into huge pages, where Linux has them: to get as much memory in
-    ordinary pages takes several times as long as the reading itself.
+    Large amounts are read into huge pages, if Linux provides them: allocating the same memory in
+    ordinary pages takes several times as long as reading.
 
     Raises:
         OSError: the file cannot be read.
@@ -34,9 +34,9 @@ def read_on(file: FileIO, size: int) -> Data:
 
 
 def new_pages(size: int) -> mmap.mmap:
-    """Return memory that begins at a page; in huge pages where there are such.
+    """Return page-aligned memory, in huge pages if available.
 
-    It is of this process alone, as other memory is: what a fork writes into it stays there.
+    Like other memory, it belongs to this process: writes in a fork are not visible here.
     """
     room = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if hasattr(mmap, "MADV_HUGEPAGE"):

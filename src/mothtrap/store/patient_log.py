@@ -14,12 +14,12 @@ _HOPELESS = (FileNotFoundError, FileExistsError, NotADirectoryError, PermissionE
 
 
 class PatientLog:
-    """Appends to a log; what the disk refuses is tried again until it is taken.
+    """Appends to a log, and retries failed writes until they succeed.
 
     Args:
-        log: of the worker.
-        rest: waits so many seconds, or less; whether there is no time left, so that the next
-            try is the last.
+        log: log of the worker.
+        rest: waits for up to this many seconds; returns whether no time is left, so that the next
+            attempt is the last.
         say: prints one line for the user.
     """
 
@@ -31,10 +31,10 @@ class PatientLog:
         self._refused = False
 
     def append(self, records: Sequence[StepRecord]) -> None:
-        """Write records, however long it takes; see `WorkerLog.append`.
+        """Write records, retrying as long as necessary; see `WorkerLog.append`.
 
         Raises:
-            OSError: there is no time left, or no hope; none of the records is written.
+            OSError: no time is left, or retrying is pointless; none of the records was written.
         """
         pause_s, is_last = FIRST_PAUSE_S, False
         while not self._takes(records, is_last=is_last):
@@ -44,7 +44,7 @@ class PatientLog:
             self._tell_unkept(self._log.trouble)
 
     def tend(self) -> None:
-        """Seal and sync what is due; what keeps the disk from it is said."""
+        """Seal and sync segments that are due, and report errors."""
         try:
             self._log.tend()
         except OSError as err:
@@ -65,9 +65,9 @@ class PatientLog:
             self._refused = True
             self._tell(
                 "refused",
-                f"mothtrap: captured data cannot be written ({err}); training goes on, and "
-                "mothtrap tries again until there is room; steps that do not fit in memory "
-                "meanwhile are dropped and counted",
+                f"mothtrap: captured data cannot be written ({err}); training continues, and "
+                "mothtrap tries again until there is room; steps that do not fit in memory in "
+                "the meantime are dropped and counted",
             )
             return False
         if self._refused:
@@ -78,8 +78,8 @@ class PatientLog:
     def _tell_unkept(self, err: OSError) -> None:
         self._tell(
             "unkept",
-            f"mothtrap: captured data was written, but not safely to the disk ({err}); "
-            "training goes on; a power failure may lose the data",
+            f"mothtrap: captured data was written, but not safely to the disk ({err}); training "
+            "continues; a power failure may lose the data",
         )
 
     def _tell(self, what: str, line: str) -> None:

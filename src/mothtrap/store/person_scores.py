@@ -11,10 +11,10 @@ FOLDER = "people"
 
 
 def put_score(run: Path, score: PersonScore) -> Path:
-    """Leave the score of a person in a run; raises as `put_remark`."""
+    """Store a person's score in a run; raises the same errors as `put_remark`."""
     return put_remark(run, FOLDER, score)
 
 
 def read_score(run: Path) -> PersonScore | None:
-    """Return the latest score of a person; None without one."""
+    """Return the latest score of a person; None if there is none."""
     return next(reversed(read_remarks(run, FOLDER, PersonScore)), None)

@@ -24,7 +24,7 @@ def open_plain(path: Path, flags: int = 0, *, follow: bool = True) -> int:
     """Open a plain file for reading; return its descriptor.
 
     Args:
-        path: of the file.
+        path: path of the file.
         flags: further flags of `os.open`.
         follow: whether `path` may be a symbolic link to a plain file.
 
@@ -45,12 +45,12 @@ def read_plain(path: Path, most_bytes: int, *, follow: bool = True) -> bytes:
     """Return the content of a plain file.
 
     Args:
-        path: of the file.
+        path: path of the file.
         most_bytes: a longer file is refused.
-        follow: as of `open_plain`.
+        follow: as for `open_plain`.
 
     Raises:
-        OSError: as `open_plain`, or the file is longer than `most_bytes`.
+        OSError: as for `open_plain`, or the file is longer than `most_bytes`.
     """
     with open(open_plain(path, follow=follow), "rb") as file:
         data = file.read(min(most_bytes, os.fstat(file.fileno()).st_size) + 1)
@@ -60,7 +60,7 @@ def read_plain(path: Path, most_bytes: int, *, follow: bool = True) -> bytes:
 
 
 def link_out_of(folder: Path) -> str:
-    """Return a symbolic link below a folder that leads out of it, relative to it; "" if none does.
+    """Return a symbolic link below a folder that leads out of it, as a relative path; "" if none.
 
     Raises:
         OSError: a folder cannot be listed.

@@ -10,10 +10,10 @@ _START_FIELD = 19  # of /proc/<pid>/stat, counted behind the name of the program
 
 
 def start_ticks(pid: int) -> int:
-    """Return when a process began, in ticks since the machine booted; 0 where unknown.
+    """Return when a process began, in ticks since the machine booted; 0 if unknown.
 
-    Two processes of one boot that had the same pid differ in it, and no change of the wall
-    clock changes it.
+    Two processes with the same pid in the same boot differ in it, and it does not depend on changes
+    of the wall clock.
     """
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
@@ -23,7 +23,7 @@ def start_ticks(pid: int) -> int:
 
 
 def is_alive(pid: int) -> bool:
-    """Return whether there is such a process, other than a zombie."""
+    """Return whether a process exists and is not a zombie."""
     try:
         return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
     except psutil.AccessDenied:

@@ -18,15 +18,15 @@ _SHOWN = threading.Lock()
 def progress(
     what: str, size_bytes: Callable[[], int], parts: int | None = None
 ) -> Iterator[Callable[[int], None]]:
-    """Show how far a reading is, where it is long and there is a terminal.
+    """Show the progress of reading if it takes long and there is a terminal.
 
     Args:
-        what: is done, e.g. `reading stats of w0`.
-        size_bytes: tells how much is read in all; is asked only on a terminal.
-        parts: into how many parts that is counted; None: in bytes.
+        what: description of the work, e.g. `reading stats of w0`.
+        size_bytes: returns the total number of bytes to read; called only on a terminal.
+        parts: number of parts to count; None counts bytes.
 
     Yields:
-        A function that is to be told how many bytes, or parts, are done.
+        A function that takes the number of bytes, or parts, that are done.
     """
     size = size_bytes() if _has_reader() else 0
     with _shown(what, size if parts is None else parts, is_long=size >= LONG_BYTES) as told:
@@ -35,15 +35,15 @@ def progress(
 
 @contextmanager
 def counting(what: str, parts: int, *, long_parts: int) -> Iterator[Callable[[int], None]]:
-    """Show how far a work is that is counted in parts, where it is long and there is a terminal.
+    """Show the progress of work that is counted in parts, if it takes long on a terminal.
 
     Args:
-        what: is done, e.g. `judging w0`.
-        parts: in all.
-        long_parts: from how many parts on it is long.
+        what: description of the work, e.g. `judging w0`.
+        parts: total number of parts.
+        long_parts: number of parts from which it is long.
 
     Yields:
-        A function that is to be told how many parts are done.
+        A function that takes the number of parts that are done.
     """
     is_long = parts >= long_parts and _has_reader()
     with _shown(what, parts, is_long=is_long) as told:
@@ -85,11 +85,11 @@ def _bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
 
 
 def unreported(_done: int) -> None:
-    """Ignore progress, where there is no terminal."""
+    """Ignore progress, because there is no terminal."""
 
 
 def size_of(folder: Path, kind: str) -> int:
-    """Return the bytes of the segments of one kind in a worker's folder that can be opened."""
+    """Return the size of the readable segments of one kind in a worker's folder, in bytes."""
     sizes = 0
     for path in folder.glob(f"{kind}-*.arrow"):
         with suppress(OSError):

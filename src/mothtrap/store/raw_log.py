@@ -50,12 +50,12 @@ INDEX = pa.schema(
 
 
 class RawLog:
-    """Writes the tensors of one worker; copies none of them.
+    """Writes the tensors of one worker without copying them.
 
     Args:
-        folder: the worker's own folder; exists.
+        folder: the worker's own folder, which exists.
         roll_bytes: size at which a segment is sealed and the next one begun.
-        durability: what the tensors survive.
+        durability: failures that the tensors survive.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class RawLog:
         self._index.sync()
 
     def close(self) -> None:
-        """Seal both."""
+        """Seal both segments."""
         self._raw.close()
         self._index.close()
 
@@ -115,7 +115,7 @@ class RawLog:
 def checksum(
     data: memoryview, *, record: int, tensor: int, dtype: str, shape: tuple[int, ...]
 ) -> int:
-    """Return xxh3_64 of a tensor's bytes, seeded by whose they are."""
+    """Return xxh3_64 of a tensor's bytes, seeded by the tensor's identity."""
     seed = (_whose(tensor, dtype, shape) + record * _ODD) & _MASK
     return xxhash.xxh3_64_intdigest(data, seed=seed)
 

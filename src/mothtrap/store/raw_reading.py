@@ -31,7 +31,7 @@ _SURE_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawRow:
-    """One tensor at one step: what it is, and where its bytes lie."""
+    """One tensor at one step: its description, and the location of its bytes."""
 
     record: int
     key: StepKey
@@ -81,10 +81,10 @@ class RawIndex:
         self._rows = _IndexRows(self.folder, "index")
 
     def take(self, events: StepEvents) -> Sequence[RawRow]:
-        """Return the tensors of a record; to be asked in the order of records.
+        """Return the tensors of a record; call it in the order of records.
 
         Args:
-            events: of the record, as `EventReader.poll` yields them.
+            events: events of the record, as `EventReader.poll` yields them.
         """
         if not events.commit.raw:
             return ()
@@ -97,17 +97,17 @@ class RawIndex:
         return rows
 
     def damage(self, *, ended: bool = False) -> tuple[str, ...]:
-        """Return the damage found; `ended`: the writer is gone, so a torn end counts."""
+        """Return the damage found; with `ended`, the writer is gone, so a torn end counts."""
         pending = self._rows.tail.pending if ended else ()
         return (*self._rows.tail.damage, *self._rows.damage, *self._damage, *pending)
 
 
 def fetch_ahead(wanted: Iterable[tuple[Path, RawRow]]) -> None:
-    """Prefetch tensors together that are soon read one by one.
+    """Prefetch tensors that will soon be read one by one.
 
     Args:
-        wanted: folders of workers, and rows of their indices. Long tensors are left alone: those
-            are read in pieces (`long_reads`), and are not to fill the cache.
+        wanted: folders of workers, and rows of their indices. Long tensors are skipped: they are
+            read in pieces (`long_reads`), and must not fill the cache.
     """
     if not hasattr(os, "posix_fadvise"):
         return
@@ -124,15 +124,15 @@ def fetch_ahead(wanted: Iterable[tuple[Path, RawRow]]) -> None:
 
 
 def read_bytes(folder: Path, row: RawRow) -> Buffer:
-    """Fetch the bytes of a tensor: one read, into memory of the caller's own.
+    """Fetch the bytes of a tensor with one read, into newly allocated memory.
 
     Args:
         folder: the worker's folder.
-        row: of that worker's index.
+        row: row of that worker's index.
 
     Raises:
-        DamagedDataError: they are gone, cut off, or not as they were written.
-        StoreError: they lie in an object store, which cannot be reached.
+        DamagedDataError: they are missing, truncated, or changed.
+        StoreError: they are in an object store that cannot be reached.
     """
     path = _path(folder, row.segment)
     if not (0 <= row.size <= MAX_TENSOR_BYTES and row.offset >= 0):

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def put_remark(run: Path, folder: str, remark: msgspec.Struct) -> Path:
-    """Leave a remark in a run; where the run is a mirror, in its store, too.
+    """Store a remark in a run; for a mirror, also in the run's store.
 
     Raises:
         StoreError: the store cannot be reached, or refuses.
@@ -40,7 +40,7 @@ def put_remark(run: Path, folder: str, remark: msgspec.Struct) -> Path:
 
 
 def read_remarks(run: Path, folder: str, kind: type[T]) -> list[T]:
-    """Return the remarks of a run in their order; files that hold none are passed over."""
+    """Return the remarks of a run in order, skipping invalid files."""
     return [remark for _, remark in _read(run, folder, kind) if not isinstance(remark, str)]
 
 
@@ -66,7 +66,7 @@ def _read(run: Path, folder: str, kind: type[T]) -> Iterator[tuple[Path, T | str
 
 
 def user_name() -> str:
-    """Return the name of who leaves a remark, "" where the system has none (as in a container)."""
+    """Return the user name for a remark; "" if the system has none (as in a container)."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):

@@ -38,7 +38,7 @@ class Remote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return `MOTHTRAP_CACHE`, or the place of this platform for such files."""
+    """Return `MOTHTRAP_CACHE`, or this platform's cache folder."""
     if given := environ.get("MOTHTRAP_CACHE"):
         return Path(given)
     try:
@@ -53,21 +53,21 @@ def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def spool_folder(runs_url: str) -> Path:
-    """Return where runs are written that are to be sent to a place of runs."""
+    """Return the local folder for runs that will be uploaded to a location."""
     return cache_folder() / "spool" / _folder_name(runs_url)
 
 
 def mirrors_folder() -> Path:
-    """Return where all runs lie that were fetched: `<one of its own>/<name of the run>`."""
+    """Return the folder of all fetched runs: `<unique folder>/<name of the run>`."""
     return cache_folder() / "mirror"
 
 
 def mirror_folder(url: str, description: bytes) -> Path:
-    """Return where a run is fetched to: no other run has that folder.
+    """Return the unique folder into which a run is fetched.
 
     Args:
-        url: of the run.
-        description: its first `run.json`, which tells it from an earlier run of that name.
+        url: url of the run.
+        description: its first `run.json`, which distinguishes it from an earlier run of that name.
     """
     plain = url.rstrip("/")
     digest = hashlib.sha256(plain.encode() + b"\n" + description).hexdigest()[:16]
@@ -85,12 +85,12 @@ def _safe(text: str) -> str:
 
 
 def write_remote(run: Path, remote: Remote) -> None:
-    """Say where a folder belongs."""
+    """Record where a folder belongs."""
     replace(run / _FILE, jsonable.encode(remote))
 
 
 def read_remote(run: Path) -> Remote | None:
-    """Return where a folder belongs; None: it is just a run of this machine.
+    """Return where a folder belongs; None for a local run.
 
     Raises:
         DamagedDataError: the file is not what `write_remote` writes.
@@ -107,21 +107,21 @@ def read_remote(run: Path) -> Remote | None:
 
 
 def place_of(run: Path) -> str:
-    """Return where people find a run: its URL, or its folder."""
+    """Return where users find a run: its URL, or its folder."""
     remote = read_remote(run)
     return remote.url if remote else str(run)
 
 
 def read_range(path: Path, offset: int, size: int) -> bytes | None:
-    """Read from the object that a file of a run's worker stands for.
+    """Read from the object that corresponds to a file of a run's worker.
 
     Args:
         path: `RUN/<attempt>/w<rank>/<file>`, which is not on this machine.
-        offset: of the first byte.
+        offset: offset of the first byte.
         size: bytes.
 
     Returns:
-        The bytes, fewer where the object is shorter; None when the run is in no store.
+        The bytes, fewer if the object is shorter; None if the run is not in a store.
 
     Raises:
         StoreError: the store has no such object, or cannot be reached.

@@ -16,12 +16,12 @@ from mothtrap.store.run_objects import store_of
 class RemoteJournal(Journal):
     """A journal that other machines can continue.
 
-    Lines are written to the mirror of the run and to its store. `hold` fetches the lines of
-    others; the lease of the run keeps two machines from writing at once.
+    Lines are written to the mirror of the run and to its store. `hold` fetches the lines of other
+    machines; the lease of the run prevents two machines from writing at the same time.
 
     Args:
         run: the mirror of the run.
-        part: of the rules whose findings are reported; "" is all of them.
+        part: part of the rules whose findings are reported; "" is all of them.
     """
 
     def __init__(self, run: Path, part: str = "") -> None:
@@ -30,11 +30,11 @@ class RemoteJournal(Journal):
         self._objects = f"{FOLDER}/{part or 'all'}"
 
     def hold(self) -> bool:
-        """Take the journal for writing, and fetch what others have written.
+        """Acquire the journal for writing, and fetch lines that others have written.
 
         Raises:
             StoreError: the store cannot be reached, or refuses.
-            OSError: the file cannot be made or opened.
+            OSError: the file cannot be created or opened.
         """
         if not super().hold():
             return False

@@ -12,18 +12,18 @@ RESERVED_BYTES = 64 << 10
 
 
 def hold(folder: Path) -> None:
-    """Take the room; where there is none, nothing is held."""
+    """Reserve space; does nothing if there is none."""
     with suppress(OSError):
         (folder / NAME).write_bytes(os.urandom(RESERVED_BYTES))  # zeros may be stored as a hole
 
 
 def held_bytes(folder: Path) -> int:
-    """Return the room that is held in a folder and in those in it."""
+    """Return the space reserved in a folder and its subfolders."""
     return sum(path.stat().st_size for path in folder.rglob(NAME))
 
 
 def release(folder: Path) -> None:
-    """Give back the room of a folder, and of the folders in it: of workers that were killed."""
+    """Release the space reserved in a folder and its subfolders."""
     with suppress(OSError):
         for path in folder.rglob(NAME):
             path.unlink(missing_ok=True)

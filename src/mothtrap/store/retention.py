@@ -15,13 +15,13 @@ GONE = ".gone-"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredRun:
-    """A run as it lies there.
+    """A stored run.
 
     Attributes:
         path: its folder.
-        size_bytes: of all its files.
-        touched_s: Unix time at which any of them was last written.
-        kept: why it must not be removed, or ''.
+        size_bytes: size of all its files.
+        touched_s: Unix time of the last write to any of its files.
+        kept: reason why it must not be removed, or ''.
     """
 
     path: Path
@@ -31,7 +31,7 @@ class StoredRun:
 
 
 def measure(path: Path) -> StoredRun:
-    """Return a run's size and age; links are not followed, files that go away not counted."""
+    """Return a run's size and age, without following links or counting files that disappear."""
     size, touched_s = 0, 0.0
     for folder, _, files in os.walk(path):
         for name in ("", *files):
@@ -52,16 +52,16 @@ def superfluous(
     max_bytes: float | None = None,
     now_s: float,
 ) -> list[tuple[StoredRun, str]]:
-    """Return the runs to be removed, the oldest first, and why.
+    """Return the runs to remove, oldest first, and why.
 
-    The `keep` latest runs stay whatever the other limits say; with no other limit, all
-    others go. Runs with a reason to be kept stay, but count.
+    The `keep` latest runs stay regardless of the other limits; without another limit, all others
+    are removed. Runs with a reason to be kept stay, but count.
 
     Args:
         runs: the latest first.
-        keep: how many of the latest stay.
-        older_than_s: seconds since the last write after which a run goes.
-        max_bytes: of all runs together; the oldest go until they fit.
+        keep: number of latest runs to keep.
+        older_than_s: seconds since the last write after which a run is removed.
+        max_bytes: limit on all runs together; the oldest are removed until they fit.
         now_s: Unix time.
     """
     total = sum(run.size_bytes for run in runs)
@@ -82,11 +82,11 @@ def superfluous(
 
 
 def remove(path: Path) -> None:
-    """Remove a run: it is gone from every listing at once, then from the disk.
+    """Remove a run: it disappears from every listing at once, and is then deleted from the disk.
 
     Raises:
-        OSError: it cannot be removed; what is left of it bears a name that begins with
-            `GONE`, which `sweep` removes.
+        OSError: it cannot be removed; the name of the remaining folder begins with `GONE`, and
+            `sweep` removes it.
     """
     gone = path.with_name(f"{GONE}{secrets.token_hex(8)}")
     os.rename(path, gone)
@@ -94,7 +94,7 @@ def remove(path: Path) -> None:
 
 
 def sweep(runs_dir: Path) -> None:
-    """Remove what interrupted removals have left."""
+    """Delete the remains of interrupted removals."""
     for path in runs_dir.glob(f"{GONE}*"):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)

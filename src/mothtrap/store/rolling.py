@@ -17,7 +17,7 @@ LIMIT = 10.0
 
 
 class RollClock:
-    """Says when open segments are due; never, without an interval.
+    """Determines when open segments are due; without an interval, never.
 
     Args:
         every_s: seconds after its first row at which a segment is sealed; grows with the
@@ -31,17 +31,17 @@ class RollClock:
         self._first_s: float | None = None
 
     def wrote(self) -> None:
-        """Something was written."""
+        """Record that something was written."""
         if self._first_s is None:
             self._first_s = self._clock()
 
     def sealed(self) -> None:
-        """Everything is sealed."""
+        """Record that everything is sealed."""
         self._first_s = None
 
     @property
     def due(self) -> bool:
-        """Return whether something written has waited long enough."""
+        """Return whether written data has waited long enough."""
         if self._every_s is None or self._first_s is None:
             return False
         now_s = self._clock()

@@ -15,10 +15,10 @@ far above the resolution of the clocks of file systems (10 ms, or 1 s over some 
 
 
 class Fingerprint(NamedTuple):
-    """The files of a run at one moment.
+    """State of a run's files at one moment.
 
     Attributes:
-        digest: differs whenever any file does; "" where the files cannot all be examined.
+        digest: changes whenever any file does; "" if some files cannot be examined.
         changed_s: Unix time of the latest change.
     """
 
@@ -32,7 +32,7 @@ class Fingerprint(NamedTuple):
 
 
 def fingerprint(run: Path) -> Fingerprint:
-    """Return the fingerprint of a run: name, inode, size, and times of change of every file.
+    """Return a run's fingerprint: name, inode, size, and change times of every file.
 
     No file is opened; a file costs about 5 us. The time of the last change of an inode (`ctime`)
     is included, so that a program that restores the time of a file does not hide its change.

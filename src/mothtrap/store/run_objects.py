@@ -9,7 +9,7 @@ from mothtrap.store.remote import read_remote
 
 
 def store_of(run: Path) -> Store:
-    """Return the store that holds a run: that of its URL for a mirror, else its folder."""
+    """Return the store of a run: from its URL for a mirror, otherwise its folder."""
     remote = read_remote(run)
     if remote is not None and remote.role == "mirror":
         return open_store(remote.url)

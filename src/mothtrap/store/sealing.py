@@ -56,8 +56,8 @@ def metadata_bytes(data: Data, offset: int) -> int | None:
     """Return the length of the metadata of the message at `offset`.
 
     Returns:
-        0 for the end-of-stream sign, -1 for what is no message, None when `data`
-        ends before the length is known.
+        0 for the end-of-stream marker, -1 if it is not a message, None if `data` ends before the
+        length is known.
     """
     if len(data) - offset < HEADER_BYTES:
         return None if data[offset:].startswith(CONTINUATION[: len(data) - offset]) else -1
@@ -68,7 +68,7 @@ def metadata_bytes(data: Data, offset: int) -> int | None:
 
 
 def find_mark(data: Data, offset: int, metadata: int) -> Mark | None:
-    """Read the mark of the message at `offset`; None when it has none that makes sense."""
+    """Read the mark of the message at `offset`; None if there is no valid mark."""
     body_at = offset + HEADER_BYTES + metadata
     at = data.find(_TAG, offset + HEADER_BYTES, body_at)
     digits = data[at + len(_TAG) : at + len(BLANK_MARK)]
@@ -90,18 +90,18 @@ def mark_start(mark: Mark) -> int:
 
 
 def matches(data: Data, offset: int, mark: Mark, seed: int) -> bool:
-    """Return whether the message from `offset` to `mark.end` is as it was written."""
+    """Return whether the message from `offset` to `mark.end` is unchanged."""
     return _checksum(data, offset, mark, seed) == mark.checksum
 
 
 def seal(
     parts: Sequence[Bytes], index: int, seed: int, *, with_body: bool = True
 ) -> tuple[Bytes, ...]:
-    """Fill in the blank mark of a message that was just serialized; copies no body.
+    """Fill in the blank mark of a newly serialized message, without copying its body.
 
     Args:
-        parts: one whole Arrow message; its first part holds all of its metadata, with
-            `BLANK_MARK` in it.
+        parts: one complete Arrow message; its first part contains all of its metadata, including
+            `BLANK_MARK`.
         index: the batch's number in its segment.
         seed: digest of the segment's schema message.
         with_body: whether the mark is over the body, too.
@@ -129,7 +129,7 @@ def schema_seed(schema_message: bytes) -> int:
 
 
 def next_message(data: Data, offset: int, seed: int, index: int) -> tuple[int, Mark] | None:
-    """Find the first intact message from `offset` on whose number is `index` or higher."""
+    """Find the first intact message from `offset` on with a number of at least `index`."""
     at = offset
     while (at := data.find(_TAG, at + 1)) >= 0:
         lowest = max(offset, at - MARK_WITHIN_BYTES)
@@ -150,7 +150,7 @@ def next_message(data: Data, offset: int, seed: int, index: int) -> tuple[int, M
 
 
 def footer_bytes(data: bytes) -> int | None:
-    """Return the length of the footer that `data` ends with; None when it ends otherwise."""
+    """Return the length of the footer at the end of `data`; None if there is none."""
     if len(data) < TRAILER_BYTES or not data.endswith(b"ARROW1"):
         return None
     (length,) = struct.unpack_from("<i", data, len(data) - TRAILER_BYTES)
@@ -158,7 +158,7 @@ def footer_bytes(data: bytes) -> int | None:
 
 
 def footer_offset(data: bytes) -> int | None:
-    """Return where the end-of-stream sign stands when `data` ends in a whole footer."""
+    """Return the offset of the end-of-stream sign if `data` ends with a complete footer."""
     length = footer_bytes(data)
     at = len(data) - TRAILER_BYTES - length - HEADER_BYTES if length is not None else -1
     if at < 0:
@@ -176,7 +176,7 @@ def _checksum(data: Data, offset: int, mark: Mark, seed: int) -> int:
 
 
 def is_sealed(path: Path) -> bool:
-    """Return whether a segment file ends in a whole footer: nothing will be added to it."""
+    """Return whether a segment file ends with a complete footer, so that it is final."""
     tail_bytes = HEADER_BYTES + TRAILER_BYTES
     with os.fdopen(open_plain(path), "rb") as file:
         size = os.fstat(file.fileno()).st_size

@@ -93,16 +93,16 @@ def _pieces(parts: Sequence[Bytes]) -> Iterator[memoryview]:
 
 
 class SegmentWriter:
-    """Writes one new segment file; every append has reached the OS when it returns.
+    """Writes one new segment file; each append has reached the OS when it returns.
 
     Nothing is buffered in the process, so `kill -9` loses nothing that was appended.
 
     Args:
-        path: must not exist.
-        schema: of every batch.
+        path: path that must not exist.
+        schema: schema of every batch.
         durability: `power` syncs the file before it is closed.
         marks_body: whether the marks of batches are over their bodies, see `sealing`.
-        long_writes: knows the better way for long appends in this folder.
+        long_writes: knows the faster method for long appends in this folder.
         compressed: whether the columns are, by zstd.
     """
 
@@ -137,11 +137,11 @@ class SegmentWriter:
         """Write batches, all or none.
 
         Returns:
-            The offset in the file behind the last byte.
+            The offset in the file after the last byte.
 
         Raises:
-            OSError: the disk refused; the file ends with what was appended before, and this
-                writer takes no more.
+            OSError: the disk refused the write; the file ends with what was appended before, and
+                this writer accepts no more data.
         """
         if self._file.closed:
             raise ValueError(f"{self.path} is closed: no batch can be appended to it")
@@ -214,17 +214,17 @@ class SegmentWriter:
 
 
 class SegmentLog:
-    """The segments of one kind in a folder: begins the next one when one is full.
+    """The segments of one kind in a folder; begins the next segment when one is full.
 
     Args:
-        folder: exists; segments in it are left alone, the next number is taken.
+        folder: existing folder; segments in it are not changed, and the next number is used.
         kind: first part of the file names.
         roll_bytes: size at which a segment is sealed.
         durability: `power` syncs what is sealed.
-        marks_body: as of `SegmentWriter`.
+        marks_body: as for `SegmentWriter`.
 
     Attributes:
-        next_seq: the number of the segment to be begun next.
+        next_seq: number of the next segment.
     """
 
     def __init__(
@@ -247,10 +247,10 @@ class SegmentLog:
         self.next_seq = max(segments(folder, kind), default=-1) + 1
 
     def append(self, *batches: pa.RecordBatch) -> tuple[int, int]:
-        """Write batches of one schema, all or none; raises OSError as `SegmentWriter.append`.
+        """Write batches of one schema, all or none; raises OSError like `SegmentWriter.append`.
 
         Returns:
-            The number of the segment, and the offset in it behind the batches.
+            The number of the segment, and the offset in it after the batches.
         """
         writer, schema = self._writer, batches[0].schema
         if writer is None or writer.closed or not writer.schema.equals(schema):
@@ -281,16 +281,16 @@ class SegmentLog:
 
     @property
     def size_bytes(self) -> int:
-        """Size of the segment in writing."""
+        """Return the size of the current segment."""
         return self._writer.size_bytes if self._writer is not None else 0
 
     @property
     def written_bytes(self) -> int:
-        """Size of all segments that this log has written."""
+        """Return the size of all segments written by this log."""
         return self._closed_bytes + self.size_bytes
 
     def close(self) -> None:
-        """Seal the segment in writing."""
+        """Seal the current segment."""
         if self._writer is not None:
             self._writer.seal()
             self._closed_bytes += self._writer.size_bytes

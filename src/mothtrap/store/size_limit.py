@@ -24,18 +24,18 @@ _NONFINITE = [COLUMN["nan"], COLUMN["inf"]]
 
 
 class SizeLimit:
-    """Makes records smaller once a worker has written its share of a run.
+    """Makes records smaller once a worker has used its share of a run's size limit.
 
-    Tensors that are kept whole stop first, then the statistics of tensors without NaN and
-    infinities. Numbers and facts of a step always pass: they are small. What was left out
-    is told in a record at once, then whenever it has doubled, and in the last record.
+    Whole tensors are omitted first, then the statistics of tensors without NaN and infinities.
+    Numbers and facts of a step are always stored, because they are small. A record reports the
+    omitted data immediately, then whenever their amount has doubled, and at the end.
 
     Args:
-        limit_bytes: None = no limit.
+        limit_bytes: limit; None = no limit.
 
     Attributes:
-        lost: by what it was, how much was left out and how much of it is told; to be put back
-            when what was admitted could not be written.
+        lost: by kind of data, how much was omitted and how much of it was reported; to be restored
+            if the admitted records could not be written.
     """
 
     def __init__(self, limit_bytes: float | None = None) -> None:
@@ -46,11 +46,11 @@ class SizeLimit:
         }
 
     def admit(self, records: Sequence[StepRecord], written_bytes: int) -> Sequence[StepRecord]:
-        """Return the records as they are to be written.
+        """Return the records in the form in which to write them.
 
         Args:
-            records: that come next.
-            written_bytes: what the worker has written before them.
+            records: the next records.
+            written_bytes: bytes that the worker has written before them.
         """
         if self._limit_bytes is None:
             return records
@@ -108,9 +108,9 @@ def share_bytes(run: Path, max_run_mb: float, workers: int) -> float | None:
     """Return the bytes that a worker may add to a run; None = no limit.
 
     Args:
-        run: its folder; what earlier attempts wrote there counts, room held for the end does not.
+        run: its folder; data of earlier attempts counts, space reserved for the end does not.
         max_run_mb: limit of the whole run, in MB of 2**20 bytes; 0 = none.
-        workers: that write at the same time.
+        workers: workers that write at the same time.
     """
     if not max_run_mb:
         return None

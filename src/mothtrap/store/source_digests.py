@@ -14,7 +14,7 @@ MAX_SOURCE_BYTES = 4 << 20
 
 
 def digests_of(paths: Iterable[str], folder: Path) -> dict[str, LedgerValue]:
-    """Return digests of files, relative to a folder, of those that can be read."""
+    """Return digests of the readable files, by path relative to a folder."""
     found: dict[str, LedgerValue] = {}
     for path in paths:
         digest = digest_of(folder / path)
@@ -24,9 +24,9 @@ def digests_of(paths: Iterable[str], folder: Path) -> dict[str, LedgerValue]:
 
 
 def digest_of(path: Path) -> str | None:
-    """Return the digest of a file; None of what is none, or too large, or cannot be read.
+    """Return the digest of a file; None if it is no file, too large, or unreadable.
 
-    Paths may come from a ledger of another user: a device would never end.
+    Paths may come from another user's ledger, and reading a device might never end.
     """
     try:
         if path.is_file() and path.stat().st_size <= MAX_SOURCE_BYTES:

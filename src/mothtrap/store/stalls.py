@@ -19,25 +19,25 @@ MAX_BYTES = 1 << 16
 
 
 def write_stall(worker: Path, state: WorkerStalled) -> None:
-    """Write the state of a worker over the earlier one.
+    """Write the state of a worker, replacing the earlier one.
 
     Args:
         worker: folder of the worker.
-        state: is written.
+        state: state to write.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the folder cannot be written.
     """
     replace(worker / FILE, jsonable.encode(state))
 
 
 def give_sign(worker: Path) -> None:
-    """Note that the process of a worker runs; raises OSError."""
+    """Record that the process of a worker is running; raises OSError."""
     (worker / SIGN).touch()
 
 
 def sign_s(worker: Path) -> float:
-    """Return the Unix time of the last sign of life of a worker's process; 0 if there is none."""
+    """Return the Unix time of the last sign of life of a worker's process; 0 if none."""
     try:
         return (worker / SIGN).stat().st_mtime
     except OSError:
@@ -45,7 +45,7 @@ def sign_s(worker: Path) -> float:
 
 
 class StallReader:
-    """Reads the state of one worker when it has changed.
+    """Reads the state of one worker when it changes.
 
     Args:
         worker: folder of the worker.
@@ -56,7 +56,7 @@ class StallReader:
         self._last = b""
 
     def poll(self) -> WorkerStalled | None:
-        """Return the state if it is another one than before; else None."""
+        """Return the state if it has changed; otherwise None."""
         try:
             data = read_plain(self._path, MAX_BYTES)
         except OSError:

@@ -25,7 +25,7 @@ Field = Floats | float
 
 
 def width(batch: pa.RecordBatch) -> int:
-    """Return how many numbers a row of a batch has.
+    """Return the number of values in a row of a batch.
 
     Raises:
         KeyError: it has no statistics.
@@ -38,9 +38,9 @@ def width(batch: pa.RecordBatch) -> int:
 
 
 def fields(batch: pa.RecordBatch) -> dict[str, Field]:
-    """Return the fields of a batch; none where its rows are of another version.
+    """Return the fields of a batch; empty if its rows have another version.
 
-    The arrays are copies: they do not hold the memory of the batch.
+    The arrays are copies, so they do not keep the memory of the batch alive.
     """
     if SUMMARY in batch.schema.names:
         summary_NF = vectors(batch.column(SUMMARY))
@@ -63,7 +63,7 @@ def fields(batch: pa.RecordBatch) -> dict[str, Field]:
 
 
 def summaries(batch: pa.RecordBatch) -> Floats:
-    """Return the rows of a batch as they were written, shape (N, F)."""
+    """Return the rows of a batch as stored, shape (N, F)."""
     if SUMMARY in batch.schema.names:
         return vectors(batch.column(SUMMARY))
     found = fields(batch)
@@ -71,7 +71,7 @@ def summaries(batch: pa.RecordBatch) -> Floats:
 
 
 def by_column(batch: pa.RecordBatch) -> pa.RecordBatch | None:
-    """Return a batch with a column for each field that was captured; None: of another version."""
+    """Return a batch with a column per captured field; None for another version."""
     found = fields(batch)
     if not found:
         return None

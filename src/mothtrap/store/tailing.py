@@ -35,16 +35,17 @@ _ARROW_ERRORS = (pa.ArrowException, OSError, ValueError, KeyError, IndexError)
 
 
 class SegmentReader:
-    """Reads one segment from where the last poll ended.
+    """Reads one segment from the end of the last poll.
 
     Args:
-        path: of the file; need not exist yet.
-        columns: those to be given back, so far as they are there; None: all.
+        path: path of the file; need not exist yet.
+        columns: columns to return, if they exist; None: all.
 
     Attributes:
         damage: one sentence for each part that could not be read.
-        done: True when nothing more will come of this segment.
-        pending_bytes: bytes behind the last good batch: a batch in writing, or torn.
+        done: True if no more data will be added to this segment.
+        pending_bytes: bytes after the last good batch: a batch that is being written, or
+            incomplete.
     """
 
     def __init__(self, path: Path, columns: Sequence[str] | None = None) -> None:
@@ -63,7 +64,7 @@ class SegmentReader:
         self._skip_rows = 0
 
     def poll(self) -> list[pa.RecordBatch]:
-        """Return the intact batches that came since the last poll."""
+        """Return the intact batches added since the last poll."""
         data = b"" if self.done else self._read()
         if not data:
             return []
@@ -85,13 +86,13 @@ class SegmentReader:
 
     @property
     def bytes_read(self) -> int:
-        """Return the number of bytes read of the file."""
+        """Return the number of bytes read from the file."""
         return max(self._size_seen, 0)
 
     def close(self) -> None:
-        """End the reading; what is pending counts as damage."""
+        """Stop reading; pending bytes count as damage."""
         if self.pending_bytes and not self.done:
-            self._report(f"its last {self.pending_bytes} bytes hold no whole batch")
+            self._report(f"its last {self.pending_bytes} bytes contain no complete batch")
         self.done = True
 
     def _read(self) -> Data:
@@ -211,7 +212,7 @@ class SegmentReader:
         """Make batches of intact messages: those next to each other become one.
 
         Args:
-            data: what was read.
+            data: bytes that were read.
             found: where messages begin in `data`, and their marks.
             schema_end: where the schema message ends in `data`; 0 when it is not there.
         """
@@ -301,8 +302,8 @@ class SegmentTail:
 
     Args:
         folder: need not exist yet.
-        kind: of the segments.
-        columns: as of `SegmentReader`.
+        kind: kind of the segments.
+        columns: as for `SegmentReader`.
     """
 
     def __init__(self, folder: Path, kind: str, columns: Sequence[str] | None = None) -> None:
@@ -316,7 +317,7 @@ class SegmentTail:
         self._bytes_before = 0
 
     def poll(self) -> list[pa.RecordBatch]:
-        """Return new batches, of one segment at most; empty when there is nothing new."""
+        """Return new batches, from at most one segment; empty if there is nothing new."""
         while True:
             # Look for the next segment first: once it exists, this one grows no more.
             if not self._later:
@@ -332,22 +333,22 @@ class SegmentTail:
 
     @property
     def bytes_read(self) -> int:
-        """Return the number of bytes read of all segments."""
+        """Return the number of bytes read from all segments."""
         return self._bytes_before + (self._reader.bytes_read if self._reader else 0)
 
     @property
     def damage(self) -> tuple[str, ...]:
-        """Sentences on what could not be read."""
+        """Return sentences about data that could not be read."""
         return (*self._damage, *(self._reader.damage if self._reader else ()))
 
     @property
     def pending(self) -> tuple[str, ...]:
-        """Return the texts of damage that count once the writer is known to be dead."""
+        """Return the damage that counts once the writer is known to be dead."""
         reader = self._reader
         if reader is None or reader.done or not reader.pending_bytes:
             return ()
         where = f"{reader.path.parent.name}/{reader.path.name}"
-        return (f"{where}: its last {reader.pending_bytes} bytes hold no whole batch",)
+        return (f"{where}: its last {reader.pending_bytes} bytes contain no complete batch",)
 
     def _move_to(self, seq: int) -> None:
         if self._reader is not None:

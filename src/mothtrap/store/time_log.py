@@ -28,12 +28,12 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TimedRows:
-    """Rows of a table, in the order in which they were written.
+    """Rows of a table, in order of writing.
 
     Attributes:
         time_N: float64, shape (N,), Unix seconds.
         numbers: float64 by column, shape (N,) each.
-        texts: by column, N each.
+        texts: texts by column, N each.
     """
 
     time_N: Floats
@@ -45,13 +45,13 @@ class TimedRows:
 
 
 class TimeLog:
-    """Writes a table that goes by time; close it to seal the segment.
+    """Writes a table indexed by time; close it to seal the segment.
 
     Args:
-        folder: of a worker; exists.
-        name: of the table, small letters, digits and underscores.
+        folder: folder of a worker; exists.
+        name: name of the table, small letters, digits and underscores.
         roll_bytes: size at which a segment is sealed and the next one begun.
-        durability: what the rows survive.
+        durability: failures that the rows survive.
     """
 
     def __init__(
@@ -72,11 +72,11 @@ class TimeLog:
         numbers: Mapping[str, Sequence[float]],
         texts: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
-        """Write rows; when this returns they survive the death of the process.
+        """Write rows; after this returns, they survive the death of the process.
 
         Args:
             time_s: Unix seconds of each row.
-            numbers: columns, as long as `time_s`; NaN is allowed.
+            numbers: columns with the length of `time_s`; NaN is allowed.
             texts: further columns.
 
         Raises:
@@ -101,16 +101,16 @@ class TimeLog:
         self._log.append(pa.record_batch(arrays, schema=pa.schema(fields)))
 
     def close(self) -> None:
-        """Seal the segment in writing; nothing can be lost by not calling this."""
+        """Seal the current segment; no data is lost if this is not called."""
         self._log.close()
 
 
 class TimeReader:
-    """Reads a table that goes by time, also while it is written.
+    """Reads a table indexed by time, even while it is being written.
 
     Args:
-        folder: of a worker; need not exist yet.
-        name: as of `TimeLog`.
+        folder: folder of a worker; need not exist yet.
+        name: as for `TimeLog`.
     """
 
     def __init__(self, folder: Path, name: str) -> None:
@@ -119,7 +119,7 @@ class TimeReader:
         self._name = name
 
     def poll(self) -> list[TimedRows]:
-        """Return the rows that came since the last call; rows of other columns are apart."""
+        """Return the rows added since the last call, grouped by columns."""
         found = []
         while batches := self._tail.poll():
             for batch in batches:
@@ -130,12 +130,12 @@ class TimeReader:
         return found
 
     def damage(self, *, ended: bool = False) -> tuple[str, ...]:
-        """Return the damage found; `ended`: the writer is gone, so a torn end counts."""
+        """Return the damage found; with `ended`, the writer is gone, so a torn end counts."""
         return (*self._tail.damage, *self._damage, *(self._tail.pending if ended else ()))
 
 
 def timed_tables(folder: Path) -> tuple[str, ...]:
-    """Return the names of the tables of a folder that go by time, sorted."""
+    """Return the sorted names of the time-indexed tables in a folder."""
     return tuple(t.removeprefix(TIMED) for t in tables(folder) if t.startswith(TIMED))
 
 

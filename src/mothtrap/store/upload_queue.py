@@ -32,18 +32,18 @@ BEAT_S = 5.0
 
 
 class CollisionError(MothtrapError):
-    """Another job has written a part of this run."""
+    """Another job has written part of this run."""
 
 
 class UploadQueue:
-    """Queue of a run's files still to be sent; segments of tensors leave the disk once sent.
+    """Queue of a run's files to upload; segments of tensors are deleted once uploaded.
 
-    What was sent is kept beside the run, so that another process can go on.
+    The list of sent data is stored next to the run, so that another process can continue.
 
     Args:
         run: the folder of the run.
-        url: of the run.
-        keep_raw: whether segments of tensors stay.
+        url: url of the run.
+        keep_raw: whether segments of tensors are kept.
         node: node that merges its workers. Only the logs of its `detailed` workers are sent, and
             a manifest after each round. None: all logs are sent, without manifests.
     """
@@ -62,15 +62,15 @@ class UploadQueue:
         self._sent = _read_lines(self._list)
 
     def send(self, *, final: bool) -> int:
-        """Send what is ready; return the number of objects.
+        """Upload the files that are ready; return the number of objects.
 
         Args:
-            final: nothing is written any more: everything is ready, whole or torn.
+            final: nothing is written anymore, so everything is ready, complete or not.
 
         Raises:
             StoreError: something could not be sent; call again later. What could be sent
                 was.
-            CollisionError: an object exists and is of another job.
+            CollisionError: an object exists and belongs to another job.
         """
         before = len(self._sent)
         attempts = [layout.attempt_folder(self._run, n) for n in layout.attempts(self._run)]
@@ -96,23 +96,23 @@ class UploadQueue:
         return len(self._sent) - before
 
     def send_description(self, attempt: Path) -> None:
-        """Send `run.json` of an attempt; raises as `send`."""
+        """Upload `run.json` of an attempt; raises the same errors as `send`."""
         self._send(attempt / "run.json")
 
     def has_all(self) -> None:
-        """Take everything that is in the folder for sent: it was fetched from the store."""
+        """Mark everything in the folder as uploaded, because it was fetched from the store."""
         for path in self.left():
             self._note(self._key(path))
 
     def left(self) -> list[Path]:
-        """Return the files that are to be sent and have not been, `end.json` last."""
+        """Return the files that remain to be uploaded, `end.json` last."""
         files = (p for p in self._run.rglob("*") if p.is_file() and self._key(p) not in self._sent)
         found = [p for p in files if not (self._is_private(p) or self._is_kept(p))]
         return sorted(found, key=lambda path: (_is_end(path), path))
 
     @property
     def keeps_details(self) -> bool:
-        """True if logs of workers stay on this machine, since the node sends merged ones."""
+        """True if logs of workers stay on this machine because the node uploads merged ones."""
         return any(self._is_kept(path) for path in self._run.glob("*/w*/*"))
 
     def _is_kept(self, path: Path) -> bool:

@@ -17,13 +17,13 @@ _unwritten: dict[Path, str] = {}
 
 
 def user_secret(path: Path) -> str:
-    """Return the secret in a file; the first call creates the file.
+    """Return the secret in a file, which the first call creates.
 
-    The file is readable by this user only; one that others could read or write is replaced. Where
-    it cannot be written, the secret lasts as long as this process.
+    Only this user can read the file; a file that others can read or write is replaced. If it cannot
+    be written, the secret lasts as long as this process.
 
     Args:
-        path: of the file; its folder is made.
+        path: path of the file; its folder is created.
     """
     known = _read(path)
     if known is not None:

@@ -47,7 +47,7 @@ class _Head(msgspec.Struct, frozen=True, array_like=True):
 
 
 def encode(record: StepRecord) -> list[Bytes]:
-    """Return the parts of a record's message; copies no large array."""
+    """Return the parts of a record's message, without copying large arrays."""
     head = _Head(
         key=record.key,
         wall_s=record.wall_s,
@@ -80,7 +80,7 @@ def encode(record: StepRecord) -> list[Bytes]:
 
 
 def decode(message: Bytes) -> StepRecord:
-    """Return the record of a message; its arrays are views into it.
+    """Return the record in a message; its arrays are views of the message.
 
     Raises:
         msgspec.DecodeError: the message is not one that `encode` made.
@@ -132,7 +132,7 @@ def _number(value: object) -> object:
     """A number of numpy, which msgspec does not know, as one of Python."""
     if isinstance(value, np.generic):
         return value.item()
-    raise TypeError(f"{value!r} is a {type(value).__name__}, which no record may hold")
+    raise TypeError(f"{value!r} is a {type(value).__name__}, which a record must not contain")
 
 
 def _padded(size: int) -> int:

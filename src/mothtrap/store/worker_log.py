@@ -84,7 +84,7 @@ TensorId = Annotated[int, msgspec.Meta(ge=0, lt=1 << 24)]
 
 
 class Commit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The `step` event: what of a record is in no other row, and how many rows it has."""
+    """The `step` event: data of a record that is in no other row, and the number of its rows."""
 
     wall_s: float
     optimizers: tuple[str, ...]
@@ -97,7 +97,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Defined(msgspec.Struct, frozen=True, kw_only=True):
-    """The `defined` event: a tensor and the id that its rows bear."""
+    """The `defined` event: a tensor and its id."""
 
     id: TensorId
     tensor: TensorInfo
@@ -107,16 +107,15 @@ class WorkerLog:
     """Writes the step records of one worker; close it to seal the segments.
 
     Args:
-        folder: the worker's own folder; exists.
+        folder: the worker's own folder, which exists.
         roll_bytes: size at which a segment is sealed and the next one begun.
-        durability: what the records survive.
-        limit_bytes: what it may write before it writes less; see `size_limit`.
-        roll_s: seconds after which segments are sealed, too; see `rolling`. All are sealed
-            then, `events` last: so what the steps of a sealed `events` segment need stands
-            in sealed segments.
+        durability: failures that the records survive.
+        limit_bytes: size after which less is written; see `size_limit`.
+        roll_s: seconds after which segments are also sealed; see `rolling`. All are sealed then,
+            `events` last, so that a sealed `events` segment refers only to sealed segments.
 
     Attributes:
-        trouble: what kept the last `append` from tending to what it had written.
+        trouble: error that prevented the last `append` from maintaining the segments.
     """
 
     def __init__(
@@ -147,7 +146,7 @@ class WorkerLog:
         self.trouble: OSError | None = None
 
     def append(self, records: Sequence[StepRecord]) -> None:
-        """Write records; when this returns they survive the death of the process.
+        """Write records; after this returns, they survive the death of the process.
 
         Raises:
             OSError: the disk refused. None of these records exists for a reader;
@@ -186,18 +185,18 @@ class WorkerLog:
             self._clock.wrote()
 
     def tend(self) -> None:
-        """Seal what is due, and with the durability `power` have the disk keep the rest.
+        """Seal segments that are due; with the durability `power`, also sync the rest to disk.
 
-        To be called while nothing comes, too; raises OSError.
+        Call this even if no data comes in; raises OSError.
         """
         if self._clock.due or self._events.size_bytes >= self._roll_bytes:
             self.close()
         self._syncer.sync_if_due()
 
     def close(self) -> None:
-        """Seal all segments; nothing can be lost by not calling this.
+        """Seal all segments; no data is lost if this is not called.
 
-        Records that are appended later begin new ones.
+        Records that are appended later begin new segments.
         """
         for log in (self._raw, self._stats, self._scalars, self._events):
             log.close()

@@ -39,9 +39,9 @@ _MODES = {mode.value: mode for mode in Mode}
 
 @dataclass(slots=True, kw_only=True)
 class StepEvents:
-    """The events of one record: all of it but statistics and scalars.
+    """The events of one record: everything except statistics and scalars.
 
-    `unread` are observations that were not asked for yet, as they were written.
+    `unread` are observations that have not been requested yet, in their stored form.
     """
 
     record: int
@@ -63,7 +63,7 @@ class RowReader(Generic[ColumnsT, RowsT]):
         self._newest = -1
 
     def columns(self, batch: pa.RecordBatch) -> ColumnsT:
-        """Take what is needed out of a batch, once for all its records."""
+        """Extract the needed columns of a batch, once for all its records."""
         raise NotImplementedError
 
     def split(self, columns: ColumnsT, start: int, stop: int) -> RowsT:
@@ -71,7 +71,7 @@ class RowReader(Generic[ColumnsT, RowsT]):
         raise NotImplementedError
 
     def pull(self) -> list[tuple[int, RowsT]]:
-        """Read on; return new rows by record, ascending; empty when nothing is new."""
+        """Read further; return new rows by record, ascending; empty if there are none."""
         found: list[tuple[int, RowsT]] = []
         batches = self.tail.poll()
         while batches and not found:
@@ -85,7 +85,7 @@ class RowReader(Generic[ColumnsT, RowsT]):
         return found
 
     def take(self, record: int) -> RowsT | None:
-        """Return the rows of a record that is known to be written; None = damaged."""
+        """Return the rows of a record that is known to be written; None if damaged."""
         while self._newest < record and (found := self.pull()):
             self._waiting.update(found)
             self._newest = max(self._newest, found[-1][0])
@@ -122,7 +122,7 @@ class _ScalarRows(RowReader[list[Scalar], tuple[Scalar, ...]]):
 
 
 def scalars_of(folder: Path, records: Collection[int]) -> dict[int, tuple[Scalar, ...]]:
-    """Return the scalars of some records of a worker, by record; damaged ones are left out."""
+    """Return the scalars of some records of a worker, by record, without damaged ones."""
     rows = _ScalarRows(folder, "scalars")
     found: dict[int, tuple[Scalar, ...]] = {}
     while new := rows.pull():
@@ -144,11 +144,11 @@ class _EventRows(RowReader[list[_Event], list[_Event]]):
 
 
 class EventReader:
-    """Reads the events of one worker: cheap, and enough to know how the worker fares.
+    """Reads the events of one worker, which is cheap and shows the worker's state.
 
     Args:
         folder: the worker's folder; need not exist yet.
-        unread: types of observations that are handed on as they were written.
+        unread: types of observations that are passed on in their stored form.
     """
 
     def __init__(self, folder: Path, unread: frozenset[str] = frozenset()) -> None:
@@ -159,7 +159,7 @@ class EventReader:
 
     @property
     def bytes_read(self) -> int:
-        """Return the number of bytes read of the segments."""
+        """Return the number of bytes read from the segments."""
         return self._rows.tail.bytes_read
 
     def poll(self) -> Iterator[StepEvents]:
@@ -172,7 +172,7 @@ class EventReader:
                     yield self._step(record, key, commit, events[:-1])
 
     def damage(self, *, ended: bool) -> tuple[str, ...]:
-        """Return the damage found; `ended`: the writer is gone, so a torn end counts."""
+        """Return the damage found; with `ended`, the writer is gone, so a torn end counts."""
         pending = self._rows.tail.pending if ended else ()
         return (*self._rows.tail.damage, *self._rows.damage, *self._damage, *pending)
 
@@ -211,7 +211,7 @@ class EventReader:
 
 @dataclass(slots=True)
 class ReadState:
-    """Progress of reading one worker; made with the worker's folder.
+    """Progress of reading one worker's folder.
 
     Without `has_statistics`, records come without the statistics of tensors.
     """
@@ -229,17 +229,19 @@ class ReadState:
         self._scalars = _ScalarRows(self.folder, "scalars")
 
     def poll(self) -> Iterator[StepRecord]:
-        """Yield the records that came since the last poll, in order."""
+        """Yield the records added since the last poll, in order."""
         for events in self._events.poll():
             yield self._join(events)
 
     def damage(self, *, ended: bool = False) -> tuple[str, ...]:
-        """Return the damage found; `ended`: the writer is gone, so a torn end counts."""
+        """Return the damage found; with `ended`, the writer is gone, so a torn end counts."""
         found = [*self._events.damage(ended=ended)]
         for rows in (self._stats, self._scalars):
             found += [*rows.tail.damage, *rows.damage, *(rows.tail.pending if ended else ())]
         if self._incomplete:
-            found.append(f"{self.folder.name}: {self._incomplete} steps lack numbers by damage")
+            found.append(
+                f"{self.folder.name}: {self._incomplete} steps lack numbers because of damage"
+            )
         return tuple(found)
 
     def _join(self, events: StepEvents) -> StepRecord:
@@ -269,7 +271,7 @@ class ReadState:
 
 
 def read_records(folder: Path, state: ReadState | None = None) -> list[StepRecord]:
-    """Return the records of a worker that came since the last call with `state`.
+    """Return the records of a worker that were added since the last call with `state`.
 
     Args:
         folder: the worker's folder.

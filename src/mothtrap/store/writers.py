@@ -26,7 +26,7 @@ _LOOK_EVERY_S = 0.02
 
 
 class Writer(msgspec.Struct, frozen=True, kw_only=True):
-    """The process that writes."""
+    """Process that writes."""
 
     pid: int
     host: str
@@ -44,12 +44,12 @@ def marked(folder: Path) -> Iterator[None]:
 
 
 def at_work(attempt: Path) -> list[int]:
-    """Return the ranks whose records a process of this machine still writes."""
+    """Return the ranks whose records are still being written by a process on this machine."""
     return [rank for rank in workers(attempt) if _lives(worker_folder(attempt, rank) / _NAME)]
 
 
 def wait_for_writers(attempt: Path, timeout_s: float) -> bool:
-    """Wait until no process writes to an attempt any more; False when one still does."""
+    """Wait until no process writes to an attempt anymore; return False on timeout."""
     deadline_s = time.monotonic() + timeout_s
     while at_work(attempt):
         if time.monotonic() >= deadline_s:

@@ -20,10 +20,10 @@ WHERE = "configuration: actions[0]"
 
 
 class FakeJob:
-    """A job that keeps what it is asked for.
+    """A job that records the requests it receives.
 
     Attributes:
-        asked: names of the methods that were called, with what they were given.
+        asked: names of the called methods, with their arguments.
         is_running: whether it trains.
     """
 
@@ -32,25 +32,25 @@ class FakeJob:
         self.asked: list[tuple[object, ...]] = []
 
     def stop(self, reason: str, prunes: Literal["", "optuna", "ray"] = "") -> bool:
-        """Keep it."""
+        """Record the request."""
         self.asked.append(("stop", reason, prunes))
         return True
 
     def snapshot(self) -> None:
-        """Keep it."""
+        """Record the request."""
         self.asked.append(("snapshot",))
 
     def capture(self, add: Mapping[str, Collection], for_steps: int | None) -> None:
-        """Keep it."""
+        """Record the request."""
         self.asked.append(("capture", dict(add), for_steps))
 
     def call(self, function: str, event: Event) -> None:
-        """Keep it."""
+        """Record the request."""
         self.asked.append(("call", function, event))
 
 
 def finding_event(message: str = "the loss is NaN", layer: str = "head") -> Event:
-    """Return the event that a finding opened."""
+    """Return an event for a newly opened finding."""
     finding = Finding(
         code="NUM001",
         name="nonfinite_loss",
@@ -101,11 +101,11 @@ class ActionTests:
 
     def good(self) -> Iterable[object]:
         """Return valid settings; None stands for no settings."""
-        raise NotImplementedError("give settings that the action takes")
+        raise NotImplementedError("return settings that the action accepts")
 
     def bad(self) -> Iterable[object]:
         """Return invalid settings."""
-        raise NotImplementedError("give settings that the action must refuse")
+        raise NotImplementedError("return settings that the action must refuse")
 
     @property
     def module(self) -> ModuleType:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any, ClassVar, cast
 
 from mothtrap.capture.containment import Containment
-from mothtrap.capture.looks import Looks
+from mothtrap.capture.readiness import Looks
 from mothtrap.capture.recorder import Recorder
 from mothtrap.capture.selection import streams
 from mothtrap.core import options, registry
@@ -30,9 +30,9 @@ from mothtrap.monitor.coverage import EXEMPT
 from mothtrap.monitor.monitor import Monitor
 from mothtrap.session import adapters
 from mothtrap.session.attached import AttachedAdapters
-from mothtrap.tracing.adapter_job import AdapterJob
 from mothtrap.tracing.handle import AdapterSpec
-from mothtrap.tracing.job import ProcessJob
+from mothtrap.tracing.jobs.adapter_job import AdapterJob
+from mothtrap.tracing.jobs.process_job import ProcessJob
 
 OF_THE_JOB = facts_of(NEEDS_OF_THE_JOB)
 STEP_SCALARS = frozenset({"skipped", "micro_batches", "step_s", "own_s"})
@@ -56,13 +56,13 @@ class Process:
 
     Args:
         arrays: the module of `mothtrap.statistics` for its arrays.
-        overhead: 0 = every step is recorded in full; above, as in a job with that budget.
+        overhead: 0 = every step is recorded in full; otherwise as in a job with that budget.
         **settings: as in the configuration file.
 
     Attributes:
         job: the job of the process.
-        said: lines for the user.
-        records: of steps and evaluations, in order.
+        said: lines printed for the user.
+        records: records of steps and evaluations, in order.
     """
 
     def __init__(self, arrays: str, *, overhead: float = 0.0, **settings: Any) -> None:
@@ -85,7 +85,7 @@ class Process:
         self.adapters = AttachedAdapters(self.job)
 
     def put(self, record: StepRecord, *, urgent: bool = False) -> None:  # noqa: ARG002
-        """Take a record."""
+        """Store a record."""
         self.records.append(record)
 
     @contextmanager
@@ -106,7 +106,7 @@ class Process:
             self.end()
 
     def end(self) -> None:
-        """Record what remains when no more steps follow."""
+        """Record the remaining data after the last step."""
         self.recorder.hand_on_facts(*self.recorder.looks.end(self.recorder.steps))
 
     def steps(self) -> list[tuple[int, tuple[str, ...]]]:
@@ -239,10 +239,10 @@ class AdapterTests:
             expected = frozenset(getattr(declared, field)) - ANYWAY
             apart = frozenset(part for part in expected if _name(part) in self.elsewhere)
             here = _named(came & apart)
-            assert not here, f"{here} came here: not only elsewhere"
+            assert not here, f"{here} was reported here, not only elsewhere"
             more, never = _named(came - expected), _named(expected - came - apart)
             assert not more, f"its reports lack {field}: {more}"
-            assert not never, f"its reports have {field} that never came: {never}"
+            assert not never, f"declared {field} were never reported: {never}"
 
     def test_settings_have_an_effect_or_are_reported(self) -> None:
         """A setting that needs the adapter affects every step, or the run reports that it does not.
@@ -298,8 +298,8 @@ class AdapterTests:
         fine = {name for name, state in process.states().items() if state is RuleState.OK}
         of_losses = {rule.name() for rule in load_rules(Config()) if _judges_losses(rule)}
         lies = fine - EXEMPT - of_losses
-        assert not lies, f"ok without a look: {_named(lies)}"
-        assert fine & of_losses, "no rule judged the loss"
+        assert not lies, f"ok without any data: {_named(lies)}"
+        assert fine & of_losses, "no rule evaluated the loss"
 
     def test_a_loss_given_alone_makes_no_rule_ok(self) -> None:
         """If a script only reports losses, rules that need other data are not `ok`."""
@@ -310,7 +310,7 @@ class AdapterTests:
         fine = {name for name, state in process.states().items() if state is RuleState.OK}
         of_losses = {rule.name() for rule in load_rules(Config()) if _judges_losses(rule)}
         lies = fine - EXEMPT - of_losses
-        assert not lies, f"ok without a look: {_named(lies)}"
+        assert not lies, f"ok without any data: {_named(lies)}"
 
     def _watched(self, train: Callable[[], Any]) -> tuple[Process, Any]:
         process = Process(self.adapter.arrays)

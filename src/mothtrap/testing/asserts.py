@@ -13,19 +13,21 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any
 
-import numpy as np
-
-from mothtrap.checks.arrays import ArraySet
 from mothtrap.checks.check import result_of
-from mothtrap.checks.subject import DataSet, Subject
+from mothtrap.checks.subject import Subject
 from mothtrap.core.config import Config
 from mothtrap.core.facts.checks import CheckResult
 from mothtrap.monitor.catalogue import load_checks
 from mothtrap.reader.run import open_run
-from mothtrap.session.adapters import load
-from mothtrap.session.explicit_check import CHECKED, check
+from mothtrap.session.explicit_check import check
+from mothtrap.testing.value_asserts import assert_beats as assert_beats
+from mothtrap.testing.value_asserts import assert_inputs as assert_inputs
+from mothtrap.testing.value_asserts import assert_outputs_normalized as assert_outputs_normalized
+from mothtrap.testing.value_asserts import assert_repeatable as assert_repeatable
+from mothtrap.testing.value_asserts import assert_trains_like as assert_trains_like
+from mothtrap.testing.value_asserts import set_of
 
 Loss = Callable[..., Any] | None
 
@@ -77,6 +79,11 @@ def assert_evaluation_repeatable(
     _assert("PRE109", model, loader, loss, more)
 
 
+def assert_same_after_reload(model: Any, loader: Iterable[Any], loss: Loss, **more: Any) -> None:
+    """Assert that a checkpoint contains all state of the model (PRE202)."""
+    _assert("PRE202", model, loader, loss, more)
+
+
 def assert_targets_used(model: Any, loader: Iterable[Any], loss: Loss, **more: Any) -> None:
     """Assert that the loss depends on the targets (PRE107)."""
     _assert("PRE107", model, loader, loss, more)
@@ -126,7 +133,7 @@ def assert_disjoint(train: Iterable[Any], evaluation: Iterable[Any]) -> None:
             ...).
         evaluation: the evaluation data, in the same form.
     """
-    subject = Subject(datasets=(_set_of(train, "train"), _set_of(evaluation, "evaluation")))
+    subject = Subject(datasets=(set_of(train, "train"), set_of(evaluation, "evaluation")))
     [check_of_rows] = load_checks(Config(select=("PRE301",)))
     _passed(result_of(check_of_rows, subject, 0))
 
@@ -172,17 +179,6 @@ def assert_script_passes(
             seen = result.figures.get(name)
             if result.layers and expected is not None and seen != expected:
                 raise AssertionError(f"the model has {seen:.0f} {name}, expected {expected}")
-
-
-def _set_of(data: Any, role: Literal["train", "evaluation"]) -> DataSet:
-    if isinstance(data, np.ndarray):
-        return ArraySet([data], None, role, name=f"the array of {role}", location=None)
-    for framework in CHECKED:
-        made = load(framework) if framework in sys.modules else None
-        found = made.explicit_set(data, role) if made and made.explicit_set is not None else None
-        if found is not None:
-            return cast("DataSet", found)
-    raise TypeError(f"expected a loader, a list of batches, or an array: {type(data).__name__}")
 
 
 def _assert(code: str, model: Any, loader: Iterable[Any], loss: Loss, more: dict[str, Any]) -> None:

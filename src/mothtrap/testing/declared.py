@@ -12,7 +12,7 @@ from mothtrap.core.window import FactT, Matrix, Series, Window
 
 
 class UndeclaredRead(AssertionError):
-    """A rule reads what none of its needs names."""
+    """A rule reads data that none of its needs names."""
 
 
 class DeclaredWindow(Window):
@@ -22,13 +22,13 @@ class DeclaredWindow(Window):
     _needs: tuple[Need, ...]
 
     def scalars(self, name: str, mode: Mode = Mode.TRAIN) -> tuple[Series, ...]:
-        """As of `Window`, of scalars that a need names."""
+        """Like `Window.scalars`, for scalars that a need names."""
         if name not in _scalars(self._needs):
             raise UndeclaredRead(f'the rule reads {name}; declare Need(scalars=("{name}",))')
         return super().scalars(name, mode)
 
     def matrix(self, kind: str, statistic: str, mode: Mode = Mode.TRAIN) -> Matrix | None:
-        """As of `Window`, of statistics that a need names."""
+        """Like `Window.matrix`, for statistics that a need names."""
         if (kind, statistic) not in _statistics(self._needs):
             raise UndeclaredRead(
                 f"the rule reads {statistic} of {kind}; declare "
@@ -37,23 +37,23 @@ class DeclaredWindow(Window):
         return super().matrix(kind, statistic, mode)
 
     def seen(self, kind: type[FactT]) -> Iterator[FactT]:
-        """As of `Window`, of facts that a need names."""
+        """Like `Window.seen`, for facts that a need names."""
         if not any(issubclass(declared, kind) for declared in facts_of(self._needs)):
             name = kind.__name__
             raise UndeclaredRead(f"the rule reads {name}; declare Need(facts=({name},))")
         return super().seen(kind)
 
     def of_library(self, library: str) -> Window:
-        """As of `Window`; it refuses the same reads."""
+        """Like `Window.of_library`, with the same restrictions on reads."""
         found = super().of_library(library)
         object.__setattr__(found, "_needs", self._needs)
         return found
 
 
 def declared(window: Window, needs: Iterable[Need]) -> Window:
-    """Return a window, and its companions, that show only what some needs name.
+    """Return a window, with its companions, that shows only data named by the needs.
 
-    Reads by name of what no need names raise `UndeclaredRead`.
+    Reading other data by name raises `UndeclaredRead`.
     """
     needs = tuple(needs)
     facts, statistics, scalars = facts_of(needs), _statistics(needs), _scalars(needs)

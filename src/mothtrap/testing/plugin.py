@@ -55,7 +55,7 @@ class Assertions:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the marker known, for projects with `--strict-markers`."""
+    """Register the marker, for projects with `--strict-markers`."""
     config.addinivalue_line(
         "markers", "mothtrap(budget): seconds for the assertions of `mothtrap_asserts`"
     )
@@ -65,7 +65,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def mothtrap_asserts(request: pytest.FixtureRequest) -> Assertions:
     """Assertions about models, as in `mothtrap.testing.asserts`.
 
-    `@pytest.mark.mothtrap(budget=20)` gives all assertions of a test 20 seconds together.
+    `@pytest.mark.mothtrap(budget=20)` gives all assertions of a test 20 seconds in total.
     """
     marker = request.node.get_closest_marker("mothtrap")
     return Assertions(_budget(marker))

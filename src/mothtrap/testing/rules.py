@@ -43,16 +43,16 @@ class RuleTests:
 
     def sick(self) -> Iterable[Window]:
         """Return windows in which the rule, with default thresholds, finds the fault."""
-        raise NotImplementedError("give windows on which the rule must find something")
+        raise NotImplementedError("yield windows in which the rule must find something")
 
     def healthy(self) -> Iterable[Window]:
         """Return windows in which the rule finds nothing, or raises `CannotJudge`."""
-        raise NotImplementedError("give windows on which the rule must find nothing")
+        raise NotImplementedError("yield windows in which the rule must find nothing")
 
     def test_fires(self) -> None:
         """Each sick window gives at least one finding of the rule, with a place and a message."""
         windows = list(self.sick())
-        assert windows, "sick() gives no window"
+        assert windows, "sick() yields no window"
         for number, seen in enumerate(windows):
             found = self.rule().check(seen)
             assert found, f"nothing was found in sick window {number}"
@@ -62,7 +62,7 @@ class RuleTests:
     def test_stays_quiet(self) -> None:
         """No healthy window gives a finding."""
         windows = list(self.healthy())
-        assert windows, "healthy() gives no window"
+        assert windows, "healthy() yields no window"
         for number, seen in enumerate(windows):
             found = self._judged(seen)
             assert not found, f"found in healthy window {number}: {found}"
@@ -78,7 +78,7 @@ class RuleTests:
             before = repr(seen)
             first = self._judged(_read_only(seen))
             again = self._judged(seen)
-            assert repr(again) == repr(first), f"once {first}, once {again}"
+            assert repr(again) == repr(first), f"first {first}, then {again}"
             assert repr(seen) == before, "the window was changed"
 
     def test_reads_nothing_beyond_its_needs(self) -> None:
@@ -87,13 +87,14 @@ class RuleTests:
             needed = self._judged(declared(seen, self.rule().needs))
             everything = self._judged(seen)
             assert repr(needed) == repr(everything), (
-                f"with what {self.rule.code} needs alone {needed}, else {everything}"
+                f"with only the data that {self.rule.code} needs: {needed}; with all data: "
+                f"{everything}"
             )
 
     def test_is_documented(self) -> None:
         """The docstring has a summary and all required sections, and no section is empty."""
         doc = self.rule.doc()
-        assert doc.summary.endswith("."), f"the first line is no sentence: {doc.summary!r}"
+        assert doc.summary.endswith("."), f"the first line is not a sentence: {doc.summary!r}"
         missing = [heading for heading in self.headings if not doc.sections.get(heading)]
         assert not missing, f"the docstring lacks: {', '.join(missing)}"
         if "What to do" in self.headings:
@@ -116,7 +117,7 @@ class RuleTests:
 
     def _is_whole(self, finding: Finding, seen: Window) -> None:
         assert finding.code == self.rule.code, f"the code is {finding.code}"
-        assert finding.message, "the finding says nothing"
+        assert finding.message, "the finding has no message"
         assert finding.fingerprint, "the finding has no fingerprint; make it with self.finding()"
         assert 0 <= finding.step <= finding.last_step, "it ends before it begins"
         assert finding.step <= finding.detected_step == seen.last_step, "seen before it began"

@@ -1,1 +1,1 @@
-"""The neutral half of every adapter: the job, its steps, and what its observers share."""
+"""The shared half of every adapter: the job, its steps, and what its observers share."""

@@ -34,15 +34,15 @@ ACTIONS: Final[dict[str, Literal["reported", "skipped", "stopped", "raised"]]] =
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Fault of a step.
+    """Reason why a step is bad.
 
     Attributes:
         kind: as in the fact `StepGuarded`.
         reason: the fault in words.
         loss: the value concerned, or the last one of the step.
-        parameters: those whose gradients are concerned, nearest to the loss first, at most
+        parameters: parameters whose gradients are affected, nearest to the loss first, at most
             `MAX_NAMES`.
-        concerned: how many there are.
+        concerned: number of affected parameters.
         location: `file:line` of the loss.
     """
 
@@ -59,15 +59,15 @@ ELSEWHERE: Final = Fault("worker", "another rank has a bad step")
 
 
 def first_bad(losses: Iterable[tuple[float, str | None]]) -> tuple[float, str | None] | None:
-    """Return the first loss that is not finite, with its location; None where all are finite."""
+    """Return the first non-finite loss with its location; None if all are finite."""
     return next((loss for loss in losses if not math.isfinite(loss[0])), None)
 
 
 def bad_loss(value: float, location: str | None, names: Sequence[str] = ()) -> Fault:
-    """Return the fault of a loss that is not finite.
+    """Return the fault for a non-finite loss.
 
     Args:
-        value: of the loss.
+        value: value of the loss.
         location: its line.
         names: parameters whose gradients are not finite, nearest to the loss first.
     """
@@ -84,7 +84,7 @@ def bad_gradients(
     *,
     ordered: bool = True,
 ) -> Fault:
-    """Return the fault of gradients that are not finite.
+    """Return the fault for non-finite gradients.
 
     Args:
         names: parameters of these gradients, nearest to the loss first.
@@ -99,13 +99,13 @@ def bad_gradients(
 
 
 def large_norm(norm: float, limit: float, loss: float | None, location: str | None) -> Fault:
-    """Return the fault of a step whose gradient norm is above `max_gradient_norm`."""
+    """Return the fault for a gradient norm above `max_gradient_norm`."""
     reason = f"the gradient norm is {norm:.4g} (max_gradient_norm = {limit:g})"
     return _fault("norm", reason, loss, (), location)
 
 
 def huge_gradients(norm: float, loss: float | None, location: str | None) -> Fault:
-    """Return the fault of finite gradients whose norm is above `HUGE_NORM`."""
+    """Return the fault for finite gradients with a norm above `HUGE_NORM`."""
     reason = f"the gradient norm is {norm:.4g}, and its square is not finite in float32"
     return _fault("gradient", reason, loss, (), location)
 
@@ -121,7 +121,7 @@ def _fault(
 
 
 class GuardPolicy:
-    """Policy of one job for unsound steps: decides their handling and prints messages.
+    """One job's policy for bad steps: decides how to handle them and prints messages.
 
     Args:
         config: what the user has set.
@@ -130,7 +130,7 @@ class GuardPolicy:
 
     Attributes:
         name: the policy.
-        limit: bound of the gradient norm; infinite where there is none.
+        limit: limit on the gradient norm; infinite if there is none.
         acts: an unsound step is not applied.
         unsound_step: the latest step with a fault.
     """
@@ -149,11 +149,11 @@ class GuardPolicy:
         self._printed = 0
 
     def found(self, step: int, count: int = 1) -> bool:
-        """Record a step with a fault; return whether it is an onset (the step before was sound).
+        """Record a bad step; return whether it is an onset (the step before was good).
 
         Args:
             step: the one with the fault.
-            count: of the steps that one call of the framework makes.
+            count: number of steps that one call of the framework makes.
         """
         before, self.unsound_step = self.unsound_step, step
         return before < step - count
@@ -167,15 +167,15 @@ class GuardPolicy:
         applied: Sequence[str] = (),
         action: Literal["reported", "refused"] | None = None,
     ) -> StepGuarded:
-        """Return the record of an unsound step.
+        """Return the record of a bad step.
 
         Args:
-            fault: of the step.
+            fault: fault of the step.
             step: its number.
-            optimizers: optimizers that did not step, or would not have.
+            optimizers: optimizers that did not step, or should not have.
             applied: other optimizers of the step, which had already stepped.
-            action: `reported` where the policy had no effect and the step was applied, `refused`
-                where the script itself did not apply it; None for the action of the policy.
+            action: `reported` if the policy had no effect and the step was applied, `refused` if
+                the script itself did not apply it; None for the action of the policy.
         """
         return StepGuarded(
             step=step,
@@ -193,8 +193,8 @@ class GuardPolicy:
         """Print that a step was not applied: the end of the job, or one of the first onsets."""
         if self.name == "stop":
             self._say(
-                f"mothtrap: stopped at step {step} (on_nonfinite = stop): {fault.reason}; "
-                "nothing of this step was applied"
+                f"mothtrap: stopped at step {step} (on_nonfinite = stop): {fault.reason}; no part "
+                "of this step was applied"
             )
         elif self.name == "skip" and onset and fault.kind != "worker":
             if self._printed >= MAX_MESSAGES:
@@ -207,7 +207,7 @@ class GuardPolicy:
             )
 
     def ending(self, fault: Fault, step: int) -> SystemExit | NonFiniteStepError | None:
-        """Return the exception that the policy raises into the training; None under `skip`."""
+        """Return the exception that the policy raises in the training; None under `skip`."""
         if self.name == "stop":
             self._before_stop()
             return SystemExit(STOPPED)
@@ -216,7 +216,7 @@ class GuardPolicy:
         left = fault.concerned - len(fault.parameters)
         more = f" and {left} more" if left > 0 else ""
         named = ", ".join(fault.parameters)
-        concerned = f"; parameters concerned: {named}{more}" if named else ""
+        concerned = f"; affected parameters: {named}{more}" if named else ""
         return NonFiniteStepError(
             f"step {step} was not applied: {fault.reason}{concerned}; "
             "the policy is on_nonfinite = raise",

@@ -1,4 +1,4 @@
-"""The base of an adapter: what it declares, and its handle with the usual answers."""
+"""The base of an adapter: its declaration, and a handle with default answers."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from mothtrap.tracing.replacements import Replacements
 
 
 class BaseHandle:
-    """One adapter at work; derive from it and replace functions of the framework in `install`.
+    """Base handle of an attached adapter; derive from it and replace functions in `install`.
 
-    `install` runs at the end of `__init__`. A class that needs attributes of its own sets them
-    before it calls `super().__init__`.
+    `install` runs at the end of `__init__`. A class that needs its own attributes sets them before
+    it calls `super().__init__`.
 
     Args:
-        job: takes the observations.
+        job: receives the observations.
         targets: objects that are watched; none = all of the process.
 
     Attributes:
-        honors: options that the adapter supports; default: those that work without snapshots.
-        replacements: puts functions in the place of others; `detach` undoes all of them.
+        honors: options that the adapter supports; by default those that work without snapshots.
+        replacements: replaces functions; `detach` undoes all replacements.
     """
 
     honors: frozenset[Option] = WITHOUT_SNAPSHOTS
@@ -50,42 +50,42 @@ class BaseHandle:
             raise
 
     def install(self, replacements: Replacements) -> None:
-        """Replace functions of the framework; the usual one replaces none."""
+        """Replace functions of the framework; by default none."""
 
     def end(self) -> None:
-        """Report what is still open; called before the originals are restored."""
+        """Report open data; called before the originals are restored."""
 
     def watches(self, target: object) -> bool:
-        """Return whether an object is watched."""
+        """Return whether an object is observed."""
         return not self.targets or any(target is each for each in self.targets)
 
     @property
     def snapshots(self) -> SnapshotTaker | None:
-        """Return the snapshot taker: none."""
+        """Return no snapshot taker."""
         return None
 
     def step(self, given: Given) -> None:
-        """Add numbers of the user to the step in progress; never raises."""
+        """Add the user's numbers to the step in progress; never raises."""
         for name, value in given.numbers.items():
             self.job.number(name, value)
         if given.loss is not None:
             self.job.number("loss", given.loss)
 
     def surroundings(self) -> Surroundings | None:
-        """Return None: nothing is read that the numbers depend on."""
+        """Return None, because no settings are read."""
         return None
 
     def stop(self, reason: str) -> bool:  # noqa: ARG002
-        """Return False: the loop is the script's own."""
+        """Return False, because the loop belongs to the script."""
         return False
 
     def detach(self) -> None:
-        """Report what is still open, then restore everything that was replaced."""
+        """Report open data, then restore everything that was replaced."""
         self.job.contain(self.end)
         self.replacements.undo()
 
     def abandon(self) -> None:
-        """Observe nothing from here on, in a forked child."""
+        """Stop observing in a forked child."""
         self.job.live = False
         self.replacements.undo()
 
@@ -99,36 +99,36 @@ def _replay_nothing(_: ReplayPlan) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdapterSpec:
-    """Everything that a session knows of an adapter: `ADAPTER` of its module.
+    """Everything that a session knows about an adapter: `ADAPTER` in its module.
 
     Attributes:
-        framework: name of its import; the module has the same name.
-        handle: begins to observe: a class derived from `BaseHandle`, or a function. It gets the
-            job and the objects to watch; none = the whole process.
+        framework: import name; the module has the same name.
+        handle: starts to observe: a class derived from `BaseHandle`, or a function. It gets the job
+            and the objects to watch; none = the whole process.
         requires: the distribution and its versions, as a requirement: `torch>=2.6`.
         arrays: the module of `mothtrap.statistics` that reduces the framework's arrays.
-        reports: everything that can ever come from the adapter.
+        reports: everything that the adapter can ever report.
         watched: classes whose objects can be watched, or a function that accepts an object.
         beside: classes of objects that may follow a watched one, such as optimizers.
-        refines: the framework on which this one trains, whose adapter sees the rest.
-        steps: who counts the steps where the adapter refines another: `own`, it does; `base`,
-            the other does. `none`: nothing trains in it, as in a logger.
+        refines: the underlying framework on which this one trains, whose adapter observes the rest.
+        steps: which adapter counts the steps if this one refines another: `own` (this one) or
+            `base` (the other). `none`: nothing is trained with it, as in a logger.
         replay: replays a recorded step in this process, instead of `attach`.
-        check: makes the checks of `mothtrap check` in the script of this process; None = it
-            cannot (see `session.checked_process`).
-        trial: makes one trial of a check in a script that was started again for it; None = it
-            cannot.
-        tables: starts to report the tables that models are fitted to, for the checks of data;
-            None = its models are trained step by step.
-        explicit_step: returns the step that `mothtrap.check` checks; None = it cannot.
-        explicit_set: returns the data set of a loader that `mothtrap.check` is given, for a role;
-            None = it cannot.
-        place: returns the place of this process in its job, and versions; asked again at the
-            first step. Default: a process that is alone, and the version of the framework.
-        collective: returns the last collective operation that this process has called, given
-            the innermost frame of its training thread; None = the framework has none.
-        reading: returns the file and record that input pipelines of this process work on; asked
-            while no step is made. None = the framework has no such pipelines.
+        check: runs the checks of `mothtrap check` in the script of this process; None = not
+            supported (see `session.checked_process`).
+        trial: runs one trial of a check in a script that was restarted for it; None = not
+            supported.
+        tables: starts to report the tables to which models are fitted, for data checks; None = its
+            models are trained step by step.
+        explicit_step: returns the step that `mothtrap.check` checks; None = not supported.
+        explicit_set: returns the dataset of a loader passed to `mothtrap.check`, for a role; None =
+            not supported.
+        place: returns the place of this process in its job, and versions; called again at the first
+            step. Default: a single process, and the version of the framework.
+        collective: returns the last collective operation that this process called, given the
+            innermost frame of its training thread; None = the framework has none.
+        reading: returns the file and record that input pipelines of this process are working on;
+            called while no step is made. None = the framework has no such pipelines.
     """
 
     framework: str
@@ -157,7 +157,7 @@ class AdapterSpec:
         return self.watched(target)
 
     def attach(self, job: Job, targets: Sequence[object] = ()) -> Handle:
-        """Observe some objects: models, then their optimizers; none = the whole process.
+        """Observe objects: models, then their optimizers; none = the whole process.
 
         Raises:
             TypeError: one of the objects cannot be watched. Where the adapter refines another,
@@ -178,7 +178,7 @@ class AdapterSpec:
         return f"expected {' or '.join(names)}" if names else "use `mothtrap run`"
 
     def environment(self) -> Environment:
-        """Return the place of this process in its job, and the versions that matter."""
+        """Return this process's position in its job, and the relevant versions."""
         if self.place is not None:
             return self.place()
         version = getattr(sys.modules.get(self.framework), "__version__", "")

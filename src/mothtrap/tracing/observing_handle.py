@@ -1,4 +1,4 @@
-"""The base of handles that add to the steps of the framework below them."""
+"""The base of handles that add facts to the steps of the framework below them."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from mothtrap.tracing.handle import BaseHandle
 
 
 class ObservingHandle(BaseHandle):
-    """A handle that hears of each step when it closes; see `core.adapters.StepObserver`."""
+    """Base handle that is notified when a step closes; see `core.adapters.StepObserver`."""
 
     def __init__(self, job: Job, targets: Sequence[object] = ()) -> None:
         job.observe(self)
         super().__init__(job, targets)
 
     def closing(self, closed: MadeStep) -> None:
-        """Add to a step that is over and not recorded yet."""
+        """Add data to a step that is finished but not recorded yet."""
 
     def closed(self, closed: MadeStep) -> None:
         """Begin the next step."""
 
     def interrupted(self) -> None:
-        """Close a step that waits for the next event: another framework steps."""
+        """Close a finished step because another framework begins a step."""

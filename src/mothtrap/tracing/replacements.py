@@ -1,4 +1,4 @@
-"""Replaced functions of classes and modules, all of which can be put back at once.
+"""Replaced functions of classes and modules, which can all be restored at once.
 
 A replaced function calls the original outside of every `try` of ours, passes on what it returns
 and raises, and takes its own frame out of the traceback.
@@ -16,10 +16,11 @@ Contain = Callable[..., Any]
 
 
 class Replacements:
-    """Functions of classes and modules that were replaced; `undo` puts the originals back.
+    """Replaced functions of classes and modules; `undo` restores the originals.
 
     Args:
-        contain: runs a hook, so that its errors do not reach the training; default: calls it.
+        contain: runs a hook so that its errors do not reach the training; by default, the hook is
+            called directly.
 
     Attributes:
         contain: the same.
@@ -34,19 +35,19 @@ class Replacements:
         self._stack.close()
 
     def on_undo(self, act: Callable[[], object]) -> None:
-        """Call `act` as a part of `undo`; what was added last is called first."""
+        """Call `act` during `undo`, in reverse order of registration."""
         self._stack.callback(act)
 
     def replace(self, owner: Any, name: str, make: Callable[[Function], Function]) -> None:
-        """Put what `make` returns for the original in its place."""
+        """Replace a function with the result of `make(original)`."""
         original = owner.__dict__[name]
         setattr(owner, name, functools.wraps(original)(make(original)))
         self._stack.callback(setattr, owner, name, original)
 
     def after_new(self, owner: Any, act: Function) -> None:
-        """Call `act(made)` when an object of a class was made, before its `__init__`.
+        """Call `act(made)` after an object of a class is created, before its `__init__`.
 
-        `__init__` itself is left alone: Keras reads the arguments of it off its signature.
+        `__init__` itself is not replaced, because Keras reads its arguments from its signature.
         """
         original, contain = owner.__dict__["__new__"], self.contain
 
@@ -69,10 +70,10 @@ class Replacements:
         """Call `before(self, args, kwargs)` and `after(self, result, args, kwargs, state)`.
 
         Args:
-            owner: the class; of a module, `self` is the first argument of the function.
-            name: of the method.
-            before: what it returns is the state for `after`.
-            after: not called when the method raises.
+            owner: the class; for a module, `self` is the first argument of the function.
+            name: name of the method.
+            before: its return value is the state for `after`.
+            after: not called if the method raises an exception.
         """
         contain = self.contain
 
@@ -94,6 +95,6 @@ class Replacements:
 
 
 def drop_own_frame(err: BaseException) -> None:
-    """Take a replaced function out of a traceback; a bare `raise` does not add it again."""
+    """Remove a replaced function from a traceback; a bare `raise` does not add it again."""
     if err.__traceback__ is not None and err.__traceback__.tb_next is not None:
         err.__traceback__ = err.__traceback__.tb_next

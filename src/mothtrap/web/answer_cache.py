@@ -22,19 +22,19 @@ _DIGEST_BYTES = 16
 
 
 class AnswerCache:
-    """Answers by run and address. Where the cache cannot be used, nothing is kept."""
+    """Cached answers, by run and request. If the cache is unusable, nothing is cached."""
 
     def __init__(self) -> None:
         self._folder = cache_folder() / "ui" / "answers"
         self._of = f"{version('mothtrap')}\0{FORMAT}\0{os.getcwd()}"
 
     def read(self, run: Path, about: str, traces: bytes) -> bytes | None:
-        """Return an answer; None where there is none, or where the run was changed since.
+        """Return a cached answer; None if there is none, or the run has changed since.
 
         Args:
             run: its folder.
-            about: what was asked.
-            traces: of the run now, see `traces_of`.
+            about: the query.
+            traces: traces of the run now, see `traces_of`.
         """
         try:
             kept = self._file(run, about).read_bytes()
@@ -43,7 +43,7 @@ class AnswerCache:
         return kept[len(traces) :] if traces and kept.startswith(traces) else None
 
     def write(self, run: Path, about: str, traces: bytes, answer: bytes) -> None:
-        """Keep an answer, in the place of the oldest one where there are many."""
+        """Cache an answer, replacing the oldest one if there are too many."""
         if not traces or len(answer) > MAX_BYTES:
             return
         with contextlib.suppress(OSError):
@@ -61,8 +61,8 @@ class AnswerCache:
 def traces_of(run: Path) -> bytes:
     """Return a digest that changes when anything in a run's folder is added, written or removed.
 
-    Of each table only the newest file is looked at: the others grow no more. Empty where there is
-    no such folder.
+    For each table, only the newest file is checked, because the others no longer grow. Empty if
+    there is no such folder.
     """
     found = hashlib.blake2b(digest_size=_DIGEST_BYTES)
     try:

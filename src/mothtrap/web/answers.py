@@ -65,11 +65,11 @@ RATE_STEPS = 50
 class RunAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The facts of a run. Times are Unix seconds, 0 = unknown; `rate` is in steps a second.
 
-    `views` are views of the page that the run has data for, of those that may be empty.
-    `kind` is that of `core.runs.RunKind`, `unit` is what a step is called. The `steps` of a probe
-    or serve run are rows or predictions. `size` says how many there are, in words. `crew` has the
-    workers of a job of several. `gaps` are stretches of steps that were not watched, `guarded` says
-    what the guard did. `losses` are curves; metrics in a run that has no loss.
+    `views` are the views for which the run has data, among those that may be empty. `kind` is that
+    of `core.runs.RunKind`; `unit` is the name of a step. The `steps` of a probe or serve run are
+    rows or predictions. `size` is their number, in words. `crew` contains the workers of a job with
+    several workers. `gaps` are ranges of steps that were not watched; `guarded` describes the
+    guard's actions. `losses` are curves, or metrics in a run without a loss.
     """
 
     name: str
@@ -120,7 +120,7 @@ class RunAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Worst(msgspec.Struct, frozen=True, kw_only=True):
-    """A tensor or layer that a finding names, and a curve that shows it ("" = none)."""
+    """A tensor or layer named by a finding, and a curve that shows it ("" = none)."""
 
     layer: str
     fingerprint: str
@@ -141,8 +141,8 @@ class AboutRule(msgspec.Struct, frozen=True, kw_only=True):
 class Told(msgspec.Struct, frozen=True, kw_only=True):
     """A finding, its rule, the chart that proves it, and its line of source.
 
-    `tensor` is the `kind:name` of a tensor with the fault, "" without one. `line` is "" where the
-    file is not as the run noted it. `after` says what came after the onset.
+    `tensor` is the `kind:name` of a tensor with the fault, "" without one. `line` is "" if the file
+    differs from the run's record. `after` describes the time after the onset.
     """
 
     finding: Finding
@@ -155,7 +155,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FindingsAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Stories, the worst first, findings and marks by fingerprint, and the state of every rule."""
+    """Stories, worst first; findings and marks by fingerprint; and the state of every rule."""
 
     stories: tuple[Story, ...]
     findings: dict[str, Told]
@@ -179,13 +179,13 @@ class NamesAnswer(msgspec.Struct, frozen=True, kw_only=True):
 def run_answer(
     opened: OpenRun, name: str, now_s: float, controls: Callable[[bool], tuple[str, ...]]
 ) -> RunAnswer:
-    """Return the facts of a run.
+    """Return the facts of a run for the page.
 
     Args:
         opened: the run.
-        name: under which the page knows it.
+        name: name of the run on the page.
         now_s: Unix time of the server: the page's clock may differ.
-        controls: says what can be asked, given whether the job runs.
+        controls: returns the possible requests, given whether the job is running.
     """
     run, summary = opened.run, opened.summary
     info, end = run.info, run.end
@@ -246,10 +246,18 @@ def _crew(run: Run) -> WorkerTable | None:
 
 
 def losses_of(run: Run) -> tuple[str, ...]:
-    """Return the curves of the losses; of boosting, which has none, those of the metrics."""
+    """Return the curves of the losses, or of the metrics if there are no losses.
+
+    The training loss of boosted trees ends with the name of its metric (`booster train logloss`);
+    the same metric of evaluation tables belongs to it.
+    """
     scalars = scalar_names(run)
     losses = tuple(curve for curve, (name, _, _) in scalars.items() if name == "loss")
-    return losses or tuple(
+    metrics = {of.rpartition(" ")[2] for name, of, _ in scalars.values() if name == "loss"}
+    evaluated = tuple(
+        curve for curve, (name, _, mode) in scalars.items() if mode is Mode.EVAL and name in metrics
+    )
+    return losses + evaluated or tuple(
         curve
         for curve, (name, _, mode) in scalars.items()
         if mode is Mode.EVAL or name.startswith("train.")
@@ -397,7 +405,7 @@ def _worst(
 
 
 def pace(run: Run) -> float:
-    """Return the steps a second of the last steps, 0 where that is not known."""
+    """Return the current speed in steps per second, 0 if unknown."""
     parts = run.parts() if run.workers else []
     if not parts:
         return 0.0

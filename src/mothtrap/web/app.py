@@ -62,11 +62,11 @@ JSON = "application/json"
 
 
 class Application:
-    """Answers of the API over the runs of one place.
+    """API handlers for the runs of one location.
 
     Args:
         runs: the runs.
-        replays: what replays steps of them.
+        replays: replays their steps.
     """
 
     def __init__(self, runs: RunsFolder, replays: Replays) -> None:
@@ -76,7 +76,7 @@ class Application:
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="mothtrap-web")
 
     def routes(self) -> list[Route]:
-        """Return the addresses and what answers them."""
+        """Return the routes and their handlers."""
         return [
             Route("/", self._static),
             Route("/api/runs", self._caught(self._list)),
@@ -200,7 +200,7 @@ class Application:
         query = request.query_params
         names, wanted = query.getlist("run"), deep_api.wanted_matrix(query)
         if len(names) != 2:
-            raise ConfigError(f"a ratio needs two runs: give run twice, not {len(names)} times")
+            raise ConfigError(f"a ratio needs two runs: pass `run` twice, not {len(names)} times")
         first, rows = _number(request, "first", 0), _number(request, "rows", MOST_ROWS)
 
         def made() -> bytes:
@@ -413,5 +413,5 @@ def _file(request: Request, found: StaticFile) -> Response:
 
 
 def place_of(runs: str) -> str:
-    """Return the text by which a place of runs is known."""
+    """Return the text that identifies a location of runs."""
     return runs if "://" in runs else str(Path(runs).absolute())

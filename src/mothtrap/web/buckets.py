@@ -20,11 +20,11 @@ NAN, INF, NEGATIVE_INF = 1, 2, 4
 
 
 class Buckets(NamedTuple):
-    """Rows of a curve, joined.
+    """Aggregated rows of a curve.
 
     Attributes:
         step_B: int64, step of the first row of each bucket, ascending.
-        min_B, max_B, last_B: float64, of the finite rows; NaN where there are none.
+        min_B, max_B, last_B: float64, of the finite rows; NaN if there are none.
         bad_B: uint8, which values that are not finite are among the rows.
         width: steps that a bucket covers, a power of two.
     """
@@ -43,7 +43,7 @@ def width_for(begin: int, end: int, most: int) -> int:
     Args:
         begin: first step.
         end: one more than the last step.
-        most: buckets; at least 2.
+        most: maximum number of buckets, at least 2.
     """
     width = 1
     while (end - 1) // width - begin // width + 1 > most:
@@ -52,7 +52,7 @@ def width_for(begin: int, end: int, most: int) -> int:
 
 
 def bad_bits(value_N: Floats) -> Bytes:
-    """Return which kind of value that is not finite each row has, 0 for a number."""
+    """Return which kind of non-finite value each row has, 0 for a number."""
     bits: Bytes = np.isnan(value_N) * np.uint8(NAN)
     bits |= (value_N == np.inf) * np.uint8(INF)
     bits |= (value_N == -np.inf) * np.uint8(NEGATIVE_INF)
@@ -60,13 +60,13 @@ def bad_bits(value_N: Floats) -> Bytes:
 
 
 def joined(step_N: Ints, value_N: Floats, bad_N: Bytes, most: int) -> Buckets:
-    """Join rows into buckets.
+    """Aggregate rows into buckets.
 
     Args:
-        step_N: of each row, any order; rows of one step keep theirs.
-        value_N: may hold NaN and infinities.
-        bad_N: as `bad_bits` returns, and more where a row is known to hold more.
-        most: buckets; at least 2.
+        step_N: step of each row, any order; rows of one step keep theirs.
+        value_N: may contain NaN and infinities.
+        bad_N: as returned by `bad_bits`, plus bits of a row that are known otherwise.
+        most: maximum number of buckets, at least 2.
     """
     if not len(step_N):
         nothing = np.empty(0)
@@ -86,8 +86,8 @@ def extremes(value_N: Floats, start_B: npt.NDArray[np.intp]) -> tuple[Floats, Fl
     """Return minimum, maximum and last of the finite values of each group of rows.
 
     Args:
-        value_N: may hold NaN and infinities.
-        start_B: where each group begins, ascending, from 0.
+        value_N: may contain NaN and infinities.
+        start_B: start of each group, ascending, from 0.
     """
     finite_N = np.isfinite(value_N)
     number_N = np.where(finite_N, value_N, np.nan)

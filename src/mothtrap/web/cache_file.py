@@ -16,11 +16,11 @@ CACHE_ERRORS = (OSError, sqlite3.Error)
 
 
 class CacheFile:
-    """A database that only the user can read. Another version of mothtrap has another file.
+    """A database that only the user can read, with a separate file per version of mothtrap.
 
     Args:
-        words: what the content depends on, such as the folder of the runs.
-        suffix: of the file's name.
+        words: dependencies of the content, such as the folder of the runs.
+        suffix: suffix of the file's name.
         schema: SQL that creates the tables that do not exist yet.
     """
 
@@ -31,7 +31,7 @@ class CacheFile:
 
     @contextmanager
     def opened(self) -> Iterator[sqlite3.Connection]:
-        """Open the database for a block, and commit at its end.
+        """Open the database inside a block, and commit at its end.
 
         Raises:
             OSError, sqlite3.Error: it cannot be used.

@@ -38,11 +38,11 @@ class Scaled:
     """Values on a scale.
 
     Attributes:
-        name: of the scale.
-        size_TC: the number that a code stands for: the magnitude, or its ratio to the tensor's own
-            median. NaN where there is none.
-        low, high: the ends.
-        edges: between codes, ascending; of `rank` only.
+        name: name of the scale.
+        size_TC: the number behind a code: the magnitude, or its ratio to the tensor's own median.
+            NaN if there is none.
+        low, high: the ends of the scale.
+        edges: edges between codes, ascending; of `rank` only.
     """
 
     name: ScaleName
@@ -52,7 +52,7 @@ class Scaled:
     edges: Floats
 
     def distance(self, tensors: slice) -> Floats:
-        """Return how far out cells are, shape (T, C); -1 where there is no value."""
+        """Return how extreme each cell is, shape (T, C); -1 where there is no value."""
         size_TC = self.size_TC[tensors]
         if self.name in RATIOS:
             with np.errstate(divide="ignore"):
@@ -61,7 +61,7 @@ class Scaled:
         return found
 
     def furthest(self, tensors: slice) -> Floats:
-        """Return in each column the number of the tensor that is furthest out, shape (C,)."""
+        """Return the index of the most extreme tensor in each column, shape (C,)."""
         size_TC = self.size_TC[tensors]
         place_C = np.argmax(self.distance(tensors), axis=0)
         found: Floats = np.take_along_axis(size_TC, place_C[None], axis=0)[0]
@@ -84,12 +84,12 @@ class Scaled:
 
 
 def scaled(value_TC: npt.NDArray[np.float32], name: ScaleName) -> Scaled:
-    """Return values on a scale whose ends are theirs.
+    """Return values on a scale fitted to their range.
 
     Args:
-        value_TC: NaN where there is none.
+        value_TC: NaN if there is no value.
         name: `log` of the magnitude; `rank` among all; `own`: ratio to the tensor's own median;
-            `ratio`: the value is one.
+            `ratio`: the value is a ratio.
     """
     size_TC = np.abs(value_TC).astype(np.float64)
     if name == "own":

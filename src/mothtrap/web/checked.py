@@ -12,7 +12,7 @@ from mothtrap.web.opened import OpenRun
 
 
 class Stage(msgspec.Struct, frozen=True, kw_only=True):
-    """A stage on the way of the data; `gradient` is `none`, `zero`, or empty."""
+    """A stage of the data flow; `gradient` is `none`, `zero`, or empty."""
 
     title: str
     about: str
@@ -20,7 +20,7 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CheckedAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Results of checks in words, the stages from the data sets to the loss, and their table."""
+    """Results of checks as text, the stages from the datasets to the loss, and their table."""
 
     passed: tuple[str, ...]
     undecided: tuple[str, ...]

@@ -26,7 +26,7 @@ class CodeDifference(msgspec.Struct, frozen=True, kw_only=True):
 def code_differences(
     first: Mapping[str, str], second: Mapping[str, str]
 ) -> tuple[CodeDifference, ...] | None:
-    """Return the files that differ, by text; None if a run has stored no script.
+    """Return the files whose text differs; None if a run has stored no script.
 
     Args:
         first: text of each file of the first run, by path.

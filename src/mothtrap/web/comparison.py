@@ -26,13 +26,14 @@ _kept: OrderedDict[tuple[Path, str, str, int], FoundCurve] = OrderedDict()
 
 
 def answer(runs: RunsFolder, names: Sequence[str], scalar: str, *, most: int) -> bytes:
-    """Return a scalar of runs as bytes, see `series.packed`; `note` says why one has none.
+    """Return a scalar of several runs as bytes, see `series.packed`; `note` explains gaps.
 
     Args:
         runs: the list of runs.
-        names: of the runs.
-        scalar: `train/loss` and the like; of several of that name the first.
-        most: buckets of each curve.
+        names: names of the runs.
+        scalar: a name such as `train/loss`; if there are several series of this name, the first
+            counts.
+        most: maximum number of buckets per curve.
     """
     most = max(2, min(most, 1200))
     found, curves = [], []

@@ -39,7 +39,7 @@ def confusion(
     """Return the confusion matrix of outputs at a step.
 
     Raises:
-        StepUnavailableError: no labels that fit were kept at that step.
+        StepUnavailableError: no matching labels were captured at that step.
     """
     found = partner(opened, tensor, step, mode, worker)
     if found is None:
@@ -65,7 +65,7 @@ def confusion(
 def partner(
     opened: OpenRun, tensor: Tensor, step: int, mode: Mode | None, worker: int | None
 ) -> tuple[str, Array, Array] | None:
-    """Return name and values of labels that fit outputs, and the outputs; None where none do."""
+    """Return name and values of labels that match outputs, and the outputs; None if none do."""
     if tensor.kind not in KINDS:
         return None
     for labels in opened.run.tensors(kind="label"):

@@ -62,7 +62,7 @@ class StopCommand(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class MarkCommand(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A finding, by fingerprint, a remark, and for how many hours it is muted (None: for good)."""
+    """Request to mark a finding, with a remark and the hours of muting (None: without end)."""
 
     finding: str
     note: str = ""
@@ -106,7 +106,7 @@ def stop(path: Path, body: bytes) -> Done:
 
 
 def acknowledge(path: Path, body: bytes) -> Done:
-    """Mark a finding as known to someone."""
+    """Mark a finding as known."""
     return _mark(path, body, "acknowledged")
 
 

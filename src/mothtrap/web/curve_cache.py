@@ -24,7 +24,7 @@ _SCHEMA = (
 
 
 class FoundCurve(NamedTuple):
-    """The curve of a run, why it has none, and the parameters of the run."""
+    """The curve of a run, or why it has none, and the parameters of the run."""
 
     buckets: Buckets
     note: str
@@ -43,7 +43,7 @@ class _Stored(msgspec.Struct, frozen=True, array_like=True):
 
 
 class CurveCache:
-    """The curves of one place of runs. Where the cache cannot be used, nothing is kept.
+    """Cached curves of one location of runs. If the cache is unusable, nothing is cached.
 
     Args:
         where: the place.
@@ -53,10 +53,10 @@ class CurveCache:
         self._file = CacheFile((where, str(FORMAT)), "curves", _SCHEMA)
 
     def read(self, names: Sequence[str], about: str) -> dict[str, tuple[str, FoundCurve]]:
-        """Return the curves that are kept, with the fingerprint of their run, by its name.
+        """Return the cached curves with the fingerprint of their run, by run name.
 
         Args:
-            names: of the runs.
+            names: names of the runs.
             about: scalar and size of the curves.
         """
         found = {}
@@ -74,7 +74,7 @@ class CurveCache:
         return found
 
     def write(self, about: str, curves: Sequence[tuple[str, str, FoundCurve]]) -> None:
-        """Keep curves: the name of each run, its fingerprint, and its curve."""
+        """Cache curves: the name of each run, its fingerprint, and its curve."""
         if not curves:
             return
         rows = [(name, about, look, _encoded(curve)) for name, look, curve in curves]

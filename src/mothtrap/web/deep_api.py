@@ -109,7 +109,7 @@ ANSWERS: Mapping[str, Make] = {
 
 
 def wanted_matrix(query: QueryParams) -> matrix.Wanted:
-    """Read what heatmap is asked for."""
+    """Parse the request for a heatmap."""
     return matrix.Wanted(
         kind=query.get("kind", "gradient"),
         statistic=query.get("stat", "l2"),
@@ -126,7 +126,7 @@ def wanted_matrix(query: QueryParams) -> matrix.Wanted:
 
 
 def mode_of(query: QueryParams) -> Mode:
-    """Read a mode; training where none is named."""
+    """Parse a mode; the default is training."""
     text = query.get("mode", Mode.TRAIN)
     if text not in tuple(Mode):
         raise UnknownNameError(f"there is no mode {text[:40]!r}{nearest(text, list(Mode))}")
@@ -134,23 +134,23 @@ def mode_of(query: QueryParams) -> Mode:
 
 
 def worker_of(query: QueryParams) -> int | None:
-    """Read a rank; None where none is named."""
+    """Parse a rank; None if there is none."""
     worker = number(query, "worker", -1)
     return None if worker < 0 else worker
 
 
 def number(query: QueryParams, name: str, default: int) -> int:
-    """Read a whole number from -1 on.
+    """Parse a whole number of at least -1.
 
     Raises:
-        ConfigError: it is not one.
+        ConfigError: it is not a whole number.
     """
     text = query.get(name, "")
     return whole_number(text, name) if text else default
 
 
 def whole_number(text: str, name: str) -> int:
-    """Parse a whole number and clip it to -1 to `ENDLESS`; raises like `number`."""
+    """Parse a whole number and clip it to -1 to `ENDLESS`; raises the same errors as `number`."""
     try:
         return max(-1, min(int(text), ENDLESS))
     except ValueError as err:

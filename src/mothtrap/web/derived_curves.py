@@ -29,7 +29,7 @@ MOST_JOINED_ROWS = 1_000_000
 
 
 def fact_curves(run: Run, proof: Proof) -> dict[str, str]:
-    """Return the subjects of a proof's fact, by the names of their curves."""
+    """Return the subjects of a proof's fact, by name of their curve."""
     if proof.fact is None:
         return {}
     field = f"{proof.field}÷{proof.over}" if proof.over else proof.field
@@ -43,7 +43,7 @@ def fact_curves(run: Run, proof: Proof) -> dict[str, str]:
 
 
 def fact_rows(run: Run, name: str) -> tuple[Ints, Floats]:
-    """Return the steps and the numbers of the curve of a fact, shape (N,) of both.
+    """Return the steps and values of the curve of a fact, both of shape (N,).
 
     Raises:
         UnknownNameError: no fact has such a number.
@@ -85,7 +85,7 @@ def _number(seen: Fact, field: str) -> float:
 
 
 def can_join(run: Run) -> bool:
-    """Return whether a run has few enough rows of statistics for a joint norm."""
+    """Return whether a run has few enough rows of statistics to compute a joint norm."""
     rows = [int(part.view.commits.promised("tensors").sum()) for part in run.parts()]
     return bool(rows) and sum(rows) <= MOST_JOINED_ROWS
 

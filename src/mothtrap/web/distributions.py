@@ -30,7 +30,7 @@ LEAST_SHARE = 1e-6
 
 
 class Band(msgspec.Struct, frozen=True, kw_only=True):
-    """A row: values of one sign between two powers of two, zeros, or what is not finite.
+    """A row: values of one sign between two powers of two, zeros, or non-finite values.
 
     `open`: the band also holds all values that are larger (`over`) or smaller (`under`).
     """
@@ -58,7 +58,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Counts(msgspec.Struct):
-    """Counts of some moments: of the bins of either sign, zeros, and values that are not finite."""
+    """Counts at several moments: in the bins of each sign, zeros, and non-finite values."""
 
     steps_S: Ints
     bins_S2B: Ints
@@ -80,7 +80,7 @@ def answer(
 ) -> bytes:
     """Return the distribution of a tensor as bytes: see `matrix.packed`.
 
-    Where neither exponents nor values were captured it has no bands.
+    It has no bands if neither exponents nor values were captured.
     """
     run = opened.run
     try:
@@ -120,7 +120,7 @@ def answer(
 def counted(
     opened: OpenRun, tensor: Tensor, mode: Mode | None, worker: int | None, begin: int, end: int
 ) -> Counts:
-    """Return the counts at the moments of some steps: as captured, else of captured values."""
+    """Return the counts at some steps, as captured or computed from captured values."""
     keeper, keys = moments(opened, tensor, mode, worker, begin, end)
     is_metric = keeper.kind == "metric"
     size = 1 if is_metric else max(1, int(np.prod(tensor.shape)))
@@ -160,7 +160,7 @@ def moments(
     begin: int = 0,
     end: int = ENDLESS,
 ) -> tuple[Tensor, Sequence[StepKey]]:
-    """Return the tensor that holds the counts or values, and the moments of its captures.
+    """Return the tensor with the counts or values, and the moments of its captures.
 
     Raises:
         StepUnavailableError: neither exponents nor values were captured.
@@ -223,7 +223,7 @@ def _codes(share_RC: Floats) -> Codes:
 
 
 def bars(counts: Counts) -> Iterator[tuple[str, str, float]]:
-    """Yield label, sort and share of each band of the last moment."""
+    """Yield the label, kind and share of each band at the last moment."""
     bands, share_RS = _shares(counts)
     for band, share in zip(bands, share_RS[:, -1].tolist(), strict=True):
         yield band.label, band.sort, 0.0 if np.isnan(share) else share

@@ -28,7 +28,7 @@ Look = Callable[[], Awaitable["Seen"]]
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """State of a part of the page. `cursor` is the id; `kind` names its event."""
+    """State of a part of the page. `cursor` is the id; `kind` is the name of its event."""
 
     cursor: str
     kind: str = "state"
@@ -41,7 +41,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def seen_of(opened: OpenRun) -> Seen:
-    """Return how a run stands."""
+    """Return the state of a run."""
     run = opened.run
     return Seen(
         cursor=run.cursor,
@@ -54,7 +54,7 @@ def seen_of(opened: OpenRun) -> Seen:
 
 
 def seen_before(facts: Mapping[str, Any]) -> Seen:
-    """Return how a run stood that has ended, from its facts as the page got them."""
+    """Return the final state of a run that has ended, from the facts sent to the page."""
     kept = {name: facts[name] for name in ("cursor", "state", "steps", "active_s", "rate")}
     return Seen(now_s=time.time(), **kept)
 
@@ -62,7 +62,8 @@ def seen_before(facts: Mapping[str, Any]) -> Seen:
 def kind_of(before: str, cursor: str) -> str:
     """Return the name of the event between two cursors of a run.
 
-    `state`: another attempt, or it ended; `finding`: anything was judged; else `step`.
+    `state`: there is a new attempt, or the attempt ended; `finding`: rules were evaluated;
+        otherwise `step`.
     """
     old, new = before.split("-"), cursor.split("-")
     if len(old) != len(new) or old[0] != new[0] or old[-1] != new[-1]:
@@ -71,10 +72,10 @@ def kind_of(before: str, cursor: str) -> str:
 
 
 async def stream(look: Look, last_id: str) -> AsyncIterator[bytes]:
-    """Yield events for as long as the page listens.
+    """Yield events as long as the page is connected.
 
     Args:
-        look: returns how things stand now.
+        look: returns the current state.
         last_id: the id that the page has seen last, or "".
     """
     yield f"retry: {RETRY_MS}\n\n".encode()

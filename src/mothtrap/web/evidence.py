@@ -41,8 +41,8 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 class EvidenceChart(msgspec.Struct, frozen=True, kw_only=True):
     """Chart of a finding.
 
-    `curves` are names for `web.series`. `is_context` is set if they do not prove the finding:
-    then they are losses or metrics around its onset.
+    `curves` are names for `web.series`. `is_context` is set if they do not prove the finding: they
+    are then losses or metrics around its onset.
     """
 
     title: str = ""
@@ -53,7 +53,7 @@ class EvidenceChart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ranks(msgspec.Struct, frozen=True, kw_only=True):
-    """The ranks that hold equal weights of a module at the steps that were compared.
+    """The ranks with equal weights of a module at the compared steps.
 
     `groups` has a row for each of `workers` and a column for each of `steps`: equal numbers mean
     equal weights, 0 is the largest group, None means not compared.
@@ -104,7 +104,7 @@ def chart_of(
 def layer_curves(
     finding: Finding, rule: type[Documented] | None, by_layer: ByLayer
 ) -> Iterator[str]:
-    """Yield curves of the layers that a finding names, of statistics that its rule reads."""
+    """Yield curves of the layers named in a finding, for statistics that its rule reads."""
     if rule is None or not issubclass(rule, Rule):
         return
     proof = rule.proof

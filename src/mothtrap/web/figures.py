@@ -53,7 +53,7 @@ class Document(NamedTuple):
 
 
 def frame(number: int, run: str) -> Document:
-    """Return a document with nothing but the sandboxed figure: what an address of it shows."""
+    """Return a document that contains only the sandboxed figure."""
     digest = base64.b64encode(hashlib.sha256(_FRAME_STYLE.encode()).digest()).decode()
     policy = (
         f"default-src 'none'; frame-src 'self'; style-src 'sha256-{digest}'; base-uri 'none'; "
@@ -69,7 +69,7 @@ def frame(number: int, run: str) -> Document:
 
 
 class Figure(NamedTuple):
-    """A figure as it was kept: its file, and that of the program that draws it."""
+    """A stored figure: its file, and the file of the program that draws it."""
 
     item: Item
     data: bytes
@@ -90,7 +90,7 @@ def read(opened: OpenRun, item: Item) -> Figure:
 
 
 def document(figure: Figure) -> Document:
-    """Return a figure as a document for a sandbox; what cannot be drawn says why."""
+    """Return a figure as a sandboxed document, which explains any error."""
     item, data = figure.item, figure.data
     form = str(item.about.get("format", ""))
     if form in ("html", "bokeh"):

@@ -11,7 +11,7 @@ from mothtrap.web.series import scalar_names
 
 
 def filled_views(run: Run) -> tuple[str, ...]:
-    """Return the ids of views that may be empty in other runs.
+    """Return the ids of views with data that may be empty in other runs.
 
     A running job may still record data of any kind, so all views of a training are returned.
     """
@@ -26,7 +26,13 @@ def filled_views(run: Run) -> tuple[str, ...]:
         "curves": has_tensors or bool(scalar_names(run)),
         "layers": has_tensors,
         "tensors": has_tensors,
-        "samples": bool(run.observations(SamplesTaken)),
+        "samples": _has_samples(run),
         "logs": any(kept_output(layout.attempt_folder(run.path, number)) for number in attempts),
     }
     return (*own, *(name for name, is_filled in filled.items() if is_filled))
+
+
+def _has_samples(run: Run) -> bool:
+    """Return whether the samples of a step are known; they are kept apart from other facts."""
+    parts = (part for worker in run.workers for part in run.parts(worker))
+    return any(isinstance(seen, SamplesTaken) for part in parts for seen in part.view.samples())

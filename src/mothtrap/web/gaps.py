@@ -10,9 +10,9 @@ MOST = 4096
 
 
 def gaps(run: Run, most: int = MOST) -> tuple[tuple[int, int], ...]:
-    """Return the first and the last step of each stretch, ascending.
+    """Return the first and last step of each gap, ascending.
 
-    Where there are more than `most`, neighbors become one stretch: curves are then drawn from
+    If there are more than `most`, neighbors are merged into one range: curves are then drawn from
     buckets that are wider than the steps between them.
     """
     found: list[tuple[int, int]] = []

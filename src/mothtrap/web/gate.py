@@ -57,15 +57,15 @@ def content_policy(script_hash: str) -> str:
 
 
 class Gate:
-    """Lets requests through to an ASGI application.
+    """Authorizes requests to an ASGI application.
 
     Args:
         app: the application.
-        token: that a user must have.
-        place: what is served; the cookie's name comes from it, as ports share cookies.
-        policy: Content-Security-Policy.
-        allowed_hosts: names in addition to those of the loopback.
-        addresses: whether a host may be any numeric address; no name can be bound to one.
+        token: token that a user must have.
+        place: the served location; it determines the cookie's name, because ports share cookies.
+        policy: Content-Security-Policy header.
+        allowed_hosts: host names in addition to the loopback's.
+        addresses: whether a host may be any numeric address, because no name can be bound to one.
     """
 
     def __init__(

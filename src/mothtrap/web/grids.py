@@ -27,13 +27,13 @@ Values = npt.NDArray[np.float32]
 
 
 class Grid(NamedTuple):
-    """Cells of tensors.
+    """Cells of a heatmap of tensors.
 
     Attributes:
         begin: step of the first column, a multiple of `width`.
         width: steps of a column, a power of two.
         there_TC: whether anything was captured.
-        low_TC, high_TC: extremes of the finite values; NaN where there are none.
+        low_TC, high_TC: extremes of the finite values; NaN if there are none.
         bad_TC: bits of `web.buckets` of what is not finite.
         coarse: the run is too large for single steps to be read.
     """
@@ -48,7 +48,7 @@ class Grid(NamedTuple):
 
     @property
     def furthest(self) -> Values:
-        """Of the extremes the one that is further from 0: no peak is lost."""
+        """Return the extreme that is further from 0, so that no peak is lost."""
         return np.where(np.abs(self.high_TC) >= np.abs(self.low_TC), self.high_TC, self.low_TC)
 
 
@@ -67,13 +67,13 @@ def grid(
 
     Args:
         opened: the run.
-        identities: of the tensors.
+        identities: identities of the tensors.
         statistic: id.
-        mode: of the steps.
+        mode: mode of the steps.
         worker: rank; None = the lowest.
         begin: first step.
         end: one more than the last step.
-        most: columns.
+        most: maximum number of columns.
     """
     run = opened.run
     parts = run.parts(known_worker(run, worker)) if run.workers else []
@@ -101,9 +101,9 @@ def grid(
 
 
 def ratio(first: Grid, second: Grid) -> Grid:
-    """Return the sizes in one run over those in another, of the same tensors and the same steps.
+    """Return the sizes in one run divided by those in another, for the same tensors and steps.
 
-    It has no number where either has none, or where the second is 0 and the first is not.
+    It has no number if either run has none, or if the second is 0 and the first is not.
     """
     width = max(first.width, second.width)
     begin = min(first.begin, second.begin) // width

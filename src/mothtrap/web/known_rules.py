@@ -16,5 +16,5 @@ def known_rules() -> dict[str, type[Documented]]:
 
 @cache
 def known_causes() -> dict[str, frozenset[str]]:
-    """Return for every rule code the codes of the rules whose findings it causes."""
+    """Return, for each rule code, the codes of the rules whose findings it causes."""
     return explains()

@@ -27,11 +27,11 @@ SHARED = "sharedModules"
 
 
 class Unlinkable(ValueError):
-    """A module that is written in a form that is not known here, or imports itself."""
+    """A module in an unsupported form, or one that imports itself."""
 
 
 def linked(entry: str, sources: Mapping[str, str], later: str = "") -> dict[str, str]:
-    """Return a module and all that it imports by a relative path as one module, by its path.
+    """Bundle a module with everything that it imports by a relative path.
 
     Args:
         entry: path of the module that starts the page, at the root.

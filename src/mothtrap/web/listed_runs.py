@@ -14,10 +14,10 @@ from mothtrap.web.row_cache import Kept, ListedRun, RowCache
 
 
 def listed_runs(where: str) -> list[ListedRun]:
-    """Return the runs of a place, the latest start last.
+    """Return the runs of a location, latest start last.
 
-    A run of the cache costs a look at the times of its files. Any other run is read, and kept in
-    the cache if its row can no longer change.
+    For a cached run, only the times of its files are checked. Any other run is read, and cached if
+    its row can no longer change.
 
     Args:
         where: a folder, or the URL of an object store.

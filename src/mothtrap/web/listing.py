@@ -46,7 +46,7 @@ KEPT_AT_ONCE = 100
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
-    """Some rows of the table; `pending` counts those to be asked again.
+    """Some rows of the table; `pending` counts rows that are not ready yet.
 
     `columns` are the parameters and metrics of all rows that match.
     """
@@ -61,7 +61,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunsFolder:
-    """Lists the runs of one place.
+    """Lists the runs of one location.
 
     Args:
         where: a folder, the URL of an object store, or the folder of a single run.
@@ -98,7 +98,7 @@ class RunsFolder:
         self._closed = False
 
     def close(self) -> None:
-        """End the thread that reads runs; waits for the run that it reads just now."""
+        """Stop the thread that reads runs, after the current run."""
         self._closed = True
         self._wanted.put("")  # wakes the thread
         if self._reader is not None:
@@ -108,7 +108,7 @@ class RunsFolder:
         """Return the folder of a run by its name in the list.
 
         Raises:
-            RunNotFoundError: the list has no such run; names the nearest.
+            RunNotFoundError: the list has no such run; the message suggests one.
         """
         if name not in self._names():
             self._listed_s, self._listed_ns = float("-inf"), UNKNOWN_NS
@@ -131,12 +131,12 @@ class RunsFolder:
 
         Args:
             begin: first row.
-            count: rows, at most `PAGE_ROWS`.
-            query: which runs; empty means all.
+            count: number of rows, at most `PAGE_ROWS`.
+            query: filter of the runs; empty means all.
             sort: column to sort by, see `run_columns.in_order`; empty means the latest first.
 
         Raises:
-            QueryError: the expression cannot be read, or there is no such column.
+            QueryError: the expression cannot be parsed, or the column does not exist.
         """
         names = self._names()
         begin, count = max(0, begin), min(count, PAGE_ROWS)
@@ -165,13 +165,13 @@ class RunsFolder:
         )
 
     def csv(self, query: str = "") -> str:
-        """Return the rows that match as CSV; raises as `page`."""
+        """Return the matching rows as CSV; raises the same errors as `page`."""
         names = self._names()
         self._read([name for name in names if self._is_unread(name)])
         return as_csv([_plain(row) for row in matching_rows(map(self._row, names), query)])
 
     def associations(self, query: str = "") -> tuple[Association, ...]:
-        """Return which options of the rows that match go with which findings; raises as `page`."""
+        """Return associations of options and findings in the matching rows; raises as `page`."""
         names = self._names()
         self._read([name for name in names if self._is_unread(name)])
         rows = matching_rows(map(self._row, names), query)
@@ -182,7 +182,7 @@ class RunsFolder:
         return any(read.row.archived for read in self._rows.values())
 
     def state(self) -> str:
-        """Return a text that changes when a run comes, goes, moves on or ends."""
+        """Return a text that changes when a run appears, disappears, progresses or ends."""
         names = self._names()
         latest = [(name, _signature(self._started[name][1])) for name in names[:PAGE_ROWS]]
         return str(hash((tuple(names), tuple(latest))))
@@ -337,7 +337,7 @@ def _labeled(path: Path) -> str:
 
 
 def matching_rows(rows: Iterable[Row], query: str) -> list[Row]:
-    """Return the rows that a query asks for; see `RunsFolder.page`."""
+    """Return the rows that match a query; see `RunsFolder.page`."""
     words = query.lower().split()
     shown = [row for row in rows if not row.archived or "archived" in words]
     if any(sign in query for sign in "<>=~"):

@@ -17,12 +17,12 @@ PREFIX = "machine/"
 
 
 def machine_names(opened: OpenRun) -> tuple[str, ...]:
-    """Return the names of the curves that a run has readings for; none before its first step."""
+    """Return the names of the machine curves of a run; none before its first step."""
     return tuple(sorted(_curves(opened)))
 
 
 def machine_rows(opened: OpenRun, name: str) -> tuple[Ints, Floats]:
-    """Return the steps and values of a curve, shape (N,) of both.
+    """Return the steps and values of a curve, both of shape (N,).
 
     Raises:
         UnknownNameError: the run has no such readings.

@@ -27,7 +27,7 @@ BAD = 255
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """The content of a heatmap; arguments of `grids.grid` and `module_tree.rows_of`.
 
-    `query` are words that names must hold, with * for anything. `scale` is one of
+    `query` are words that names must contain, with * as a wildcard. `scale` is one of
     `cell_scale.SCALES`.
     """
 
@@ -47,8 +47,8 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 class Head(msgspec.Struct, frozen=True, kw_only=True):
     """The head of an answer: the rows from `first` on of `total`, and what codes stand for.
 
-    A cell is 0 where nothing was captured, 1 where the value is 0, 255 where a value is not
-    finite, and else from 2 (`low`) to 254 (`high`).
+    A cell is 0 if nothing was captured, 1 if the value is 0, 255 if a value is not finite, and
+    otherwise from 2 (`low`) to 254 (`high`).
     """
 
     begin: int
@@ -65,9 +65,9 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
-    """The numbers of one cell; of a module those of the tensor in it that is furthest out.
+    """The numbers of one cell; for a module, those of its most extreme tensor.
 
-    `value` is None where nothing finite was captured. `median` is that of the tensor's own columns.
+    `value` is None if nothing finite was captured. `median` is that of the tensor's own columns.
     """
 
     path: str
@@ -84,7 +84,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Shown(NamedTuple):
-    """A heatmap: its cells, the tensors in the order of the tree, its rows and its scale."""
+    """A heatmap: cells, tensors in tree order, rows, and scale."""
 
     cells: Grid
     names: list[str]
@@ -95,7 +95,7 @@ class Shown(NamedTuple):
 class Column(msgspec.Struct, frozen=True, kw_only=True):
     """A cell of each row from `first` on: None where there is no number, and bits of `web.buckets`.
 
-    A module has the value of the tensor that is furthest out.
+    A module has the value of its most extreme tensor.
     """
 
     begin: int
@@ -107,19 +107,19 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def answer(opened: OpenRun, wanted: Wanted, first: int = 0, most_rows: int = MOST_ROWS) -> bytes:
-    """Return rows of a heatmap: see `packed`.
+    """Return rows of a heatmap as bytes: see `packed`.
 
     Args:
         opened: the run.
         wanted: the heatmap.
-        first: the first row that is wanted.
-        most_rows: how many.
+        first: first wanted row.
+        most_rows: maximum number of rows.
     """
     return packed(*rows_shown(shown(opened, wanted), first, most_rows))
 
 
 def rows_shown(found: Shown, first: int, most_rows: int) -> tuple[Head, Codes]:
-    """Return the head and the cells of some rows."""
+    """Return the header and the cells of some rows."""
     most_rows = max(1, min(most_rows, MOST_ROWS))
     first = max(0, min(first, len(found.rows) - 1))
     chosen = found.rows[first : first + most_rows]
@@ -144,7 +144,7 @@ def rows_shown(found: Shown, first: int, most_rows: int) -> tuple[Head, Codes]:
 
 
 def packed(head: msgspec.Struct, codes: Codes) -> bytes:
-    """Return a head and cells as bytes.
+    """Encode a header and cells as bytes.
 
     The length of the head (uint32, little-endian), the head as JSON, spaces up to a multiple of 8,
     a byte for each cell: the difference to the one before it in its row, which packs better.
@@ -162,7 +162,7 @@ def cell(opened: OpenRun, wanted: Wanted, path: str, at: int) -> Cell:
     Args:
         opened: the run.
         wanted: the heatmap.
-        path: of a row.
+        path: path of a row.
         at: a step.
 
     Raises:
@@ -196,7 +196,7 @@ def cell(opened: OpenRun, wanted: Wanted, path: str, at: int) -> Cell:
 
 
 def column(opened: OpenRun, wanted: Wanted, at: int, first: int, most_rows: int) -> Column:
-    """Return the numbers of one column; arguments as of `answer` and `cell`."""
+    """Return the numbers of one column; arguments as in `answer` and `cell`."""
     found = shown(opened, wanted)
     cells, place = found.cells, _column_of(found.cells, at)
     chosen = found.rows[max(0, first) :][: max(1, min(most_rows, MOST_ROWS))]
@@ -219,10 +219,10 @@ def _column_of(cells: Grid, at: int) -> int:
 
 
 def shown(opened: OpenRun, wanted: Wanted) -> Shown:
-    """Return a heatmap, as it was made before where nothing was added.
+    """Return a heatmap, cached until data is added.
 
     Raises:
-        UnknownNameError: there is no such statistic; names the nearest.
+        UnknownNameError: there is no such statistic; the message suggests one.
         ConfigError: there is no such scale.
     """
     if wanted.statistic not in STATISTICS:
@@ -253,7 +253,7 @@ def _made(opened: OpenRun, wanted: Wanted) -> Shown:
 
 
 def codes_of(found: Shown, rows: Sequence[Row]) -> Codes:
-    """Return a byte for each cell of rows, shape (R, C); a module has that of its worst tensor."""
+    """Return a byte for each cell of some rows, shape (R, C); a module shows its worst tensor."""
     codes = np.zeros((len(rows), found.cells.there_TC.shape[1]), np.uint8)
     for place, row in enumerate(rows):
         of = slice(row.begin, row.begin + row.count)
@@ -263,7 +263,7 @@ def codes_of(found: Shown, rows: Sequence[Row]) -> Codes:
 
 
 def matching(opened: OpenRun, kind: str, query: str = "") -> list[str]:
-    """Return the names of the tensors of a kind that a search matches."""
+    """Return the names of a kind's tensors that match a search."""
     names = dict.fromkeys(t.name for t in opened.run.tensors() if t.kind == kind)
     words = [word.split("*") for word in query.lower().split()]
     return [name for name in names if all(_in_order(name.lower(), parts) for parts in words)]

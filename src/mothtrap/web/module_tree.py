@@ -17,8 +17,8 @@ AT_FIRST = 64
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """A row: a tensor, or a module with `count` tensors below it.
 
-    `path` is a tensor's name; that of a module ends in a dot. `begin` is the place of its first
-    tensor in the order of the tree. `open` is None of a tensor.
+    `path` is a tensor's name; that of a module ends in a dot. `begin` is the position of its first
+    tensor in tree order. `open` is None for a tensor.
     """
 
     path: str
@@ -39,13 +39,13 @@ class _Node:
 
 
 def tree(names: Sequence[str]) -> tuple[_Node, list[str]]:
-    """Return the root of the modules of tensors, and the tensors in the order of the tree.
+    """Return the root of the module tree, and the tensors in tree order.
 
-    Modules and tensors stand in the order in which they are named first. A module with a single
-    part is joined with it.
+    Modules and tensors are in the order of their first occurrence. A module with a single part is
+    merged with it.
 
     Args:
-        names: of the tensors, each once.
+        names: names of the tensors, each once.
     """
     root = _Node("", "")
     for name in names:
@@ -67,13 +67,13 @@ def tree(names: Sequence[str]) -> tuple[_Node, list[str]]:
 def rows_of(
     root: _Node, opened: Collection[str], closed: Collection[str], at_first: int = AT_FIRST
 ) -> list[Row]:
-    """Return the rows that are shown.
+    """Return the visible rows.
 
     Args:
-        root: as `tree` returns it.
+        root: result of `tree`.
         opened: paths of modules that someone has opened.
-        closed: and closed; the others are open as far as there is room.
-        at_first: rows for which there is room.
+        closed: closed modules; the others are open as far as there is room.
+        at_first: number of rows that fit at first.
     """
     shown, waiting = len(root.parts), list(root.parts.values())
     automatic = set()

@@ -45,7 +45,7 @@ FRESH_S = 0.4
 
 
 class OpenRun:
-    """A run, its summary and the overviews made of it; used under `lock`."""
+    """A run, its summary and cached overviews; used under `lock`."""
 
     def __init__(self, path: Path) -> None:
         self.lock = threading.RLock()
@@ -63,17 +63,17 @@ class OpenRun:
 
     @property
     def run(self) -> Run:
-        """The run, as it was read last."""
+        """The run as of the last read."""
         if self._run is None:
             self._run, self._read_s = open_run(self.path), time.monotonic()
         return self._run
 
     def refresh(self, traces: bytes = b"") -> None:
-        """Read what was added, unless that was done just now.
+        """Read new data, unless that was done just now.
 
         Args:
-            traces: of the run now (`answer_cache.traces_of`): what differs from the traces of
-                the last time is read at once.
+            traces: traces of the run now (`answer_cache.traces_of`): what differs from the traces
+                of the last time is read at once.
 
         Raises:
             RunNotFoundError: the run was removed.
@@ -90,7 +90,7 @@ class OpenRun:
 
     @property
     def summary(self) -> RunSummary:
-        """The run in one record, made anew when anything was added."""
+        """The summary of the run, cached until data is added."""
         cursor = self.run.cursor
         if self._summary is None or self._summary[0] != cursor:
             called = name_here(self.path)
@@ -99,7 +99,7 @@ class OpenRun:
 
     @property
     def source_lines(self) -> dict[str, str]:
-        """The line of source at each place that a finding names, where it is as it was."""
+        """The source line at each location of a finding, if the file is unchanged."""
         try:
             ledger = self.run.ledger()
         except MothtrapError:
@@ -115,7 +115,7 @@ class OpenRun:
         return found
 
     def remembered(self, key: Hashable, make: Callable[[], T]) -> T:
-        """Return something that was made of the run, anew when anything was added."""
+        """Return a value derived from the run, cached until data is added."""
         cursor = self.run.cursor
         if key not in self._made or self._made[key][0] != cursor:
             made = make()  # which may remember something itself
@@ -128,12 +128,12 @@ class OpenRun:
 
     @property
     def machine(self) -> tuple[MachineRow, ...]:
-        """The numbers of the machine in the latest attempt, read up to now."""
+        """Machine metrics of the latest attempt, up to now."""
         latest = (layout.attempts(self.path) or [layout.FIRST_ATTEMPT])[-1]
         return machine_rows(self.machine_series(latest))
 
     def machine_series(self, attempt: int) -> dict[tuple[str, str], MachineSeries]:
-        """Return the numbers of the machine in an attempt by name and device, read up to now."""
+        """Return an attempt's machine metrics by name and device, up to now."""
         if attempt not in self._machine:
             self._machine[attempt] = MachineReader(layout.attempt_folder(self.path, attempt))
         self._machine[attempt].poll()
@@ -153,7 +153,7 @@ class OpenRun:
     def fine_overview(
         self, view: WorkerView, statistic: str, mode: Mode, begin: int, end: int
     ) -> Overview:
-        """Return an overview of some steps, with as many columns as few tensors may have."""
+        """Return an overview of some steps with more columns, for a few tensors."""
         columns = MOST_COLUMNS
         while columns > COLUMNS and columns * len(view.tensors) > MOST_CELLS:
             columns //= 2
@@ -184,7 +184,7 @@ class OpenRun:
 
 
 class OpenRuns:
-    """The runs that were looked at last, by path."""
+    """The most recently viewed runs, by path."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -197,14 +197,14 @@ class OpenRuns:
 
     @contextmanager
     def at(self, path: Path, traces: bytes = b"") -> Iterator[OpenRun]:
-        """Hold a run, read up to now.
+        """Open a run, read up to now, for the duration of a block.
 
         Args:
             path: its folder.
-            traces: as in `OpenRun.refresh`.
+            traces: as for `OpenRun.refresh`.
 
         Raises:
-            RunNotFoundError: it is not there, or not any more.
+            RunNotFoundError: it does not exist, or no longer exists.
         """
         opened = self._opened(path)
         # Who waits for a run that is being opened does not keep others from another one.
@@ -228,7 +228,7 @@ class OpenRuns:
 
 
 def known_worker(run: Run, worker: int | None) -> int:
-    """Return a worker's rank, the lowest for None.
+    """Return a worker's rank; None means the lowest.
 
     Raises:
         UnknownNameError: the run has no such worker.

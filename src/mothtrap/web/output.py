@@ -23,9 +23,10 @@ NOT_KEPT = (
 
 
 class OutputAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Lines of output, the last one last.
+    """Lines of output, last line last.
 
-    `next` is where to go on; `cut`: there was more before. `problem` says why there are no lines.
+    `next` is the position at which to continue; `cut`: earlier output is missing. `problem` says
+    why there are no lines.
     """
 
     lines: tuple[str, ...] = ()
@@ -35,11 +36,11 @@ class OutputAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def answer(run: Run, *, after: int = -1, most: int = MOST_LINES) -> OutputAnswer:
-    """Return the last lines of output, or those that came since.
+    """Return the last lines of output, or the lines since an earlier answer.
 
     Args:
-        run: the run; the latest attempt of which output was kept is meant.
-        after: `next` of an earlier answer; -1: the last lines.
+        run: the run; the latest attempt with stored output is used.
+        after: `next` of an earlier answer; -1 returns the last lines.
         most: lines, 1 to `MOST_LINES`.
     """
     attempts = reversed(layout.attempts(run.path))  # torchrun's restarts write where the first did

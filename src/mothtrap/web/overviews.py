@@ -28,11 +28,11 @@ LARGEST = float(np.finfo(np.float32).max)
 
 
 class Cells(NamedTuple):
-    """Columns of tensors.
+    """Columns of tensors in an overview.
 
     Attributes:
         there_TC: whether anything was captured.
-        low_TC, high_TC: float32, extremes of the finite values; NaN where there are none.
+        low_TC, high_TC: float32, extremes of the finite values; NaN if there are none.
         bad_TC: uint8, bits of `web.buckets` of what is not finite.
     """
 
@@ -43,14 +43,14 @@ class Cells(NamedTuple):
 
 
 class Overview:
-    """One statistic of the tensors of one worker in one attempt; `follow` reads what is new.
+    """One statistic of the tensors of one worker in one attempt; `follow` reads new data.
 
     Args:
-        view: of the worker; is refreshed elsewhere.
+        view: view of the worker, which is refreshed elsewhere.
         statistic: an id of `statistics.summary.STATISTICS`.
-        mode: of the steps.
-        columns: of each tensor, a power of two.
-        begin: first step that is looked at.
+        mode: mode of the steps.
+        columns: columns of each tensor, a power of two.
+        begin: first step of the overview.
         end: one more than the last one.
     """
 
@@ -72,7 +72,7 @@ class Overview:
         self._allocate(FIRST_TENSORS)
 
     def follow(self) -> None:
-        """Read the rows that were written since the last call."""
+        """Read the rows written since the last call."""
         for piece in self._rows.poll_fields(self._view.commits):
             self._take(piece)
 
@@ -97,7 +97,7 @@ class Overview:
         )
 
     def cells(self, tensor_T: Ints, before: int) -> Cells:
-        """Return the columns of tensors that begin before a step.
+        """Return the columns of several tensors that begin before a step.
 
         Args:
             tensor_T: ids in the view; -1 = none.
@@ -117,7 +117,7 @@ class Overview:
 
     @property
     def bytes(self) -> int:
-        """Memory of the columns."""
+        """Memory of the columns in bytes."""
         return sum(array.nbytes for array in self._arrays())
 
     def _take(self, piece: StatisticsPiece) -> None:
@@ -197,13 +197,13 @@ class Overview:
 
 
 class ExactRows:
-    """Every row of a statistic of a few tensors; `follow` reads what is new.
+    """Every row of a statistic of a few tensors; `follow` reads new data.
 
     Args:
-        view: of a worker in an attempt.
+        view: view of a worker in an attempt.
         tensors: ids in the view.
         statistic: id.
-        mode: of the steps.
+        mode: mode of the steps.
     """
 
     def __init__(
@@ -220,7 +220,7 @@ class ExactRows:
         )
 
     def follow(self) -> None:
-        """Read the rows that were written since the last call."""
+        """Read the rows written since the last call."""
         found = [self._rows]
         for piece in self._reader.poll_fields(self._view.commits):
             if piece.fields:
@@ -233,7 +233,7 @@ class ExactRows:
             self._rows = step_N, tensor_N, value_N, bad_N
 
     def rows(self, tensor: int, begin: int, end: int) -> tuple[Ints, Floats, Bytes]:
-        """Return steps, values and bits of a tensor from a step on, before another."""
+        """Return steps, values and bits of a tensor between two steps."""
         step_N, tensor_N, value_N, bad_N = self._rows
         rows = np.flatnonzero((tensor_N == tensor) & (step_N >= begin) & (step_N < end))
         return step_N[rows], value_N[rows], bad_N[rows]
@@ -246,9 +246,9 @@ def rows_of(
     mode: int,
     chosen_N: Bools | None = None,
 ) -> tuple[Ints, Ints, Floats, Bytes]:
-    """Return step, tensor, value and bits of the rows of a piece that have a statistic.
+    """Return step, tensor, value and bits of the rows in a piece that have a statistic.
 
-    A tensor in which any element is not finite has the bit, whatever its statistic is.
+    The bit is set for a tensor with any non-finite element, regardless of its statistic.
     """
     keep_N = view.commits.modes[piece.commit_N] == mode
     if chosen_N is not None:

@@ -32,7 +32,7 @@ BAD = (214, 30, 190)
 
 
 def pictures_of(kind: str, values: Array) -> list[PictureName]:
-    """Return the pictures that values can be shown as, the most likely first."""
+    """Return the image types in which values can be shown, most likely first."""
     found: list[PictureName] = []
     if values.ndim == 4 and kind in ("weight", "gradient", "update"):
         if max(values.shape[2:]) <= MOST_FILTER and max(values.shape[2:]) > 1:
@@ -48,7 +48,7 @@ def pictures_of(kind: str, values: Array) -> list[PictureName]:
 
 
 def is_attention(values: Array) -> bool:
-    """Return whether rows of values are shares: none below 0, of a sum of 1."""
+    """Return whether rows of values are shares: nonnegative, with a sum of 1."""
     if values.ndim < 3 or values.dtype.kind != "f" or values.shape[-1] < 2 or values.size == 0:
         return False
     some = np.asarray(values.reshape(-1, values.shape[-1])[:4096], np.float64)
@@ -56,12 +56,12 @@ def is_attention(values: Array) -> bool:
 
 
 def picture(name: str, values: Array, sample: int = 0) -> bytes:
-    """Return a PNG file of values.
+    """Render values as a PNG file.
 
     Args:
-        name: of `pictures_of`.
-        values: as they were captured.
-        sample: of maps and attention: index in the batch.
+        name: name of `pictures_of`.
+        values: captured values.
+        sample: sample of maps and attention: index in the batch.
 
     Raises:
         ConfigError: the values are no such picture.
@@ -89,7 +89,7 @@ def cividis(share: Array) -> Pixels:
 
 
 def signed(value: Array, limit: float) -> Pixels:
-    """Return blue below 0 and orange above, shape of `value` and 3; `limit` is the full color."""
+    """Return colors, blue below 0 and orange above, shape of `value` and 3, up to `limit`."""
     share = np.clip(np.nan_to_num(np.asarray(value, np.float64)) / (limit or 1.0), -1, 1)[..., None]
     middle = np.array(GRAY, np.float64)
     ends = np.where(share < 0, np.array(BLUE), np.array(ORANGE))

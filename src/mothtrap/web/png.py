@@ -16,7 +16,7 @@ _COLORS = {1: _GRAY, 3: _RGB, 4: _RGBA}
 
 
 def png(pixels: Pixels) -> bytes:
-    """Return a PNG file.
+    """Encode pixels as a PNG file.
 
     Args:
         pixels: shape (height, width, channels), 1 = gray, 3 = RGB, 4 = with opacity.
@@ -34,11 +34,11 @@ def _chunk(name: bytes, data: bytes) -> bytes:
 
 
 def montage(tile_NHWC: Pixels, columns: int, gap: int = 2) -> Pixels:
-    """Return pictures of one size side by side, row after row, with see-through gaps.
+    """Arrange images of one size in a grid with transparent gaps.
 
     Args:
         tile_NHWC: shape (pictures, height, width, channels of 3 or 4).
-        columns: pictures in a row.
+        columns: number of pictures per row.
         gap: pixels between them.
     """
     count, height, width, channels = tile_NHWC.shape
@@ -55,12 +55,12 @@ def montage(tile_NHWC: Pixels, columns: int, gap: int = 2) -> Pixels:
 
 
 def pooled(value_YX: npt.NDArray[Any], most: int, how: str = "max") -> npt.NDArray[Any]:
-    """Return a matrix of at most `most` rows and columns, each cell of which stands for a block.
+    """Downsample a matrix to at most `most` rows and columns.
 
     Args:
         value_YX: any real type.
-        most: of either axis.
-        how: `max` = the value that is furthest from 0, or not finite; `mean`.
+        most: limit of either axis.
+        how: `max` = the value farthest from 0, or non-finite; or `mean`.
     """
     found = value_YX.astype(np.float64)
     for axis in (0, 1):

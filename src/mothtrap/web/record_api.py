@@ -26,7 +26,7 @@ BYTES = "application/octet-stream"
 
 
 class RecordAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The record, and its answers in words by question."""
+    """The record, and its answers as text by question."""
 
     told: RunRecord
     answers: dict[str, str]
@@ -45,10 +45,10 @@ def record_answer(opened: OpenRun) -> RecordAnswer:
 
 
 def item_of(opened: OpenRun, number: int) -> Item:
-    """Return a thing that the script logged, by its number.
+    """Return a logged item by its number.
 
     Raises:
-        UnknownNameError: there is none.
+        UnknownNameError: there is no such item.
     """
     items = opened.run.record.items
     if not 0 <= number < len(items):
@@ -59,7 +59,7 @@ def item_of(opened: OpenRun, number: int) -> Item:
 
 
 def item_bytes(opened: OpenRun, number: int) -> tuple[bytes, str]:
-    """Return the file of a thing and the type under which it is sent; raises as `read_bytes`."""
+    """Return an item's file and its content type; raises the same errors as `read_bytes`."""
     item = item_of(opened, number)
     data = read_bytes(opened.path, item)
     kind = KINDS.get(Path(item.file).suffix, BYTES)

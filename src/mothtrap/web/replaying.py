@@ -26,9 +26,9 @@ class ReplayCommand(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class Replays:
-    """Runs replays where the user of the server has allowed it, and keeps their results.
+    """Runs replays if the user of the server has allowed it, and stores their results.
 
-    A replay starts the run's own script: by default the page only shows the command.
+    A replay runs the run's own script, so by default the page only shows the command.
 
     Args:
         allowed: `--allow-replay` was given.
@@ -40,14 +40,14 @@ class Replays:
         self._results: dict[tuple[Path, int], dict[str, Any]] = {}
 
     def result(self, run: Path, step: int) -> dict[str, Any] | None:
-        """Return the result of a replay, as `mothtrap replay --format json` has it."""
+        """Return the result of a replay in the format of `mothtrap replay --format json`."""
         return self._results.get((run, step))
 
     def replay(self, run: Path, body: bytes) -> dict[str, Any]:
         """Replay a step of a run, and return the result.
 
         Raises:
-            ControlError: it is not allowed, another replay is going on, or it failed.
+            ControlError: it is not allowed, another replay is running, or it failed.
             ConfigError: the request cannot be read.
         """
         try:
@@ -82,7 +82,7 @@ def _replayed(run: Path, step: int) -> dict[str, Any]:
             check=False,
         )
     except subprocess.TimeoutExpired as err:
-        raise ControlError(f"the replay took more than {TIMEOUT_S:.0f} s and was ended") from err
+        raise ControlError(f"the replay took more than {TIMEOUT_S:.0f} s and was stopped") from err
     try:
         found = msgspec.json.decode(done.stdout, type=dict[str, Any])
     except msgspec.DecodeError as err:

@@ -25,9 +25,9 @@ _SCHEMA = "create table if not exists rows (name text primary key, signature tex
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """A run in the table. Times are Unix seconds, 0 = unknown.
 
-    `size` says in words how much the run covers. `faults` are codes and names of rules that found
+    `size` describes the size of the run in words. `faults` are codes and names of rules that found
     more than notes. `evaluated`: rules were evaluated, in the job or by a monitor. `pending`: not
-    read so far. `ended`: its end was stored, so that nothing changes any more.
+    read so far. `ended`: its end was stored, so nothing changes anymore.
     """
 
     name: str
@@ -58,9 +58,9 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 class ListedRun(msgspec.Struct, frozen=True, kw_only=True):
     """A run in a list: its row on the page, and the fields that only `mothtrap ls` shows.
 
-    `run` is `report.summary.RunFacts` as plain data. `codes` and `names` are of the findings, one
-    each. `parameters` lack the options of the command, which `row.parameters` include. `columns`
-    are the first columns of the CSV. `final`: nothing changes while the files stay as they are.
+    `run` is `report.summary.RunFacts` as plain data. `codes` and `names` are those of the findings.
+    `parameters` lack the options of the command, which `row.parameters` include. `columns` are the
+    first columns of the CSV. `final`: nothing changes as long as the files stay the same.
     """
 
     row: Row
@@ -76,14 +76,14 @@ class ListedRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Kept(NamedTuple):
-    """A run of the list, and the fingerprint of its files when it was read."""
+    """A listed run, and the fingerprint of its files when it was read."""
 
     signature: str
     listed: ListedRun
 
 
 class RowCache:
-    """The rows of one place of runs. Where the cache cannot be used, nothing is kept.
+    """Cached rows of one location of runs. If the cache is unusable, nothing is cached.
 
     Args:
         where: the place.
@@ -104,7 +104,7 @@ class RowCache:
         return kept
 
     def write(self, kept: Sequence[Kept], gone: Collection[str] = ()) -> None:
-        """Keep rows, in the place of older ones of the same runs, and remove those of `gone`."""
+        """Cache rows, replacing older rows of the same runs, and remove the rows of `gone`."""
         if not kept and not gone:
             return
         values = [(k.listed.row.name, k.signature, sealed(jsonable.encode(k.listed))) for k in kept]

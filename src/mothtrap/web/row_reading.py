@@ -34,12 +34,12 @@ def read_listed(
     look: Fingerprint,
     on_final: Callable[[Run], None] = lambda _: None,
 ) -> ListedRun:
-    """Return a run as lists show it; `row.problem` says why a run cannot be read.
+    """Return a run for lists; `row.problem` explains why a run cannot be read.
 
     Args:
-        name: of the run in the list.
+        name: name of the run in the list.
         path: its folder.
-        started_s: Unix time, shown where the run does not say when it was started.
+        started_s: Unix time that is shown if the run does not record its start.
         look: fingerprint of the folder before this call.
         on_final: called with a run that can no longer change.
     """
@@ -107,7 +107,7 @@ def _is_final(run: Run, look: Fingerprint) -> bool:
 
 
 def parameters_of(command: tuple[str, ...]) -> dict[str, str]:
-    """Return the options of a command line, by their names without dashes."""
+    """Return the options in a command line, by name without dashes."""
     found: dict[str, str] = {}
     words = arguments_without_secrets(command)
     for place, word in enumerate(words):
@@ -128,7 +128,7 @@ def parameter_texts(run: Run) -> dict[str, str]:
 
 
 def script_of(command: tuple[str, ...]) -> str:
-    """Return the script or module of a command line, else its first word."""
+    """Return the script or module in a command line, or its first word."""
     for place, word in enumerate(command):
         if word.endswith(".py"):
             return Path(word).name
@@ -138,13 +138,13 @@ def script_of(command: tuple[str, ...]) -> str:
 
 
 def shown_command(command: tuple[str, ...]) -> str:
-    """Return a command line as typed, without secrets, and with only the name of Python."""
+    """Return a command line as typed, without secrets, with Python's path shortened."""
     words = [Path(command[0]).name, *arguments_without_secrets(command)[1:]] if command else []
     return shlex.join(words)
 
 
 def last_activity_s(run: Run) -> float:
-    """Return Unix time of the newest record, 0 before the first."""
+    """Return the Unix time of the newest record, 0 before the first."""
     parts = [part for worker in run.workers for part in run.parts(worker)]
     ends = [float(part.view.commits.wall_s[-1]) for part in parts if len(part.view.commits)]
     return max(ends, default=0.0)

@@ -33,7 +33,7 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def columns_of(rows: Iterable[Row]) -> tuple[Column, ...]:
-    """Return metrics and parameters of runs, those that most runs have first."""
+    """Return metrics and parameters of runs, most common first."""
     counts: Counter[str] = Counter()
     values: dict[str, set[str]] = {}
     for row in rows:

@@ -17,12 +17,12 @@ USUAL_SCALAR, USUAL_BUCKETS = "train/loss", 300
 
 
 def about(scalar: str, most: int) -> str:
-    """Return the text by which curves of a scalar are kept."""
+    """Return the cache key of a scalar's curves."""
     return f"{scalar} {most}"
 
 
 def curve_of(run: Run, scalar: str, most: int) -> FoundCurve:
-    """Return a scalar of a run; of several of that name the first."""
+    """Return a scalar of a run; if several have the name, the first."""
     names = scalar_names(run)
     options = shareable(parameter_texts(run))  # curves are sent as bytes, which nothing masks
     chosen = [key for name, key in names.items() if name == scalar or _plain(name) == scalar]

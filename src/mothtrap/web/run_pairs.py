@@ -25,7 +25,7 @@ MOST_KEPT = 20
 
 
 class Only(msgspec.Struct, frozen=True, kw_only=True):
-    """A finding, and the names of the runs that have it, of several that were compared."""
+    """A finding, and the names of the compared runs that have it."""
 
     code: str
     name: str
@@ -59,8 +59,8 @@ def compared(paths: Sequence[Path], names: Sequence[str]) -> Compared:
     """Return the differences between runs.
 
     Args:
-        paths: of the runs; others are compared with the first.
-        names: under which the page knows them.
+        paths: paths of the runs; others are compared with the first.
+        names: names of the runs on the page.
     """
     runs = [open_run(path) for path in paths[:MOST_RUNS]]
     key = tuple((run.path, run.cursor) for run in runs)
@@ -119,14 +119,14 @@ def _only(found: dict[str, Finding]) -> Only:
 def ratios(
     opened: OpenRuns, paths: Sequence[Path], wanted: Wanted, first: int, most_rows: int
 ) -> bytes:
-    """Return the heatmap of a statistic in one run over that in another: see `matrix.packed`.
+    """Return a heatmap of a statistic in one run divided by another: see `matrix.packed`.
 
     Args:
         opened: the runs.
-        paths: of two runs.
-        wanted: the heatmap; its scale is left aside.
-        first: the first row that is wanted.
-        most_rows: how many.
+        paths: paths of two runs.
+        wanted: the heatmap; its scale is ignored.
+        first: first wanted row.
+        most_rows: maximum number of rows.
     """
     names: list[list[str]] = []
     ends: list[int] = []

@@ -27,9 +27,9 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
 class Samples(msgspec.Struct, frozen=True, kw_only=True):
     """The samples of a step by rank and batch, as `mothtrap samples --format json` has them.
 
-    `more` samples are left out. `data` describes the data sets by number. `replayable` are steps
-    whose state was kept. `replay` is the result of a replay of this step, or of the one that was
-    made when the job ended; `command` replays this step, "" where its state was not kept.
+    `more` is the number of omitted samples. `data` describes the datasets by number. `replayable`
+    are steps whose state was stored. `replay` is the result of a replay of this step, or of the
+    replay at the end of the job; `command` replays this step, "" if its state was not stored.
     """
 
     step: int
@@ -45,7 +45,7 @@ class Samples(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sightings(msgspec.Struct, frozen=True, kw_only=True):
-    """Samples that a text means, with the steps that trained on them; `more` are left out."""
+    """Samples that match a text, with the steps that trained on them; `more` are left out."""
 
     found: list[dict[str, Any]]
     more: int
@@ -76,7 +76,7 @@ def samples(opened: OpenRun, step: int, replays: Replays) -> Samples:
 
 
 def seen(opened: OpenRun, wanted: str) -> Sightings:
-    """Return where a sample was, by its name, index or digest."""
+    """Return the steps that trained on a sample, by its name, index or digest."""
     found = sightings(opened.run.samples, wanted)
     more = sum(max(0, len(each["steps"]) - MOST_PLACES) for each in found[:MOST_PLACES])
     cut = [{**each, "steps": each["steps"][:MOST_PLACES]} for each in found[:MOST_PLACES]]

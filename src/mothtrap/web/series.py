@@ -36,9 +36,9 @@ MOST_EXACT_ROWS = 4_000_000
 class Curve(msgspec.Struct, frozen=True, kw_only=True):
     """Description of a curve in the head of an answer.
 
-    `width` is the number of steps in a bucket, `rows` how many values were joined (-1 = unknown).
-    `note` says why it is coarser than was asked for; `parameters` are those of its run, where a
-    curve stands for one.
+    `width` is the number of steps in a bucket, `rows` the number of merged values (-1 = unknown).
+    `note` says why it is coarser than requested; `parameters` are those of its run, if a curve
+    represents a run.
     """
 
     name: str
@@ -70,7 +70,7 @@ def tensor_curve_name(kind: str, statistic: str, tensor: str, mode: str = Mode.T
 
 
 def scalar_names(run: Run) -> dict[str, ScalarName]:
-    """Return the scalars of a run that are numbers, by the names of their curves."""
+    """Return the numeric scalars of a run, by name of their curve."""
     found: dict[str, ScalarName] = {}
     for view in _views(run, None):
         for scalar in view.scalars():
@@ -93,15 +93,15 @@ def answer(
 
     Args:
         opened: the run.
-        names: of the curves.
+        names: names of the curves.
         begin: first step.
         end: one more than the last step.
-        most: buckets of each curve.
-        axis: what x counts, see `web.axes`.
+        most: maximum number of buckets per curve.
+        axis: unit of x, see `web.axes`.
         worker: rank; None means the lowest.
 
     Raises:
-        UnknownNameError: there is no such curve, axis or worker; names the nearest.
+        UnknownNameError: there is no such curve, axis or worker; the message suggests one.
     """
     run = opened.run
     worker = known_worker(run, worker)
@@ -143,13 +143,13 @@ def packed(head: Head, found: Sequence[Buckets], x_of: Axis) -> bytes:
 
 
 def narrowed(value_B: Floats) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
-    """Return numbers as float32; those beyond it as its largest: they are finite, and stay so."""
+    """Convert numbers to float32, clipping those out of range so that they stay finite."""
     largest = float(np.finfo(np.float32).max)
     return np.clip(value_B, -largest, largest).astype("<f4")
 
 
 def every_row(opened: OpenRun, name: str) -> tuple[Ints, Floats]:
-    """Return steps and values of a curve of the lowest rank, not joined, shape (N,) of both.
+    """Return steps and values of a curve of the lowest rank, without aggregation, shape (N,).
 
     Raises:
         UnknownNameError: there is no such curve.
@@ -263,10 +263,10 @@ def _curve(
 
 
 def tensor_parts(run: Run, name: str) -> tuple[Mode, str, str, str]:
-    """Return mode, kind, statistic and tensor of a curve's name.
+    """Parse a curve's name into mode, kind, statistic and tensor.
 
     Raises:
-        UnknownNameError: there is no such curve; names the nearest.
+        UnknownNameError: there is no such curve; the message suggests one.
     """
     mode, kind, statistic, tensor = _split(run, name)
     run.tensor(f"{kind}:{tensor}")  # where there is none, it names the nearest

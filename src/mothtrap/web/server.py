@@ -37,7 +37,7 @@ class Address:
     uds: str = ""
 
     def url(self, token: str, run: str = "") -> str:
-        """Return the first address that a browser opens."""
+        """Return the URL to open first in a browser."""
         host = "localhost" if self.uds else self.host
         host = f"[{host}]" if ":" in host else host
         port = "" if self.uds else f":{self.port}"
@@ -48,9 +48,9 @@ def listen(host: str = LOOPBACK, port: int | None = None, uds: str = "") -> sock
     """Bind an address.
 
     Args:
-        host: to bind.
-        port: to bind; None: the first free one from 8765 on; 0: any.
-        uds: path of a Unix socket to be made instead, for this user only.
+        host: host to bind.
+        port: port to bind; None: the first free one from 8765 on; 0: any.
+        uds: path of a Unix socket to create instead, for this user only.
 
     Raises:
         ConfigError: the address cannot be bound; says why.
@@ -71,8 +71,8 @@ def listen(host: str = LOOPBACK, port: int | None = None, uds: str = "") -> sock
                 continue
             reason = "another program uses it" if err.errno == errno.EADDRINUSE else err.strerror
             raise ConfigError(
-                f"cannot serve at {host}:{number}: {reason}; choose another with --port, or leave "
-                "--port out to take the next free one"
+                f"cannot serve at {host}:{number}: {reason}; choose another with --port, or omit "
+                "--port to use the next free one"
             ) from err
         return server
     raise ConfigError(f"no port of {host} is free")
@@ -86,7 +86,7 @@ def build(
     addresses: bool = False,
     replays: bool = False,
 ) -> App:
-    """Return the application behind its gate; arguments as of `Gate`, and of `Replays`."""
+    """Return the application behind its gate; arguments as in `Gate` and `Replays`."""
     return Gate(
         application(runs, Replays(allowed=replays)),
         token=token,
@@ -118,7 +118,7 @@ def token_of(runs: RunsFolder) -> str:
 
 
 def forward_line(address: Address) -> str:
-    """Return the ssh command that brings the page to another machine, "" where none is required."""
+    """Return the ssh command that forwards the page to another machine, "" if not needed."""
     connection = os.environ.get("SSH_CONNECTION", "").split()
     if len(connection) != 4:
         return ""

@@ -37,7 +37,7 @@ class StaticFile(NamedTuple):
 
 @cache
 def static_files() -> dict[str, StaticFile]:
-    """Return the files of the page by path; our modules are joined into two files."""
+    """Return the files of the page by path, with its modules bundled into two files."""
     found = _read()
     own = [name for name in found if name.endswith(".js") and not name.startswith(VENDORED)]
     page = linked(ENTRY, {name: found.pop(name).decode() for name in own}, LATER)
@@ -66,7 +66,7 @@ def _read() -> dict[str, bytes]:
 
 
 def import_map_hash() -> str:
-    """Return `sha256-...` of the import map, the one script that stands in the page itself."""
+    """Return `sha256-...` of the import map, the only inline script of the page."""
     found = _IMPORT_MAP.search(static_files()[INDEX].data)
     if found is None:
         raise ValueError(f"{INDEX} has no import map")

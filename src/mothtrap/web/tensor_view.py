@@ -32,7 +32,7 @@ class Bar(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TypeFit(msgspec.Struct, frozen=True, kw_only=True):
-    """Shares of the values that a type cannot hold well, see `exponent_counts.Fit`."""
+    """Shares of the values that a type cannot represent well, see `exponent_counts.Fit`."""
 
     dtype: str
     vanishing: float
@@ -43,8 +43,8 @@ class TypeFit(msgspec.Struct, frozen=True, kw_only=True):
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """Facts of a tensor, and its numbers at the captured step that is nearest to one.
 
-    `views` are what the values at `raw_step` can be shown as, the likeliest first; of `raw_steps`
-    steps there are values. `problem` says why there is no histogram.
+    `views` are the possible views of the values at `raw_step`, the likeliest first; values are
+    stored for `raw_steps` steps. `problem` says why there is no histogram.
     """
 
     name: str
@@ -72,8 +72,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 class Values(msgspec.Struct, frozen=True, kw_only=True):
     """Values at a step as a matrix, of which each cell stands for `block` rows and columns.
 
-    None = NaN; infinities are texts. `shape` is that of the tensor, `index` which of its leading
-    axes is shown. `mean` and `high` are of the channels: of magnitudes, and the largest.
+    None = NaN; infinities are strings. `shape` is that of the tensor, `index` selects along its
+    leading axes. `mean` and `high` are mean and largest magnitudes of the channels.
     """
 
     step: int
@@ -90,7 +90,7 @@ class Values(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def facts(opened: OpenRun, tensor: Tensor, at: int, mode: Mode | None, worker: int | None) -> Facts:
-    """Return the facts of a tensor, and its numbers at or before a step."""
+    """Return the facts of a tensor, and its statistics at or before a step."""
     info = tensor.info
     found: dict[str, Any] = {}
     step = _nearest(tensor.steps(mode, worker).tolist(), at)
@@ -135,14 +135,14 @@ def values_of(
 
     Args:
         tensor: the tensor.
-        at: a step at which values were kept, or after it.
-        mode: of the step.
+        at: a step with stored values, or a later one.
+        mode: mode of the step.
         worker: rank.
-        index: of the leading axes; 0 where there is none.
+        index: index along the leading axes; 0 by default.
         pool: `max` or `mean`.
 
     Raises:
-        StepUnavailableError: no values were kept.
+        StepUnavailableError: no values were stored.
         ConfigError: the pooling is unknown.
     """
     if pool not in ("max", "mean"):
@@ -177,15 +177,15 @@ def values_of(
 def picture_of(
     name: str, tensor: Tensor, at: int, mode: Mode | None, worker: int | None, sample: int
 ) -> bytes:
-    """Return a PNG file of captured values, see `pictures.picture`."""
+    """Return captured values as a PNG file, see `pictures.picture`."""
     return picture(name, kept(tensor, at, mode, worker)[1], sample)
 
 
 def kept(tensor: Tensor, at: int, mode: Mode | None, worker: int | None) -> tuple[int, Array]:
-    """Return the values of the last step up to one at which they were kept, else of the first.
+    """Return the captured values at or before a step, or otherwise the first ones.
 
     Raises:
-        StepUnavailableError: no values were kept.
+        StepUnavailableError: no values were stored.
     """
     step = _nearest(sorted({key.step for key in tensor.raw_keys(mode, worker)}), at)
     if step is None:

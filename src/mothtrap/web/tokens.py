@@ -9,10 +9,10 @@ from mothtrap.store.user_secret import user_secret
 
 
 def token_for(place: str) -> str:
-    """Return the token of a place: the same for as long as its file lies in the user's cache.
+    """Return the token of a location, which is stored in the user's cache.
 
     Args:
-        place: what is served.
+        place: the served location.
     """
     name = hashlib.sha256(place.encode()).hexdigest()[:16]
     return user_secret(cache_folder() / "ui" / f"{name}.token")

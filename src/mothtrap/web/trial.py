@@ -25,7 +25,7 @@ FILE = "my_rules.py"
 
 
 class Firing(msgspec.Struct, frozen=True, kw_only=True):
-    """Steps of a row at which a curve was beyond the limit, with the last value of them."""
+    """Consecutive steps at which a curve was beyond the limit, with the last value."""
 
     curve: str
     step: int
@@ -35,7 +35,7 @@ class Firing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Trial(msgspec.Struct, frozen=True, kw_only=True):
-    """The firings, of how many captured values, the rule's source and the commands."""
+    """The firings, the number of captured values, the rule's source and the commands."""
 
     firings: list[Firing]
     values: int
@@ -58,7 +58,7 @@ def trial(opened: OpenRun, curve: str, *, side: str, limit: str, for_steps: int)
 
     Raises:
         UnknownNameError: there is no such curve.
-        ConfigError: it can be no condition, or the run is too large to read every step.
+        ConfigError: it is not a valid condition, or the run is too large to read every step.
     """
     run = opened.run
     condition, curves = _condition(run, curve, side, limit, for_steps)
@@ -90,7 +90,7 @@ def _condition(
 ) -> tuple[Condition, list[str]]:
     """The condition, and the curves that its rule looks at: all series of a scalar's name."""
     if side not in ("above", "below"):
-        raise ConfigError(f"a limit is above or below, not {side[:40]!r}")
+        raise ConfigError(f"a limit is `above` or `below`, not {side[:40]!r}")
     try:
         number = float(limit)
     except ValueError as err:

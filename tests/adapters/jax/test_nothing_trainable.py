@@ -33,5 +33,5 @@ def test_an_empty_tree_is_said_and_does_not_end_the_observation(compiled: bool) 
         unstepped = [f for f in process.recorder.notes.unstepped if isinstance(f, Blind)]
         assert not process.recorder.containment.failures
     [said] = unstepped
-    assert "is taken with respect to no parameter" in said.reason
+    assert "is computed with respect to no parameter" in said.reason
     assert "test_nothing_trainable.py" in said.reason

@@ -12,9 +12,9 @@ import pytest
 
 tf = pytest.importorskip("tensorflow", exc_type=ImportError)
 
-from mothtrap.adapters.tensorflow.batches import DRAWN  # noqa: E402
 from mothtrap.adapters.tensorflow.broken_records import record_at_fault  # noqa: E402
 from mothtrap.adapters.tensorflow.errors import explain  # noqa: E402
+from mothtrap.adapters.tensorflow.probes.batches import DRAWN  # noqa: E402
 from mothtrap.adapters.tensorflow.scene import Scene  # noqa: E402
 
 Make = Callable[[list[str]], Any]
@@ -129,7 +129,7 @@ def test_a_picture_that_cannot_be_decoded_is_named(tmp_path: Path) -> None:
     Path(paths[1]).write_bytes(b"<html>not found</html>")
     data = tf.data.Dataset.from_tensor_slices(paths)
     data = data.map(lambda path: tf.io.decode_image(tf.io.read_file(path)))
-    assert explained(data.batch(2)).endswith(f"of another format, in {paths[1]}")
+    assert explained(data.batch(2)).endswith(f"has a different format, in {paths[1]}")
 
 
 def test_a_file_that_is_compressed_is_named(files: list[str]) -> None:
@@ -159,7 +159,7 @@ def test_a_pipeline_that_is_no_graph_is_explained() -> None:
         )
     found = explain(failure.value, 0, ())
     assert found is not None
-    assert "cannot be written down as a graph" in found.sentence
+    assert "cannot be stored as a graph" in found.sentence
 
 
 def test_shapes_that_cannot_be_concatenated_are_explained() -> None:

@@ -13,10 +13,10 @@ tf = pytest.importorskip("tensorflow", exc_type=ImportError)
 keras = pytest.importorskip("keras")
 
 from mothtrap.adapters.keras.failed_fits import FailedFits  # noqa: E402
-from mothtrap.adapters.tensorflow import names  # noqa: E402
+from mothtrap.adapters.tensorflow import internals  # noqa: E402
 from mothtrap.adapters.tensorflow.errors import explain  # noqa: E402
 from mothtrap.adapters.tensorflow.scene import MadeLayer, Scene  # noqa: E402
-from mothtrap.tracing import frames  # noqa: E402
+from mothtrap.tracing.source import frames  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -98,7 +98,7 @@ CASES: dict[str, tuple[Callable[[], object], str, str]] = {
     "gather": (
         lambda: fit([keras.layers.Embedding(10, 4), Dense(1)], ZEROS, x=np.full((40, 6), 10)),
         "index",
-        "index 10, at place [0,0], is looked up in a table of 10 rows",
+        "index 10, at position [0,0], is looked up in a table of 10 rows",
     ),
     "matmul": (
         through(lambda x: tf.matmul(x, tf.reshape(x, (-1, 3)))),
@@ -108,22 +108,22 @@ CASES: dict[str, tuple[Callable[[], object], str, str]] = {
     "concat": (
         through(lambda x: tf.concat([x, tf.reshape(x, (-1, 1))], 1)),
         "shape",
-        "tensors are concatenated in",
+        "are concatenated in",
     ),
     "input": (
         lambda: keras.Sequential([keras.Input((6,)), Dense(1)])(np.ones((2, 5), "float32")),
         "shape",
-        "takes inputs with 6 features in the last axis, but was given shape (2, 5)",
+        "takes inputs with 6 features in the last axis, but got shape (2, 5)",
     ),
     "target": (
         lambda: fit([Dense(10, "softmax")], ZEROS, "categorical_crossentropy"),
         "shape",
-        "class numbers of shape (8, 1) were given to `categorical_crossentropy`",
+        "class numbers of shape (8, 1) were passed to `categorical_crossentropy`",
     ),
     "axes": (
         lambda: keras.layers.Conv2D(2, 3)(np.ones((2, 8, 8), "float32")),
         "shape",
-        "takes inputs of 4 axes, the batch included, but was given shape (2, 8, 8)",
+        "takes inputs with 4 axes, including the batch, but got shape (2, 8, 8)",
     ),
     "metric": (
         lambda: fit_with_metric("sparse_categorical_accuracy"),
@@ -133,7 +133,7 @@ CASES: dict[str, tuple[Callable[[], object], str, str]] = {
     "list": (
         lambda: fit_generator(lambda: [X[:8], ZEROS[:8]]),
         "data",
-        "the generator that was given to `fit` does not yield tuples",
+        "the generator passed to `fit` does not yield tuples",
     ),
     "parts": (
         lambda: fit_generator(lambda: (X[:8], X[:8], ZEROS[:8], ZEROS[:8])),
@@ -143,12 +143,12 @@ CASES: dict[str, tuple[Callable[[], object], str, str]] = {
     "signature": (
         fit_other_than_the_signature,
         "data",
-        "its `output_signature` does not describe",
+        "does not match its `output_signature`",
     ),
     "none in": (
         through(lambda x: None),
         "data",
-        "`call` of the model, or of a layer, returned nothing",
+        "`call` of the model or of a layer returned nothing",
     ),
     "call": (
         lambda: Raising()(np.ones((2, 3), "float32")),
@@ -159,15 +159,15 @@ CASES: dict[str, tuple[Callable[[], object], str, str]] = {
     "branch": (
         lambda: tf.function(lambda x: 1 if x > 0 else 0, autograph=False)(tf.constant(1.0)),
         "graph",
-        "Python decides by a value",
+        "Python branches or loops",
     ),
-    "numpy": (through(lambda x: tf.constant(np.log(x))), "graph", "code of numpy is given"),
+    "numpy": (through(lambda x: tf.constant(np.log(x))), "graph", "numpy code gets a tensor"),
     "variable": (variables_in_each_call, "graph", "creates a variable in each call"),
     "rows": (lambda: fit([Dense(1)], ZEROS[1:]), "data", "x has 40 rows and y has 39"),
     "objects": (
         lambda: fit([Dense(1)], ZEROS, x=np.array([[1, "a"]] * 40, dtype=object)),
         "dtype",
-        "objects of Python",
+        "Python objects",
     ),
     "gradients": (without_gradient, "graph", "no weight has a gradient"),
     "elements": (
@@ -199,24 +199,24 @@ def test_the_error_is_told_with_its_place(name: str) -> None:
 
 
 SPARSE, ONE_HOT_LOSS = "sparse_categorical_crossentropy", "categorical_crossentropy"
-CLASSES = "Use `categorical_crossentropy` for one-hot labels, or give class numbers: `y.argmax"
-TO_ONE_HOT = "Use `sparse_categorical_crossentropy` for class numbers, or give one-hot labels: "
+CLASSES = "Use `categorical_crossentropy` for one-hot labels, or pass class numbers: `y.argmax"
+TO_ONE_HOT = "Use `sparse_categorical_crossentropy` for class numbers, or pass one-hot labels: "
 LOSSES: dict[str, tuple[Any, int, np.ndarray, str, str]] = {
-    "one-hot": (SPARSE, 3, ONE_HOT, "one-hot labels of shape (8, 3) were given to", CLASSES),
-    "numbers": (ONE_HOT_LOSS, 3, NUMBERS, "class numbers of shape (8,) were given", TO_ONE_HOT),
+    "one-hot": (SPARSE, 3, ONE_HOT, "one-hot labels of shape (8, 3) were passed to", CLASSES),
+    "numbers": (ONE_HOT_LOSS, 3, NUMBERS, "class numbers of shape (8,) were passed", TO_ONE_HOT),
     "fewer": (ONE_HOT_LOSS, 4, ONE_HOT, "3 classes against 4 units", "Give the last layer 3 units"),
     "binary": (
         "binary_crossentropy",
         2,
         NUMBERS > 0,
-        "labels of shape (8,) were given to `binary_crossentropy`",
+        "labels of shape (8,) were passed to `binary_crossentropy`",
         'Give the last layer one unit: `Dense(1, activation="sigmoid")`',
     ),
     "one unit": (
         "binary_crossentropy",
         1,
         ONE_HOT,
-        "labels of shape (8, 3) were given to `binary_crossentropy`",
+        "labels of shape (8, 3) were passed to `binary_crossentropy`",
         "Give the last layer 3 units",
     ),
     "mse": (
@@ -270,7 +270,7 @@ def test_targets_that_do_not_fit_the_loss_are_told_by_its_name(name: str, how: s
         (
             "logits and labels must have the same first dimension, got logits shape [32,10] and "
             "labels shape [320]",
-            "one-hot labels of shape (32, 10) were given to `sparse_categorical_crossentropy`",
+            "one-hot labels of shape (32, 10) were passed to `sparse_categorical_crossentropy`",
             CLASSES,
         ),
         (
@@ -281,20 +281,20 @@ def test_targets_that_do_not_fit_the_loss_are_told_by_its_name(name: str, how: s
         (
             "Received: target.shape=(None,), output.shape=(None, 5, 10)",
             "one class number for each row of the output, shape (batch, 5)",
-            "Bring the output to one row for each label",
+            "Reduce the output to one row per label",
         ),
         (
             "Received: target.shape=(None, 12), output.shape=(None, 5)",
-            "labels of shape (batch, 12) were given",
-            "If each of the 12 positions of a sequence has a label, give the last recurrent layer "
-            "`return_sequences=True`",
+            "labels of shape (batch, 12) were passed",
+            "If each of the 12 positions of a sequence has a label, set "
+            "`return_sequences=True` in the last recurrent layer",
         ),
         (
             "Input 0 with name 'None' of layer 'lstm_1' is incompatible with the layer: expected "
             "ndim=3, found ndim=2. Full shape received: (None, 16)",
-            'layer "lstm_1" takes sequences, inputs of 3 axes with the batch, but was given shape '
+            'layer "lstm_1" takes sequences with 3 axes, including the batch, but got shape '
             "(batch, 16)",
-            "If a recurrent layer comes before it, give that layer `return_sequences=True`",
+            "If a recurrent layer comes before it, set `return_sequences=True` there",
         ),
     ],
 )
@@ -316,8 +316,8 @@ def test_targets_for_each_position_need_all_outputs_of_a_recurrent_layer(loss: s
         found.sentence
     )
     assert found.fixes[0].startswith(
-        "If each of the 4 positions of a sequence has a target, give the last recurrent layer "
-        "`return_sequences=True`"
+        "If each of the 4 positions of a sequence has a target, set "
+        "`return_sequences=True` in the last recurrent layer"
     )
 
 
@@ -361,7 +361,7 @@ def test_the_fit_that_failed_is_known(fails: bool) -> None:
     assert scene.unlabeled == fails
     found = explain(ValueError("None values not supported."), 0, [], scene)
     assert found is not None
-    assert ("`fit` was given no labels" in found.sentence) == fails
+    assert ("`fit` got no labels" in found.sentence) == fails
 
 
 def test_an_error_of_the_users_own_is_not_explained() -> None:
@@ -378,11 +378,11 @@ def test_lines_of_converted_code_are_those_that_the_user_wrote() -> None:
         places.append(frames.location(frames.user_frame()))
         return x
 
-    frames.generated.append(names.line_before_autograph)
+    frames.generated.append(internals.line_before_autograph)
     try:
         branching(tf.constant(1.0))
     finally:
-        frames.generated.remove(names.line_before_autograph)
+        frames.generated.remove(internals.line_before_autograph)
     line = branching.python_function.__code__.co_firstlineno + 4
     assert places[0] is not None
     assert places[0].endswith(f"test_errors.py:{line}")

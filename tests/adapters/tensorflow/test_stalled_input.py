@@ -15,9 +15,9 @@ import pytest
 
 tf = pytest.importorskip("tensorflow", exc_type=ImportError)
 
-from mothtrap.adapters.tensorflow.batches import DRAWN  # noqa: E402
+from mothtrap.adapters.tensorflow.probes.batches import DRAWN  # noqa: E402
 from mothtrap.adapters.tensorflow.stalled_input import StalledInput  # noqa: E402
-from mothtrap.tracing import blocked_files as blocked  # noqa: E402
+from mothtrap.tracing.jobs import blocked_files as blocked  # noqa: E402
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="asks Linux what threads wait for")
 DEADLINE_S = 60.0

@@ -23,8 +23,8 @@ from mothtrap.core.config import Config
 from mothtrap.core.facts.captures import Thinned
 from mothtrap.core.needs import Need
 from mothtrap.statistics import torch as arithmetic
-from mothtrap.tracing.adapter_job import AdapterJob
-from mothtrap.tracing.job import ProcessJob
+from mothtrap.tracing.jobs.adapter_job import AdapterJob
+from mothtrap.tracing.jobs.process_job import ProcessJob
 
 STEPS = 300
 CHECKS = Need(kinds=("gradient",), statistics=("l2", "nan", "inf"))

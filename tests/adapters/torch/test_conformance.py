@@ -36,7 +36,7 @@ class TestTorch(AdapterTests):
         "ScriptFailed": "tests/adapters/torch/explaining/test_failures.py",
         "UpdateDropped": "tests/adapters/torch/hooks/test_ending.py",
         "FailedLoss": "tests/adapters/torch/losses/test_failed_loss.py",
-        "StepGuarded": "tests/adapters/torch/reproduce/guarding/test_guarded_steps.py",
+        "StepGuarded": "tests/adapters/torch/guard/test_guarded_steps.py",
         "CheckpointSaved": "tests/adapters/torch/optimization/test_checkpoints.py",
         "RestoredNothing": "tests/adapters/torch/optimization/test_restores.py",
         "WeightsSaved": "tests/adapters/torch/optimization/test_saved_weights.py",

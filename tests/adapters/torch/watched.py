@@ -27,8 +27,8 @@ from mothtrap.core.tensors import TensorInfo
 from mothtrap.monitor.catalogue import load_rules
 from mothtrap.statistics import torch as arithmetic
 from mothtrap.statistics.summary import FIELDS
-from mothtrap.tracing.adapter_job import AdapterJob
-from mothtrap.tracing.job import ProcessJob
+from mothtrap.tracing.jobs.adapter_job import AdapterJob
+from mothtrap.tracing.jobs.process_job import ProcessJob
 
 T = TypeVar("T")
 _RULES = load_rules(Config())
@@ -113,7 +113,7 @@ class Seen:
         return found
 
     def raw(self, identity: str, mode: Mode = Mode.TRAIN) -> list[tuple[int, torch.Tensor]]:
-        """Steps and values, bit by bit, of a tensor in the order of capture."""
+        """Steps and values, bit for bit, of a tensor in the order of capture."""
         found = []
         for record in self.steps(mode):
             for block in record.raw:
@@ -137,7 +137,7 @@ class Seen:
 
 
 def same(captured: Sequence[tuple[int, torch.Tensor]], own: Sequence[torch.Tensor]) -> bool:
-    """Return whether the program's own values, one per step from 0, were captured bit by bit."""
+    """Return whether the program's own values, one per step from 0, were captured bit for bit."""
     return [step for step, _ in captured] == list(range(len(own))) and all(
         got.dtype == value.dtype
         and got.shape == value.shape

@@ -48,7 +48,27 @@ def test_a_model_that_is_too_unsure_is_not_called_biased_in_segments() -> None:
     assert outcome(Biased(), lambda d: 0.5 + 0.6 * (sure(d, 0.98)[:, 1] - 0.5), X, y).findings == ()
 
 
-@pytest.mark.parametrize(("shift", "found"), [(0.25, 1), (0.16, 1), (0.1, 0)])
+@pytest.mark.parametrize(("shift", "found"), [(0.25, 1), (0.13, 1), (0.04, 0)])
 def test_a_shift_counts_that_is_large_beside_the_residuals(shift: float, found: int) -> None:
-    """0.16 is a sixth of a residual, though 0.05 of the target's deviation."""
+    """0.13 is an eighth of a residual, though 0.04 of the target's deviation."""
     assert len(outcome(Biased(), lambda d: predict(d) + shift, X, Y).findings) == found
+
+
+def test_a_segment_without_the_bias_of_all_others_is_not_called_biased() -> None:
+    found = outcome(Biased(), lambda d: predict(d) + 1.5 * (d.kind != "d"), X, Y).findings
+    (overall,) = found
+    assert "segment" not in overall.evidence
+    assert "too high by 1.1" in overall.message
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_bias_of_a_segment_is_beyond_the_limit_and_within_its_interval(seed: int) -> None:
+    shift_R = 0.7 * (X.kind == "a") + 0.2 * seed * (X.age > 40)
+    found = outcome(Biased(), lambda d: predict(d) + shift_R[d.index], X, Y).findings
+    within = [each for each in found if "segment" in each.evidence]
+    assert within
+    for each in within:
+        low, high = each.evidence["interval"]  # type: ignore[misc]
+        value = float(each.evidence["value"])  # type: ignore[arg-type]
+        assert abs(value) > 0.1 * Y.std()
+        assert low < value < high  # type: ignore[operator]

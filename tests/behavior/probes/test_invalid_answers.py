@@ -49,6 +49,7 @@ def test_columns_taken_by_place_are_named() -> None:
     y = numbers.a.to_numpy()
     (found,) = suspicions(InvalidAnswers(), lambda d: np.nan_to_num(d.to_numpy()[:, 0]), numbers, y)
     assert "another order" in found.message
+    assert found.severity is Severity.INFO
     assert suspicions(InvalidAnswers(), lambda d: np.nan_to_num(d.a.to_numpy()), numbers, y) == []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.tree import DecisionTreeRegressor
 from tests.behavior.asking import suspicions
 
@@ -37,6 +38,25 @@ def test_a_step_of_a_smooth_model_is_named() -> None:
     (found,) = suspicions(Jump(), lambda d: linear(d) + 20 * (d.b > 0.5), X, linear(X))
     assert found.features == ("b",)
     assert abs(float(found.evidence["value"]) - 0.5) < 0.1  # type: ignore[arg-type]
+
+
+def test_a_steep_forest_is_fine() -> None:
+    """Its output changes in nearly every step of 1 %, at one of many thresholds."""
+    rng = np.random.default_rng(1)
+    rings = rng.normal(size=(1200, 2))
+    y = (np.hypot(*rings.T) > 1.1).astype(int)
+    forest = RandomForestClassifier(60, min_samples_leaf=5, random_state=0).fit(rings, y)
+    assert suspicions(Jump(), forest.predict_proba, rings, y) == []
+
+
+def test_a_step_in_a_smooth_class_is_named() -> None:
+    rows = np.random.default_rng(1).normal(size=(800, 2))
+
+    def cut(d: np.ndarray) -> np.ndarray:
+        return 1 / (1 + np.exp(-d[:, 1] - 3 * (d[:, 0] > 0.5)))
+
+    (found,) = suspicions(Jump(), cut, rows, (cut(rows) > 0.5).astype(int))
+    assert found.features == ("x0",)
 
 
 def test_trees_and_lines_are_fine() -> None:

@@ -32,6 +32,21 @@ def test_several_classes_are_judged_by_their_confidence() -> None:
     assert outcome(Miscalibrated(), lambda a: np.tile(fair, (len(a), 1)), X, y).findings == ()
 
 
+@pytest.mark.parametrize(("times", "word"), [(2.5, "overconfident"), (0.4, "underconfident")])
+def test_several_classes_with_a_confidence_near_a_half(times: float, word: str) -> None:
+    """There, the weights of Spiegelhalter's test cancel."""
+    weights = np.random.default_rng(1).normal(size=(2, 5))
+
+    def said(a: np.ndarray, factor: float) -> np.ndarray:
+        grown = np.exp(factor * (a @ weights))
+        return np.asarray(grown / grown.sum(axis=1, keepdims=True))
+
+    y = np.array([np.random.default_rng(i).choice(5, p=p) for i, p in enumerate(said(X, 1.0))])
+    (finding,) = outcome(Miscalibrated(), lambda a: said(a, times), X, y).findings
+    assert word in finding.message
+    assert outcome(Miscalibrated(), lambda a: said(a, 1.0), X, y).findings == ()
+
+
 def test_labels_have_no_probabilities() -> None:
     with pytest.raises(NotApplicable):
         suspicions(Miscalibrated(), lambda a: (a[:, 0] > 0).astype(int), X, Y)

@@ -26,6 +26,16 @@ def test_a_missed_interaction_is_named() -> None:
     assert "interaction" in finding.message
 
 
+def test_a_small_part_of_a_curve_is_a_note() -> None:
+    """Boosting leaves as much of a difficult curve."""
+    y = X[:, 1] + X[:, 3] ** 2 + NOISE
+    found = [
+        outcome(ResidualPattern(), lambda a, s=share: a[:, 1] + s * a[:, 3] ** 2, X, y).findings
+        for share in (0.0, 0.82)
+    ]
+    assert [str(each[0].severity) for each in found] == ["warning", "info"]
+
+
 def test_noise_is_left_alone() -> None:
     assert outcome(ResidualPattern(), lambda a: a[:, 1], X, X[:, 1] + NOISE).findings == ()
 

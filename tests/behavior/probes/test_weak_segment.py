@@ -72,3 +72,12 @@ def test_even_noise_is_silent() -> None:
 def test_pictures_without_metadata_have_no_segments() -> None:
     with pytest.raises(NotApplicable, match="about="):
         suspicions(WeakSegment(), lambda a: a[:, 0, 0], np.ones((50, 3, 3)), np.ones(50) * 1.5)
+
+
+def test_rows_that_are_hard_for_every_model_need_no_more_weight() -> None:
+    """Noise in the labels cannot be learned; the advice is to look at them."""
+    (finding,) = outcome(
+        WeakSegment(), sure, X, labels(X, np.where(X.kind == "b", 0.4, 0.1))
+    ).findings
+    assert str(finding.severity) == "info"
+    assert not any("weight" in fix for fix in finding.fixes)

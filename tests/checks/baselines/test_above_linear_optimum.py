@@ -71,3 +71,34 @@ def test_a_batch_with_few_rows_decides_nothing() -> None:
     model = nn.Linear(4, 1)
     made = result(CODE, model, [(x[:6], y[:6])], nn.MSELoss(), optimizer=sgd(model))
     assert made.state == "not_enough_data"
+
+
+def small_batches() -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Batches of eight rows of four columns: too few rows for one batch to decide."""
+    x, y = numbers()
+    return list(zip(x.split(8), y.split(8), strict=True))[:5]
+
+
+def test_several_batches_are_compared_with_their_common_optimum() -> None:
+    model, batches = nn.Linear(4, 1), small_batches()
+    made = result(CODE, model, batches, nn.MSELoss(), optimizer=sgd(model))
+    assert (made.state, made.found, made.figures["batches"]) == ("done", (), 5)
+    x, y = (torch.cat(parts) for parts in zip(*batches, strict=True))
+    own = LinearRegression().fit(x, y)
+    least = float(((own.predict(x) - y.numpy()) ** 2).mean())
+    assert made.figures["loss of least squares"] == pytest.approx(least, rel=1e-3)
+
+
+def test_a_fault_that_one_small_batch_does_not_show_is_named() -> None:
+    model = nn.Linear(4, 1)
+    batches = [(x * SCALES, y) for x, y in small_batches()]
+    found = finding(CODE, model, batches, nn.MSELoss(), optimizer=sgd(model))
+    assert "on 5 batches" in found.message
+    alone = result(CODE, model, batches[:1], nn.MSELoss(), optimizer=sgd(model))
+    assert alone.state == "not_enough_data"
+
+
+def test_a_batch_that_repeats_counts_once() -> None:
+    model = nn.Linear(4, 1)
+    made = result(CODE, model, small_batches()[:1] * 5, nn.MSELoss(), optimizer=sgd(model))
+    assert made.reason.startswith("the recorded batches have 8 different rows of 4 columns")

@@ -108,4 +108,4 @@ def test_without_scikit_learn_it_says_what_to_install(monkeypatch: pytest.Monkey
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     made = result(CODE, Given(np.zeros((4, 3)), np.zeros(4, int)))
     assert made.state == "not_applicable"
-    assert "pip install 'mothtrap[check]'" in made.reason
+    assert "pip install 'scikit-learn" in made.reason

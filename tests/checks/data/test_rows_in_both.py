@@ -90,6 +90,28 @@ def test_augmented_samples_of_different_data_sets_cannot_be_compared() -> None:
     assert result(CODE, Given(x, y, random=True), other).state == "not_enough_data"
 
 
+def augmented(x: np.ndarray, y: np.ndarray, role: str = "train") -> Given:
+    """Return a data set whose samples change when they are read."""
+    noisy = x + np.random.default_rng(len(x)).normal(size=x.shape)
+    return Given(noisy, y, role, random=True, stored=Given(x, None, role))  # type: ignore[arg-type]
+
+
+def test_augmented_copies_are_named_by_the_rows_that_are_stored() -> None:
+    x, y = table()
+    other, labels = table(rows=200, seed=1)
+    assert passes(CODE, augmented(x, y), augmented(other, labels, "evaluation"))
+    other[50:60] = x[100:110]
+    found = finding(CODE, augmented(x, y), augmented(other, labels, "evaluation"))
+    assert found.severity == "error"
+    assert sorted(found.evidence["indices"]) == [float(n) for n in range(50, 60)]
+
+
+def test_rows_that_are_stored_in_another_way_decide_nothing() -> None:
+    x, y = table()
+    other = Given(x, y, "evaluation", stored=Given(x[:, :2], None, "evaluation"))
+    assert result(CODE, augmented(x, y), other).state == "not_enough_data"
+
+
 def test_an_empty_data_set_decides_nothing() -> None:
     x, y = table()
     assert result(CODE, Given(x[:0], y[:0]), Given(x, y, "evaluation")).state == "not_enough_data"

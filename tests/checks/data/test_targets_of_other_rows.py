@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from tests.checks.given import Given, finding, passes, result, table
 
 from mothtrap.checks.subject import Array, Rows
@@ -42,3 +43,36 @@ def test_rows_that_are_not_in_the_data_set_decide_nothing() -> None:
     x, y = table()
     made = result(CODE, Given(x, y, handed=handed(x + 1, y)))
     assert made.state == "not_applicable"
+
+
+def apart(given: Array, right: Array, x: Array) -> Given:
+    """Return a data set whose batches get their targets from elsewhere."""
+    return Given(x, None, handed=handed(x, given), origin=Given(x, right))
+
+
+@pytest.mark.parametrize("kind", ["classes", "numbers"])
+def test_targets_that_another_loader_shuffles_are_named(kind: str) -> None:
+    x, y = table()
+    right = y if kind == "classes" else x[:, 0] * 2
+    given = np.random.default_rng(0).permutation(right)
+    alone = Given(given[:, None], None, handed=handed(given[:, None], given))
+    found = finding(CODE, apart(given, right, x), alone)
+    assert found.severity == "warning"
+    assert "3 of 3 batches" in found.message
+
+
+def test_targets_of_another_loader_in_the_same_order_are_no_fault() -> None:
+    x, y = table()
+    assert passes(CODE, apart(y, y, x))
+    assert passes(CODE, apart(2 - y, y, x))
+
+
+def test_one_of_several_data_sets_is_judged_alone() -> None:
+    x, y = table()
+    sound = [Given(x + n, y, handed=handed(x + n, y)) for n in (1, 2)]
+    batches = [
+        Rows(indices=one.indices, inputs=one.inputs, targets=np.roll(one.targets, 1))
+        for one in handed(x, y)
+        if one.targets is not None
+    ]
+    assert finding(CODE, *sound, Given(x, y, handed=batches)).severity == "error"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from tests.checks.checked import finding, network, passes, table
+from tests.checks.checked import finding, network, passes, result, table
 from torch import nn
 
 LOSS = nn.CrossEntropyLoss()
@@ -33,3 +33,19 @@ def test_columns_with_an_influence_are_no_fault() -> None:
 def test_constant_columns_are_no_fault() -> None:
     batches = [(torch.cat((x[:, :4], torch.ones(len(x), 2)), 1), y) for x, y in table()]
     assert passes("PRE106", Drops(), batches, LOSS)
+
+
+class Blind(nn.Module):
+    """Ignores its input."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = network()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.body(x * 0)
+
+
+def test_a_model_that_ignores_its_input_does_not_pass() -> None:
+    made = result("PRE106", Blind(), table(), LOSS)
+    assert (made.state, made.found, made.passed) == ("not_enough_data", (), "")

@@ -52,7 +52,7 @@ def test_what_differs_is_named(after: dict[str, object], severity: str, text: st
 
 def test_a_training_that_goes_on_as_before_is_no_fault() -> None:
     made = compared()
-    assert made.passed == "the resumed training goes on as before"
+    assert made.passed == "the resumed run continues as before"
     assert made.figures == {"steps compared": 2}
 
 

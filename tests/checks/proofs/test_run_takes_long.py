@@ -29,8 +29,8 @@ def measured(
 def test_the_time_of_the_run_is_the_median_step_times_the_steps() -> None:
     made = measured(0.5, LoopsSeen(steps=7200, epoch=720))
     assert not made.found
-    assert made.figures["seconds a step"] == 0.5
-    assert made.figures["steps an epoch"] == 720
+    assert made.figures["seconds per step"] == 0.5
+    assert made.figures["steps per epoch"] == 720
     assert made.figures["minutes an epoch"] == 6.0
     assert made.figures["minutes of the run"] == 60
     assert made.figures["MiB of memory"] == 300
@@ -51,7 +51,7 @@ def test_loops_without_an_end_give_no_time_of_the_run() -> None:
 def test_steps_that_wait_for_data_get_a_note() -> None:
     [found] = measured(0.1, LoopsSeen(), wait_s=0.06).found
     assert found.severity == "info"
-    assert "wait 60% of their time" in found.message
+    assert "spend 60% of their time waiting" in found.message
 
 
 def test_short_steps_may_wait() -> None:

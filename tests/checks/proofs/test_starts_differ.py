@@ -33,7 +33,7 @@ def compared(
 
 def test_equal_starts_are_no_fault() -> None:
     made = compared((0.7, 0.5), (0.7, 0.5))
-    assert made.passed == "two starts of the script train alike"
+    assert made.passed == "two starts of the script train identically"
     assert made.figures == {"steps compared": 2}
 
 
@@ -73,7 +73,7 @@ def test_the_order_of_a_set_of_strings_is_found_in_a_script(tmp_path: Path) -> N
     [found] = show(tmp_path / "runs" / "seen", cwd=tmp_path)["findings"]
     assert (found["code"], found["severity"]) == ("PRE201", "warning")
     told = " ".join(outcome.stderr.split())
-    assert "steps an epoch 20" in told
+    assert "steps per epoch 20" in told
     assert "steps 600" in told
 
 
@@ -81,4 +81,4 @@ def test_the_order_of_a_set_of_strings_is_found_in_a_script(tmp_path: Path) -> N
 def test_a_script_without_the_fault_is_repeatable(tmp_path: Path) -> None:
     options = ("--select", "PRE201")
     outcome = checked(tmp_path, "unrepeatable.py", options=options, python=REAL)
-    assert "two starts of the script train alike (steps compared 10)" in outcome.stderr
+    assert "two starts of the script train identically (steps compared 10)" in outcome.stderr

@@ -29,7 +29,7 @@ def test_targets_that_are_made_of_the_predictions_are_found() -> None:
 
     for loss in (likeliest, half):
         found = finding("PRE107", model, table(), loss)
-        assert "made of the predictions" in found.message
+        assert "computed from the model" in found.message
 
 
 def test_a_line_without_noise_is_no_fault() -> None:

@@ -118,7 +118,7 @@ def test_a_draw_between_two_micro_batches_is_told_so(tmp_path: Path, step: int) 
         micro_batch=2,
     )
     sentence = likely_cause(run, run, diverged, ()).sentence
-    assert sentence.endswith(f"between the forwards of micro-batches 1 and 2 of step {step}")
+    assert sentence.endswith(f"between the forward passes of micro-batches 1 and 2 of step {step}")
 
 
 def test_what_follows_from_the_first_is_not_told_instead(tmp_path: Path) -> None:

@@ -147,11 +147,13 @@ def test_a_step_without_values_names_those_with(tmp_path: Path) -> None:
         run.tensor("gradient:fc.weight").at(3)
     with pytest.raises(StepNotYetError, match="the job has not reached it"):
         run.tensor("fc.weight").at(6)
-    with pytest.raises(StepUnavailableError, match=r"captured in steps 0 to 1, so .* of step 3"):
+    with pytest.raises(StepUnavailableError, match=r"captured in steps 0 to 1, so .* for step 3"):
         run.range(0, 2).tensor("gradient:fc.weight").at(3)
     with pytest.raises(StepUnavailableError, match="mode eval; they were at step 4, the nearest"):
         run.tensor("fc.weight").at(2, "eval")
-    with pytest.raises(StepUnavailableError, match=r"mode predict.*; in other modes they were at"):
+    with pytest.raises(
+        StepUnavailableError, match=r"mode predict.*; in other modes, they were captured at"
+    ):
         run.tensor("fc.weight").at(2, "predict")
     with pytest.raises(UnknownNameError, match=r"worker 3 has no weight:fc.weight"):
         run.tensor("fc.weight").at(0, worker=3)

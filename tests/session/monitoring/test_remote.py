@@ -18,7 +18,7 @@ from mothtrap.session.monitoring import follower
 from mothtrap.session.monitoring.runs_follower import runs_at
 from mothtrap.store import leases, mirror
 
-CONNECTIONS = "ignore:.*the run is shown as it was"
+CONNECTIONS = "ignore:.*the last known state of the run is shown"
 
 
 @pytest.fixture(autouse=True)

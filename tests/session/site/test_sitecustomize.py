@@ -120,7 +120,7 @@ def test_what_cannot_be_watched_is_said_once_and_works(
     assert seen.stdout == "not that torch False\nnot that torch\n"
     (line,) = seen.stderr.splitlines()
     assert line.startswith("mothtrap: cannot watch torch in this process (")
-    assert line.endswith("); training goes on unobserved")
+    assert line.endswith("); training continues unobserved")
 
 
 @pytest.mark.parametrize(

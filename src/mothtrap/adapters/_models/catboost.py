@@ -12,14 +12,14 @@ SUFFIXES = (".cbm",)
 
 
 def accepts(model: Any) -> bool:
-    """Return whether a model is one of CatBoost."""
+    """Return whether a model is a CatBoost model."""
     import catboost
 
     return isinstance(model, catboost.CatBoost)
 
 
 def wrap(model: Any) -> WrappedModel:
-    """Return a model as a function: probabilities where it has classes."""
+    """Wrap a model as a function that returns probabilities if it has classes."""
     classes = tuple(getattr(model, "classes_", ()))
     if not classes:
         return WrappedModel(predict=lambda rows: model.predict(rows), task="regression")
@@ -31,7 +31,7 @@ def wrap(model: Any) -> WrappedModel:
 
 
 def load(path: Path) -> Any:
-    """Read a model that CatBoost saved in its own format, which runs no code."""
+    """Load a model in CatBoost's own format, which runs no code."""
     import catboost
 
     return catboost.CatBoost().load_model(str(path))

@@ -13,21 +13,21 @@ OF_CLASSES = ("binary", "multiclass", "multiclassova", "cross_entropy")
 
 
 def accepts(model: Any) -> bool:
-    """Return whether a model is a booster."""
+    """Return whether a model is a LightGBM booster."""
     import lightgbm
 
     return isinstance(model, lightgbm.Booster)
 
 
 def wrap(model: Any) -> WrappedModel:
-    """Return a booster as a function."""
+    """Wrap a booster as a function."""
     objective = str(model.dump_model(num_iteration=1).get("objective", "")).split(" ")[0]
     task = "classification" if objective in OF_CLASSES else "regression"
     return WrappedModel(predict=model.predict, task=task)
 
 
 def load(path: Path) -> Any:
-    """Read a model that LightGBM saved as text, which runs no code."""
+    """Load a model that LightGBM saved as text, which runs no code."""
     import lightgbm
 
     return lightgbm.Booster(model_file=str(path))

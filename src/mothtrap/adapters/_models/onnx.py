@@ -30,7 +30,7 @@ def accepts(model: Any) -> bool:
 
 
 def wrap(model: Any) -> WrappedModel:
-    """Return a session as a function: the output with a column for each class, if there is one."""
+    """Wrap a session as a function, using the output with a column per class, if any."""
     inputs = model.get_inputs()
 
     def predict(rows: Any) -> Any:
@@ -45,7 +45,7 @@ def wrap(model: Any) -> WrappedModel:
 
 
 def load(path: Path) -> Any:
-    """Read an ONNX file, which runs no code of Python.
+    """Load an ONNX file, which runs no Python code.
 
     Raises:
         MissingExtraError: onnxruntime is not installed.

@@ -13,7 +13,7 @@ SUFFIXES = (".joblib", ".pkl", ".pickle")
 
 
 def accepts(model: Any) -> bool:  # noqa: ARG001  # what is read is a model of another framework
-    """Return False: what such a file holds is a model of another framework."""
+    """Return False, because a pickle contains a model of another framework."""
     return False
 
 
@@ -26,12 +26,12 @@ def load(path: Path) -> Any:
     """Refuse to run code; see `load_trusted`."""
     raise ConfigError(
         f"{path} is a pickle file, and loading it runs the code in it; add --trust-pickle if you "
-        "trust the file, or give a function that returns predictions: package.module:predict"
+        "trust the file, or pass a function that returns predictions: package.module:predict"
     )
 
 
 def load_trusted(path: Path) -> Any:
-    """Read a file that the user trusts."""
+    """Load a file that the user trusts."""
     import joblib
 
     return joblib.load(path)

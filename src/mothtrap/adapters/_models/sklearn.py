@@ -18,7 +18,7 @@ def accepts(model: Any) -> bool:
 
 
 def wrap(model: Any) -> WrappedModel:
-    """Return an estimator as a function: probabilities where it has them."""
+    """Wrap an estimator as a function that returns probabilities if available."""
     has_probabilities = hasattr(model, "predict_proba")
     classes = getattr(model, "classes_", None) if has_probabilities else None
     return WrappedModel(
@@ -30,10 +30,10 @@ def wrap(model: Any) -> WrappedModel:
 
 
 def load(path: Path) -> Any:
-    """Read a file of skops, which runs no code.
+    """Load a skops file, which runs no code.
 
     Raises:
-        ConfigError: the file holds types that skops does not know to be safe.
+        ConfigError: the file contains types that skops does not consider safe.
         MissingExtraError: skops is not installed.
     """
     try:
@@ -42,8 +42,8 @@ def load(path: Path) -> Any:
         raise MissingExtraError("a skops file", "skops", "probe") from err
     if unknown := skops.io.get_untrusted_types(file=path):
         raise ConfigError(
-            f"{path} contains types that skops does not trust: {', '.join(unknown)}; "
-            "give a function instead: package.module:predict"
+            f"{path} contains types that skops does not trust: {', '.join(unknown)}; pass a "
+            "function instead: package.module:predict"
         )
     return skops.io.load(path)
 

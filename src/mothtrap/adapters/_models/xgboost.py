@@ -22,7 +22,7 @@ def accepts(model: Any) -> bool:
 
 
 def wrap(model: Any) -> WrappedModel:
-    """Return a booster as a function."""
+    """Wrap a booster as a function."""
     import xgboost
 
     config = json.loads(model.save_config())
@@ -42,7 +42,7 @@ def wrap(model: Any) -> WrappedModel:
 
 
 def load(path: Path) -> Any:
-    """Read a model that XGBoost saved as JSON or UBJ; neither runs code."""
+    """Load a model that XGBoost saved as JSON or UBJ, which run no code."""
     import xgboost
 
     return xgboost.Booster(model_file=str(path))

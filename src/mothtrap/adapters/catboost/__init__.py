@@ -9,7 +9,7 @@ from typing import Final
 
 import catboost
 
-from mothtrap.adapters.catboost.patches import CatBoostHandle
+from mothtrap.adapters.catboost.hooks import CatBoostHandle
 from mothtrap.core.facts.trees import GradientsGiven
 from mothtrap.core.reports import Reports
 from mothtrap.tracing.boosting.rounds import REPORTS

@@ -1,4 +1,4 @@
-"""A model of CatBoost as the neutral rounds see it: settings, tables, trees, predictions."""
+"""A model of CatBoost as rounds of boosting: settings, tables, trees, predictions."""
 
 from __future__ import annotations
 
@@ -36,11 +36,12 @@ class CatModel:
     """A model in training.
 
     Args:
-        model: that is trained; it has trees only once the training is over.
-        params: of the training, under the names of the library.
+        model: model in training; it has trees only after the training.
+        params: training parameters, under the library's names.
         train: the training data.
         evals: data that are evaluated, in order.
-        labels: of the training data and of each evaluation, read before the library clears them.
+        labels: labels of the training data and of each evaluation, read before the library clears
+            them.
     """
 
     library = "catboost"
@@ -103,7 +104,7 @@ class CatModel:
         )
 
     def tables(self) -> tuple[Table | None, Sequence[tuple[Table, str]]]:
-        """Return the training data, and what is evaluated."""
+        """Return the training data and the evaluated data."""
         return self._table, [(self._table, LEARN), *self._evals]
 
     def train_site(self, latest: Latest) -> str | None:
@@ -111,7 +112,7 @@ class CatModel:
         return LEARN if LEARN in latest else None
 
     def leaves(self, made: int) -> tuple[Sequence[Floats], int] | None:
-        """Return the leaf values of each tree of a round, once the training is over."""
+        """Return the leaf values of each tree of a round, after training has ended."""
         if not self.complete or made >= (self._model.tree_count_ or 0):
             return None
         counts = self._model.get_tree_leaf_counts()
@@ -122,7 +123,7 @@ class CatModel:
         return [np.asarray(own_L)[::outputs]], int(np.log2(max(1, int(counts[made]))))
 
     def gains(self) -> Mapping[str, float]:
-        """Return how much predictions change by each feature, once the training is over."""
+        """Return how much each feature changes the predictions, after training has ended."""
         names = self._model.feature_names_ if self.complete else None
         if not names or not self._model.tree_count_:
             return {}
@@ -130,7 +131,7 @@ class CatModel:
         return dict(zip(names, map(float, gain), strict=True))
 
     def importances(self) -> Mapping[str, Mapping[str, float]]:
-        """Return how much predictions change by each feature."""
+        """Return how much each feature changes the predictions."""
         found = self.gains()
         return {"PredictionValuesChange": found} if found else {}
 

@@ -13,10 +13,12 @@ import jax
 
 from mothtrap.adapters.jax import internals
 from mothtrap.adapters.jax.by_hand import StepsByHand, is_tree_of_arrays
-from mothtrap.adapters.jax.describing import OF_LOSSES, OF_SHADOWS, OF_UPDATES, OF_WIRING
 from mothtrap.adapters.jax.faults import OF_CALLS, OF_PROGRAMS
-from mothtrap.adapters.jax.handle import JaxHandle
+from mothtrap.adapters.jax.hooks import JaxHandle
+from mothtrap.adapters.jax.layers import OF_SHADOWS, OF_WIRING
+from mothtrap.adapters.jax.losses import OF_LOSSES
 from mothtrap.adapters.jax.replaying import begin
+from mothtrap.adapters.jax.weights import OF_UPDATES
 from mothtrap.core.adapters import Environment, Handle, Job
 from mothtrap.core.facts.data import NonfiniteInput
 from mothtrap.core.facts.evaluations import Evaluation, EvaluationMetrics

@@ -1,4 +1,4 @@
-"""`Watch.step(loss=, gradients=, parameters=)`: steps that a script tells itself."""
+"""`Watch.step(loss=, gradients=, parameters=)`: steps that a script reports itself."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from mothtrap.adapters.jax.functions import names_of
 from mothtrap.adapters.jax.tensors import Tensors
 from mothtrap.core.adapters import Given, Job, Losses
 from mothtrap.core.options import Option
-from mothtrap.tracing import frames
 from mothtrap.tracing.handle import BaseHandle
+from mothtrap.tracing.source import frames
 
 TREES: Final = {"gradients": "gradient", "parameters": "weight"}
 """Numbers of a step that may be trees of arrays, and the kind of their tensors."""
 UNGUARDED: Final[tuple[Option, ...]] = ("on_nonfinite", "max_gradient_norm", "snapshots")
-BY_SCRIPT: Final = "the script makes the steps itself, and passes them to `step` afterwards"
+BY_SCRIPT: Final = "the script makes the steps itself, and reports them to `step` afterwards"
 
 
 class StepsByHand(BaseHandle):
-    """Takes what a script passes for each step; nothing of JAX is replaced.
+    """Records the data that a script passes for each step, without replacing JAX functions.
 
     Args:
-        job: takes what is passed.
+        job: receives the values.
     """
 
     def __init__(self, job: Job) -> None:
@@ -33,11 +33,11 @@ class StepsByHand(BaseHandle):
         super().__init__(job)
 
     def step(self, given: Given) -> None:
-        """Take a step: its loss, and trees of gradients and parameters; never raises."""
+        """Record a step with its loss and trees of gradients and parameters; never raises."""
         self.job.contain(self.take, given, True)
 
     def take(self, given: Given, makes_step: bool) -> None:
-        """Take what is passed; close the step where nothing else does."""
+        """Record the passed data, and close the step if nothing else does."""
         for name, value in given.numbers.items():
             if name in TREES and jax.tree_util.tree_leaves(value) and not np.isscalar(value):
                 names = names_of([value], [name])
@@ -58,7 +58,7 @@ class StepsByHand(BaseHandle):
 
 
 def is_tree_of_arrays(target: Any) -> bool:
-    """Return whether an object is a tree with arrays of JAX in it, and no array itself."""
+    """Return whether an object is a tree that contains JAX arrays, but not an array itself."""
     if isinstance(target, jax.Array):
         return False
     return any(isinstance(leaf, jax.Array) for leaf in jax.tree_util.tree_leaves(target))

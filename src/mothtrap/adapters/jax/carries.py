@@ -1,4 +1,4 @@
-"""Weights and states that a traced function hands on to its next call, or loses by mistake."""
+"""Weights and states that a traced function passes to its next call, or loses by mistake."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ STATES: Final = ("mu", "nu", "trace", "count", "batch_stats")
 def like_weights(
     inputs: Sequence[tuple[Any, Any]], names: Sequence[str], arguments: Sequence[Any]
 ) -> list[int]:
-    """Return the inputs that some arrays were made from: weights cast to fewer bits, say.
+    """Return the inputs from which some arrays were derived, such as weights before a cast.
 
     Args:
         inputs: paths and leaves of the arguments of a function.
-        names: of the arrays, as ends of paths.
-        arguments: arrays that the function differentiates by.
+        names: names of the arrays, as path endings.
+        arguments: arrays with respect to which the function differentiates.
 
     Returns:
-        Indices of the first inputs that follow one another with these shapes and names; none
-        where there are none.
+        Indices of the first consecutive inputs with these shapes and names; empty if there are
+        none.
     """
     ends = [name.rpartition(".")[2] for name in names]
     shapes = [np.shape(one) for one in arguments]
@@ -45,18 +45,18 @@ def lost_updates(
     results: Sequence[Any],
     updated: Sequence[int],
 ) -> str:
-    """Return why the updates of a function that has just been traced reach no other call.
+    """Return why the updates of a newly traced function reach no other call.
 
     Args:
         before: leaves of its arguments before the trace.
         after: those leaves after it.
         weights: indices of the weights among `before`.
-        results: leaves of what it returned.
+        results: leaves of its results.
         updated: indices of the new weights among `results`.
 
     Returns:
-        `unchanged` where the new weights are the old ones, `in place` where the function
-        changed its arguments, which is not seen outside of it; else nothing.
+        `unchanged` if the new weights equal the old ones, `in place` if the function changed its
+        arguments, which is not visible outside; otherwise empty.
     """
     if not weights:
         return ""
@@ -70,14 +70,14 @@ def lost_updates(
 def states(
     fun: Callable[..., Any], arguments: Any, out: Any, taken: Collection[int], made: Collection[int]
 ) -> dict[str, tuple[int, ...]]:
-    """Return the states that a function is given and returns anew, by argument.
+    """Return the states that a function takes and returns updated, by argument.
 
     Args:
         fun: the function.
-        arguments: by position and by name.
-        out: what it returned.
+        arguments: arguments by position and by name.
+        out: results of the function.
         taken: indices of the weights among the leaves of the arguments.
-        made: indices of the new weights among those of the results.
+        made: indices of the new weights among the leaves of the results.
 
     Returns:
         Indices of leaves of the arguments.

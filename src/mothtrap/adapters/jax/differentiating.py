@@ -1,4 +1,4 @@
-"""Calls of `jax.value_and_grad` and `jax.grad`: what is differentiated, and by what."""
+"""Calls of `jax.value_and_grad` and `jax.grad`: the function, and its arguments."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from mothtrap.adapters.jax.functions import (
     owner_of,
 )
 from mothtrap.adapters.jax.shadow import Collector, looked_into
-from mothtrap.tracing import frames
-from mothtrap.tracing.frames import line_of
+from mothtrap.tracing.source import frames
+from mothtrap.tracing.source.frames import line_of
 
 Told = Callable[[Function, Any, bool, Sequence[Any], Any], None]
 """Gets a function, `argnums`, `has_aux`, the arguments, and the value with the gradients."""
 
 
 def telling(raw: Function, book: Book, told: Told, *, returns_value: bool) -> Function:
-    """Return the replacement of `jax.value_and_grad`, or of `jax.grad`.
+    """Return the replacement for `jax.value_and_grad` or `jax.grad`.
 
     Args:
         raw: `jax.value_and_grad`.
-        book: of the functions that are being traced.
-        told: hears of each call; must not raise.
+        book: record of the functions being traced.
+        told: notified of each call; must not raise an exception.
         returns_value: False for `jax.grad`.
     """
 

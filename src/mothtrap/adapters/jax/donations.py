@@ -1,4 +1,4 @@
-"""Inputs of steps that give their arguments away, made again from a copy and the calls since.
+"""Inputs of steps that donate their arguments, computed again from a copy and the calls since.
 
 What a step was given in place of its old weights is gone once it ran. A copy is taken every so
 many calls; the batches since then are held, and what one call handed to the next is known by
@@ -27,27 +27,27 @@ DONATES: Final = ("donate_argnums", "donate_argnames")
 
 
 class NotTheSame(Exception):
-    """A call that was made again gave another loss than the first time."""
+    """A repeated call returned a different loss than the first time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """An argument that is a result of the call before; `index` among its leaves."""
+    """An argument that is a result of the previous call; `index` is its leaf."""
 
     index: int
 
 
 @dataclass(slots=True)
 class Stretch:
-    """A copy of the arguments of one call, and what the calls since were given.
+    """A copy of the arguments of one call, and the arguments of later calls.
 
     Attributes:
         tree: structure of the arguments.
-        start: leaves of the first call's; arrays are copies.
-        later: leaves of each later call's, or where they come from.
-        held: bytes of these.
-        losses: that calls returned, by their place in the stretch.
-        steps: numbers of the steps that calls made, by their place.
+        start: leaves of the first call's arguments; arrays are copies.
+        later: leaves of each later call, or their origin.
+        held: size of these in bytes.
+        losses: losses that calls returned, by their place in the stretch.
+        steps: step numbers of the calls, by position.
     """
 
     tree: Any
@@ -59,18 +59,18 @@ class Stretch:
 
     @property
     def size(self) -> int:
-        """Bytes of the copy."""
+        """Size of the copy in bytes."""
         return _bytes(self.start)
 
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """The way to make the inputs of one call again.
+    """Recipe to recreate the inputs of one call.
 
     Args:
         jitted: the compiled function.
-        stretch: in which the call is.
-        calls: of the stretch that came before it.
+        stretch: stretch that contains the call.
+        calls: number of earlier calls in the stretch.
     """
 
     jitted: Jitted
@@ -78,24 +78,24 @@ class Again:
     calls: int
 
     def before(self) -> Again | None:
-        """Return the way to the inputs of the call before; None where it is not held."""
+        """Return the recipe for the previous call; None if it is no longer stored."""
         return Again(self.jitted, self.stretch, self.calls - 1) if self.calls else None
 
     def note(self, step: int, loss: float | None) -> None:
-        """Keep the number of the step that the call made, and the loss that it returned."""
+        """Store the number of the call's step, and the returned loss."""
         self.stretch.steps[self.calls] = step
         if loss is not None:
             self.stretch.losses[self.calls] = loss
 
     def inputs(self, layout: Layout, met: Callable[[int, float], None] | None = None) -> Any:
-        """Return arguments, by position and by name, with the bits that they had.
+        """Return the original arguments, by position and name, bit for bit.
 
         Args:
-            layout: of the function.
-            met: gets the place of each call on the way, and the loss that it came to.
+            layout: layout of the function.
+            met: called with the position and loss of each call on the way.
 
         Raises:
-            NotTheSame: a loss on the way came out different, and there is no `met`.
+            NotTheSame: a loss on the way was different, and `met` is missing.
         """
         met = met or self._same
         leaves = [copied(leaf) for leaf in self.stretch.start]
@@ -125,15 +125,16 @@ def mean_of(loss: Any) -> float:
 
 
 def donates(jitted: Jitted) -> bool:
-    """Return whether calls of a function may give arguments away."""
+    """Return whether calls of a function may donate arguments."""
     return any(jitted.options.get(name) not in (None, (), []) for name in DONATES)
 
 
 class Donations:
-    """Takes the copies.
+    """Copies donated arguments.
 
     Args:
-        most_held: bytes of batches that may be held between two copies of a function's.
+        most_held: maximum size in bytes of batches that may be held between two copies of a
+            function's arguments.
     """
 
     def __init__(self, most_held: float) -> None:
@@ -142,7 +143,7 @@ class Donations:
         self._results: WeakKeyDictionary[Traced, list[Any]] = WeakKeyDictionary()
 
     def before(self, jitted: Jitted, args: Any, kwargs: Any) -> Again | None:
-        """Take a call that is about to be made; None where nothing is given away, or no room."""
+        """Process a call that is about to be made; None without donations or memory."""
         if self._most_held <= 0 or not donates(jitted):
             return None
         leaves, tree = jax.tree_util.tree_flatten((args, kwargs))
@@ -162,7 +163,7 @@ class Donations:
         return Again(jitted, made, 0)
 
     def after(self, jitted: Jitted, out: Any) -> None:
-        """Take what the call returned."""
+        """Process the result of the call."""
         if jitted.traced in self._stretches:
             self._results[jitted.traced] = jax.tree_util.tree_leaves(out)
 
@@ -176,7 +177,7 @@ class Donations:
 
 
 def copied(leaf: Any) -> Any:
-    """Return a copy of an array, on its device; anything else as it is."""
+    """Copy an array on its device; return other values unchanged."""
     return leaf.copy() if isinstance(leaf, jax.Array | np.ndarray) else leaf
 
 
@@ -185,7 +186,7 @@ def _bytes(leaves: Sequence[Any]) -> int:
 
 
 def has_room(leaves: Sequence[Any]) -> bool:
-    """Return whether each device of some arrays has memory for copies of them."""
+    """Return whether each device has enough memory to copy some arrays."""
     devices = {d for leaf in leaves if isinstance(leaf, jax.Array) for d in leaf.devices()}
     size = _bytes(leaves)
     for device in devices:

@@ -1,4 +1,4 @@
-"""Faults that JAX programs have and others do not: keys used twice, results left unused."""
+"""Faults of JAX programs only: keys used twice, results left unused."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from mothtrap.adapters.jax.programs import Program
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.compiling import HostCallback, KeyReused, UpdateDropped
 from mothtrap.core.facts.functions import FunctionTraced
-from mothtrap.tracing import frames
-from mothtrap.tracing.mentions import only_call
+from mothtrap.tracing.source import frames
+from mothtrap.tracing.source.mentions import only_call
 
 OF_PROGRAMS: Final = (KeyReused, HostCallback)
 OF_CALLS: Final = (UpdateDropped, FunctionTraced)
@@ -43,10 +43,10 @@ class _Counts:
 
 
 class Faults:
-    """Watches the calls of functions that make steps.
+    """Detects faults in the calls of functions that make steps.
 
     Args:
-        job: takes the facts.
+        job: receives the facts.
     """
 
     def __init__(self, job: Job) -> None:
@@ -55,7 +55,7 @@ class Faults:
         self._programs: WeakKeyDictionary[Traced, Program] = WeakKeyDictionary()
 
     def traced(self, traced: Traced, layout: Layout) -> None:
-        """Take another trace of a function that the script calls itself."""
+        """Count another trace of a function that the script calls."""
         counts = self._counts.setdefault(traced, _Counts())
         counts.traces += 1
         if counts.traces in TRACES_TOLD_AT:
@@ -70,12 +70,12 @@ class Faults:
             )
 
     def is_unsettled(self, traced: Traced) -> bool:
-        """Return whether a function is traced so often that a shadow would be, too."""
+        """Return whether a function is retraced so often that its shadow would be, too."""
         counts = self._counts.get(traced)
         return counts is not None and counts.traces > max(MANY_TRACES, counts.calls // 20)
 
     def learned(self, traced: Traced, layout: Layout, program: Program) -> None:
-        """Take what the program of a function says."""
+        """Process the static facts of a function."""
         if traced in self._programs:
             return
         self._programs[traced] = program
@@ -98,7 +98,7 @@ class Faults:
             )
 
     def called(self, traced: Traced, layout: Layout, inputs: Any) -> None:
-        """Take a call of a function that makes steps."""
+        """Process a call of a function that makes steps."""
         counts = self._counts.setdefault(traced, _Counts())
         counts.calls += 1
         self._job.stood_ready(OF_CALLS)

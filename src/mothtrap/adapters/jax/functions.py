@@ -1,4 +1,4 @@
-"""Functions of the user's as they are traced: where gradients, loss and weights are in them."""
+"""The user's functions when they are traced: where their gradients, loss, and weights are."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from mothtrap.adapters.jax import internals
 from mothtrap.adapters.jax.carries import like_weights, lost_updates, states
-from mothtrap.tracing.frames import line_of
+from mothtrap.tracing.source.frames import line_of
 
 Function = Callable[..., Any]
 Path = tuple[Any, ...]
@@ -30,9 +30,9 @@ class Differentiated:
 
     Attributes:
         value: the loss.
-        arguments: leaves that it was differentiated by.
+        arguments: leaves with respect to which it was differentiated.
         gradients: one for each of them.
-        names: of the arguments, e.g. `Dense_0.kernel`.
+        names: names of the arguments, e.g. `Dense_0.kernel`.
         function: name of the loss function.
         location: its last line, where the loss is returned.
     """
@@ -47,20 +47,20 @@ class Differentiated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """Where things are among the leaves of the arguments and results of a function.
+    """Positions of values among the leaves of a function's arguments and results.
 
     Attributes:
         function: its name.
-        location: the line of the loss, else of the function.
+        location: line of the loss, otherwise of the function.
         size: number of leaves of the results.
-        loss: index of the loss among them; None where it is not returned.
+        loss: index of the loss among them; None if it is not returned.
         weights: indices of the weights among the leaves of the arguments, by name.
-        updated: indices of the new weights among the results, in the same order; empty
-            where none are returned.
-        gradients: indices of gradients among the results; empty where none are.
+        updated: indices of the new weights among the results, in the same order; empty if none are
+            returned.
+        gradients: indices of gradients among the results; empty if there are none.
         scalars: indices of real scalars among the results, by name.
-        rate: index of a learning rate that the state of the optimizer holds.
-        repeats: gradients were taken in a loop inside: a call is many steps.
+        rate: index of a learning rate in the state of the optimizer.
+        repeats: gradients are computed in a loop inside the function, so a call makes many steps.
         totals: indices of the sum and the count of the losses so far among the results.
         runs_on: scalars are means of all calls so far.
         lost: why no update reaches another call, see `carries.lost_updates`.
@@ -92,12 +92,12 @@ class Layout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """Knowledge of a library about a function of its own, a method of a model.
+    """A library's knowledge about one of its functions, such as a model method.
 
     Attributes:
-        names: of the weights, in order.
-        totals: returns the sum and the count of the losses so far among results; None where
-            they are not there.
+        names: names of the weights, in order.
+        totals: returns the sum and the count of the losses so far among results; None if they are
+            missing.
     """
 
     names: tuple[str, ...]
@@ -122,10 +122,10 @@ def series_of(layout: Layout) -> str:
 
 
 class Page:
-    """Notes made while one function is traced.
+    """Notes made while a function is traced.
 
     Args:
-        trace: to which its arguments belong.
+        trace: trace to which its arguments belong.
         inputs: paths and leaves of the arguments, before the function could change any.
     """
 
@@ -135,7 +135,7 @@ class Page:
         self.inner = False
 
     def add(self, call: Differentiated) -> None:
-        """Note a call with gradients; of one in a loop inside the function only that it was."""
+        """Add a call with gradients; for a call in an inner loop, only record that it exists."""
         if internals.trace_of(call.gradients[0]) is self.trace:
             self.differentiated.append(call)
         else:
@@ -143,7 +143,7 @@ class Page:
 
 
 class Book(threading.local):
-    """The pages of the functions that a thread is tracing, the innermost last."""
+    """The notes for the functions that a thread is tracing, innermost last."""
 
     def __init__(self) -> None:
         self.pages: list[Page] = []
@@ -152,17 +152,17 @@ class Book(threading.local):
 
 
 class Traced:
-    """Stands for a function of the user's in a jit: calls it, and notes what it is like.
+    """Wraps a user's function inside a jit: calls it and records its structure.
 
     The jaxpr is that of the function itself.
 
     Args:
-        fun: the function; held weakly, as JAX holds it.
-        book: of the thread.
-        seen: called after each trace, with the arguments; must not raise.
+        fun: the function, weakly referenced, as in JAX.
+        book: record of the thread.
+        seen: called after each trace, with the arguments; must not raise an exception.
 
     Attributes:
-        layout: of the latest trace.
+        layout: layout of the latest trace.
         logs: it calls `mothtrap.log` or `log_tensor`.
     """
 
@@ -180,7 +180,7 @@ class Traced:
         """Call the function; a page of the book is open while it is traced."""
         fun = self._fun()
         if fun is None:
-            raise ReferenceError("the function of this jit is gone")
+            raise ReferenceError("the jitted function no longer exists")
         inputs = jax.tree_util.tree_flatten_with_path((args, kwargs))[0]
         traces = (internals.trace_of(leaf) for _, leaf in inputs)
         page = Page(next((trace for trace in traces if trace is not None), None), inputs)
@@ -200,7 +200,7 @@ class Traced:
 
 
 def layout_of(fun: Function, page: Page, arguments: Any, out: Any) -> Layout:
-    """Return where things are in a function that has just been traced."""
+    """Return the layout of a newly traced function."""
     code = getattr(fun, "__code__", None)
     place = line_of(code.co_filename, code.co_firstlineno) if code is not None else None
     results = jax.tree_util.tree_flatten_with_path(out)[0]
@@ -305,7 +305,7 @@ def _scalars(
 
 
 def kind_of(tree: Any) -> tuple[Any, list[Any]]:
-    """Return the structure of a tree, and shapes and types of its leaves."""
+    """Return the structure of a tree, with the shapes and types of its leaves."""
     leaves, structure = jax.tree_util.tree_flatten(tree)
     return structure, [_kind(leaf) for leaf in leaves]
 
@@ -385,17 +385,17 @@ def _is_real(leaf: Any) -> bool:
 
 
 def name_of(path: Path) -> str:
-    """Return a path into a tree as its users write it: `Dense_0.kernel`."""
+    """Return a path into a tree as users write it: `Dense_0.kernel`."""
     words = re.findall(r"[\w ]+", jax.tree_util.keystr(path))
     return ".".join(word for word in words if word != "value")
 
 
 def names_of(trees: Sequence[Any], labels: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of the leaves of some arguments, without what all share.
+    """Return the names of the leaves of some arguments, without their common prefix.
 
     Args:
         trees: the arguments.
-        labels: their names, used where an argument is one array, or there are several.
+        labels: their names, used if an argument is a single array, or there are several arguments.
     """
     names = []
     for tree, label in zip(trees, labels, strict=True):

@@ -1,4 +1,4 @@
-"""Jaxprs evaluated operation by operation, with a look at results on the way."""
+"""Evaluate jaxprs operation by operation, and examine results on the way."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ WHOLE: Final = frozenset(
 
 
 class Looker(Protocol):
-    """Hears of each operation, in order of execution."""
+    """Receives each operation, in order of execution."""
 
     def operation(
         self, eqn: Any, caller: Caller, values: Sequence[Any], results: Sequence[Any]
     ) -> None:
-        """Take an operation.
+        """Process an operation.
 
         Args:
-            eqn: of the jaxpr.
-            caller: the call of which it is a part; its scope has the modules of both.
-            values: that it was given.
-            results: that it returned.
+            eqn: equation of the jaxpr.
+            caller: call to which it belongs; its scope has the modules of both.
+            values: its input values.
+            results: results that it returned.
         """
 
 
@@ -51,9 +51,9 @@ class Evaluation:
     """Evaluates jaxprs.
 
     Args:
-        looker: hears of the operations.
-        loops: loops and branches are gone through as well; needs values that are known.
-        keeps_derivatives: what has a derivative of its own is one operation.
+        looker: receives the operations.
+        loops: also evaluate loops and branches; this requires known values.
+        keeps_derivatives: treat a function with a custom derivative as one operation.
     """
 
     def __init__(self, looker: Looker, *, loops: bool, keeps_derivatives: bool) -> None:

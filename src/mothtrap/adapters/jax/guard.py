@@ -1,4 +1,4 @@
-"""The policy `on_nonfinite` for calls of compiled steps: results are withheld from the script."""
+"""The policy `on_nonfinite` for calls of compiled steps: withhold results from the script."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from mothtrap.tracing.guard import (
 )
 
 BY_SCRIPT: Final = "the script applies the gradients itself"
-EAGER: Final = "gradients are computed outside of compiled functions"
+EAGER: Final = "gradients are computed outside compiled functions"
 
 
 class Guard:
-    """Judges steps before the script gets what they return.
+    """Evaluates steps before the script gets their results.
 
     Args:
-        job: takes what was done.
+        job: receives the results.
 
     Attributes:
-        policy: what becomes of an unsound step.
-        bounds: whether the gradient norm is limited, which needs the gradients of every step.
+        policy: action for a bad step.
+        bounds: whether the gradient norm is limited, which requires the gradients of every step.
         judges: whether steps are checked at all.
     """
 
@@ -47,9 +47,9 @@ class Guard:
         """Return the fault of a step, or None; waits for its loss.
 
         Args:
-            layout: of its function.
-            loss: one, or one for each step of a loop; None where none is known.
-            gradients: by name, where they are known.
+            layout: layout of its function.
+            loss: one loss, or one for each step of a loop; None if unknown.
+            gradients: gradients by name, if known.
         """
         values = np.asarray([] if loss is None else loss, dtype=np.float64).reshape(-1).tolist()
         place = layout.location
@@ -68,7 +68,7 @@ class Guard:
         return large_norm(norm, limit, first, place) if norm > limit else None
 
     def tell(self, fault: Fault, layout: Layout, step: int, *, applied: bool) -> None:
-        """Report what is done with a step."""
+        """Report the guard's action on a step."""
         policy = self.policy
         onset = policy.found(step)
         if not policy.acts and fault.kind != "norm":
@@ -90,18 +90,17 @@ _look: Final[Callable[[Any], tuple[Any, Any]]] = jax.jit(_finite_and_norm)
 
 
 def without_the_step(layout: Layout, inputs: Any, out: Any) -> Any | None:
-    """Return the results of a call with all that is carried from step to step as it was before.
+    """Return the results of a call with everything carried between steps restored.
 
-    What is carried are results that have the structure, shapes and types of an argument, the
-    weights first.
+    These are results with the structure, shapes and types of an argument, the weights first.
 
     Args:
-        layout: of the function.
+        layout: layout of the function.
         inputs: arguments, by position and by name.
         out: its results.
 
     Returns:
-        None where the new weights have no argument of their kind.
+        None if the new weights match no argument.
     """
     args, kwargs = inputs
     given = [*args, *kwargs.values()]

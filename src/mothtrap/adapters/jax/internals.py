@@ -13,7 +13,7 @@ from jax._src import core, debugging, distributed, source_info_util, traceback_u
 from jax._src.interpreters import ad, batching, mlir, partial_eval
 from jax._src.lax import lax
 
-from mothtrap.tracing.frames import is_users_file, line_of
+from mothtrap.tracing.source.frames import is_users_file, line_of
 
 TRIED: Final = ("0.10",)
 """Minor versions for which `is_tried` holds: elsewhere shadows are off."""
@@ -21,10 +21,10 @@ TRIED: Final = ("0.10",)
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """A call inside a jaxpr: the modules and the line in which it is, and what is called.
+    """A call inside a jaxpr: its modules and line, and the called function.
 
-    `name` is '' for calls whose jaxpr is of that one call. `turn` is the place in a scan, and
-    its length; None outside of any.
+    `name` is '' for calls whose jaxpr consists of that one call. `turn` is the position in a scan,
+    and the scan's length; None outside of a scan.
     """
 
     scope: str = ""
@@ -34,12 +34,12 @@ class Caller:
 
 
 def is_tried() -> bool:
-    """Return whether the private names in use are tested with the installed version."""
+    """Return whether the private names in use were tested with the installed version."""
     return jax.__version__.rpartition(".")[0] in TRIED
 
 
 def place_among_processes() -> tuple[int | None, int]:
-    """Return the rank in `jax.distributed`, None where it was not begun, and the processes."""
+    """Return the rank in `jax.distributed` (None if not initialized) and the process count."""
     state = distributed.global_state
     if state.client is None:
         return None, 1
@@ -65,7 +65,7 @@ def bind(eqn: Any, values: list[Any]) -> list[Any]:
 
 
 def weakly_typed(array: Any) -> Any:
-    """Return an array whose type gives way to that of others, as Python's numbers do."""
+    """Return an array with a weak type, like Python numbers."""
     return lax._convert_element_type(array, array.dtype, weak_type=True)
 
 
@@ -75,12 +75,12 @@ def scope_of(eqn: Any) -> str:
 
 
 def line_of_equation(eqn: Any, caller: Caller | None = None) -> str | None:
-    """Return `file:line` of the user's code that an operation comes from.
+    """Return `file:line` of the user's code that created an operation.
 
     Args:
         eqn: the operation.
-        caller: the call of which it is a part. A compiled function of a library is traced
-            once, so places in it are those of its first call: the caller's is taken.
+        caller: call to which it belongs. A compiled function of a library is traced once, so its
+            locations are those of its first call; the caller's location is used instead.
     """
     library = None
     for frame in source_info_util.user_frames(eqn.source_info.traceback):
@@ -130,11 +130,11 @@ def _log() -> Any:
 
 
 def call_back(callback: Callable[[Any], Any], value: Any) -> None:
-    """Have a function that is being traced hand a value to a callback whenever it runs.
+    """Make a traced function pass a value to a callback whenever it runs.
 
     Args:
-        callback: gets an array; one for each pass of a loop, all rows of a `vmap` at once.
-        value: of the function.
+        callback: receives an array; one per pass of a loop, and all rows of a `vmap` at once.
+        value: value of the function.
     """
     _log().bind(value, callback=callback)
 
@@ -143,11 +143,11 @@ _FRESH: Final = jax.make_user_context(False) if hasattr(jax, "make_user_context"
 
 
 def traced_anew() -> AbstractContextManager[Any]:
-    """Within this context nothing is taken for traced already, bodies of loops neither."""
+    """Retrace everything inside this context, including loop bodies."""
     return _FRESH(True) if _FRESH is not None else nullcontext()
 
 
 def hide(path: str) -> None:
-    """Leave the frames of a file out of the tracebacks and places that JAX reports."""
+    """Hide the frames of a file in JAX's tracebacks and source locations."""
     traceback_util.register_exclusion(path)
     source_info_util.register_exclusion(path)

@@ -1,4 +1,4 @@
-"""Compiled functions that tell of their calls; JAX's own executable does the work."""
+"""Compiled functions that report their calls; JAX's own executable does the work."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ Function = Callable[..., Any]
 
 
 class Calls(Protocol):
-    """Hears of the calls of compiled functions; raises where the guard ends a step."""
+    """Receives the calls of compiled functions; raises if the guard ends a step."""
 
     def is_seen(self) -> bool:
-        """Return whether a call made now is one of the script's, and not inside another."""
+        """Return whether the current call comes from the script, and not from another call."""
 
     def before(self, jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Look at a call; return what `after` is to be given."""
+        """Process the start of a call; return the value to pass to `after`."""
 
     def after(self, jitted: Jitted, noted: Any, out: Any) -> Any:
-        """Look at what a call returned; return what the script is to have."""
+        """Process the result of a call; return the result for the script."""
 
 
 class Jitted:
-    """Stands for what `jax.jit` or `jax.pmap` returns.
+    """Wraps the result of `jax.jit` or `jax.pmap`.
 
     Args:
         fun: the function of the user's.
-        traced: stands for it in the compiled one.
+        traced: the wrapped function inside the compiled one.
         make: `jax.jit` or `jax.pmap`.
-        options: of `make`.
-        calls: hears of calls.
+        options: options of `make`.
+        calls: receives the calls.
 
     Attributes:
         raw: the compiled function of JAX.
-        is_mapped: it is one of `jax.pmap`.
+        is_mapped: it is a result of `jax.pmap`.
     """
 
     def __init__(
@@ -85,5 +85,5 @@ class Jitted:
         return self.raw.eval_shape(*args, **kwargs)
 
     def clear_cache(self) -> None:
-        """Forget what was compiled, as JAX does."""
+        """Clear the compilation cache, as JAX does."""
         self.raw.clear_cache()

@@ -1,4 +1,4 @@
-"""Random keys in a jaxpr: which are drawn from twice, and which follow from an argument only."""
+"""Random keys in a jaxpr: those used twice, and those that follow from an argument only."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ DERIVING: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key: how it was made, and the argument on which alone it depends.
+    """A random key: how it was made, and the only argument on which it depends.
 
     Attributes:
         made: equal for keys that are known to be the same.
-        argument: position among the inputs of the function; None where more goes in, or none.
-        fixed: it was made of constants, whatever the function is called with.
+        argument: position among the inputs of the function; None if it depends on several inputs,
+            or none.
+        fixed: it was made from constants, regardless of the function's arguments.
     """
 
     made: Hashable
@@ -39,10 +40,10 @@ class Draws:
     """Where random numbers are drawn.
 
     Attributes:
-        lines: of each key.
-        arguments: positions of the inputs from which keys follow that are drawn from, with the
-            line of the first draw.
-        fixed: lines that draw from keys made of constants.
+        lines: lines of each key.
+        arguments: positions of the inputs from which used keys derive, with the line of the first
+            draw.
+        fixed: lines that draw from keys made from constants.
     """
 
     lines: dict[Key, list[str]] = field(default_factory=lambda: defaultdict(list))
@@ -50,7 +51,7 @@ class Draws:
     fixed: list[str] = field(default_factory=list)
 
     def twice(self) -> list[list[str]]:
-        """Return the lines of keys that are drawn from more than once."""
+        """Return the lines of keys that are used more than once."""
         return [lines for lines in self.lines.values() if len(lines) > 1]
 
 

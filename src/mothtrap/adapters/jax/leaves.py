@@ -1,4 +1,4 @@
-"""Arguments of a compiled function as plain trees beside arrays, and back."""
+"""Split the arguments of a compiled function into plain trees and arrays, and join them again."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from mothtrap.snapshot.tree import Opaque, TreeMaker, array_from, value_of, valu
 
 
 class LeafWriter:
-    """Turns arguments into trees.
+    """Converts arguments to trees.
 
     Args:
-        prefix: of the keys of the arrays.
+        prefix: prefix of the keys of the arrays.
 
     Attributes:
-        arrays: by key.
-        missing: what could not be kept, in words.
+        arrays: arrays by key.
+        missing: data that could not be kept, in words.
     """
 
     def __init__(self, prefix: str) -> None:
@@ -32,11 +32,11 @@ class LeafWriter:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Names of values that were not kept; a replay has the script's own in their place."""
+        """Names of values that were not stored; a replay uses the script's own values."""
         return tuple(self._maker.opaque)
 
     def trees(self, leaves: Sequence[Any]) -> Tree:
-        """Return the trees of some arguments, as one."""
+        """Convert some arguments to one tree."""
         return {"list": [self._maker.tree(leaf) for leaf in leaves]}
 
     def _own(self, value: Any) -> Tree:
@@ -63,10 +63,10 @@ def leaves_of(tree: Tree, arrays: Mapping[str, Array], own: Sequence[Any]) -> li
     """Return recorded arguments.
 
     Args:
-        tree: of `LeafWriter.trees`.
-        arrays: by key.
-        own: arguments of the script, in the same order: recorded arrays go to the devices of
-            these, and what was not kept is theirs.
+        tree: tree of `LeafWriter.trees`.
+        arrays: arrays by key.
+        own: arguments of the script, in the same order: recorded arrays go to their devices, and
+            they provide data that was not kept.
     """
 
     def made(form: dict[str, Any]) -> Any:
@@ -91,10 +91,10 @@ def _placed(leaf: Any, like: Any) -> Any:
 
 
 def batch_of(weights: Sequence[int], leaves: Sequence[Any]) -> tuple[int, tuple[int, ...]]:
-    """Return the number of rows of a batch, and the positions of its arrays among arguments.
+    """Return the number of rows of a batch, and the positions of its arrays in the arguments.
 
-    An array is taken for a part of it where it is no key, and of another shape than all
-    weights: optimizers keep arrays of their shapes.
+    An array counts as part of the batch if it is not a key, and its shape differs from those of all
+    weights, because optimizers have arrays of their shapes.
 
     Args:
         weights: positions of the weights.

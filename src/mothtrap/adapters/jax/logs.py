@@ -24,14 +24,14 @@ MOST_VALUES: Final = 10_000
 
 
 class TracedLogs:
-    """Takes what is logged with values that are not known yet.
+    """Records logged values that are not known until the program runs.
 
     Args:
-        job: takes the values.
-        book: of the functions that are being traced.
+        job: receives the values.
+        book: record of the functions being traced.
 
     Attributes:
-        close: ends that.
+        close: ends the recording.
     """
 
     def __init__(self, job: Job, book: Book) -> None:
@@ -40,7 +40,7 @@ class TracedLogs:
         self.close = job.defer(self.defers)
 
     def defers(self, name: str, value: Any, take: Take) -> bool:
-        """Return whether a value is one of a function that is being traced, and comes later."""
+        """Return whether a value belongs to a traced function and will be known later."""
         if not isinstance(value, jax.core.Tracer):
             return False
         self._book.logs = True
@@ -54,7 +54,7 @@ class TracedLogs:
             values.append(np.array(value))
 
     def hand_on(self) -> None:
-        """Hand on what came in a call; several values of a name are stacked."""
+        """Pass on the values of a call; several values with the same name are stacked."""
         came, self._came = self._came, {}
         for take, values in came.values():
             take(values[0] if len(values) == 1 else np.stack(values))

@@ -1,4 +1,4 @@
-"""The operation at which a step stopped to be finite, found by doing the step's jaxpr again."""
+"""The first operation of a step with a result that is not finite, found by evaluating its jaxpr."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Bad:
     """An operation whose result is not finite.
 
     Attributes:
-        nan: its result holds NaN, and not only infinities.
-        causes: operations that made the arguments that are not finite.
-        from_constant: an argument is not finite that no operation made.
+        nan: its result contains NaN, not only infinities.
+        causes: operations that produced the non-finite arguments.
+        from_constant: an argument is not finite, and no operation produced it.
     """
 
     operation: str
@@ -48,14 +48,14 @@ class Bad:
 
 
 class TooLong(Exception):
-    """The search takes longer than it may."""
+    """The search exceeds its time limit."""
 
 
 class Search:
-    """Hears of operations; remembers where values that are not finite come from.
+    """Observes operations, and records the origin of non-finite values.
 
     Args:
-        count: rows of the batch; 0 where that is not known.
+        count: number of rows of the batch; 0 if unknown.
     """
 
     def __init__(self, count: int = 0) -> None:
@@ -67,7 +67,7 @@ class Search:
     def operation(
         self, eqn: Any, caller: Caller, values: Sequence[Any], results: Sequence[Any]
     ) -> None:
-        """Look at what an operation returned."""
+        """Check the result of an operation."""
         if time.monotonic() > self._until:
             raise TooLong
         for result in results:
@@ -96,15 +96,15 @@ class Search:
         return _rows(value)
 
     def of(self, value: Any) -> Bad | None:
-        """Return the operation that made a value, where it is not finite."""
+        """Return the operation that produced a value, if the value is not finite."""
         return self._bad.get(id(value))
 
 
 def origin_of(bad: Bad) -> Bad:
-    """Return the first operation on the way to a bad one that made what it was not given.
+    """Return the first operation before a bad one that produced the non-finite value.
 
-    NaN is followed before infinities; an infinity that a program uses as a constant (a mask)
-    is none of an operation's making.
+    NaN is followed before infinities; an infinity that a program uses as a constant (a mask) has no
+    origin.
     """
     seen: set[int] = set()
     while id(bad) not in seen:
@@ -133,17 +133,17 @@ def first_bad_operation(
     step: int,
     targets: Sequence[int],
 ) -> FirstBadOperation | None:
-    """Do a step again, operation by operation, and name the one that broke.
+    """Repeat a step, operation by operation, and name the first with a non-finite result.
 
     Args:
         jitted: the compiled function.
-        args: that the step was called with.
-        kwargs: by name.
+        args: arguments that the step was called with.
+        kwargs: keyword arguments by name.
         step: its number.
-        targets: results in which to look, the loss first.
+        targets: results to check, the loss first.
 
     Returns:
-        None where all results are finite when done so.
+        None if all results are finite in this mode.
     """
     closed = jitted.raw.trace(*args, **kwargs).jaxpr
     given = jax.tree_util.tree_leaves((tuple(args), kwargs))
@@ -171,7 +171,7 @@ def first_bad_operation(
 
 
 def dynamic(jitted: Jitted, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """Return the arguments of a call that are not static, by position and by name."""
+    """Return the non-static arguments of a call, by position and name."""
     numbers = _several(jitted.options.get("static_argnums"))
     names = set(_several(jitted.options.get("static_argnames")))
     with suppress(TypeError, ValueError):  # a function without a signature
@@ -193,7 +193,7 @@ def _several(option: Any) -> list[Any]:
 
 
 def nonfinite_inputs(layout: Layout, inputs: Any, *, step: int) -> list[NonfiniteInput]:
-    """Return the arguments of a step, but for its weights, that are not finite."""
+    """Return the arguments of a step, except weights, that are not finite."""
     weights = set(layout.weights.values())
     found = []
     for index, (path, leaf) in enumerate(jax.tree_util.tree_flatten_with_path(inputs)[0]):

@@ -1,4 +1,4 @@
-"""A compiled function as a program: what its jaxpr says for every call."""
+"""A compiled function as a program: properties that its jaxpr shows for every call."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Program:
 
     Attributes:
         callbacks: lines that call back into Python.
-        draws: of random numbers.
+        draws: draws of random numbers.
         zeros: positions of the results that are 0 whatever the arguments are.
     """
 
@@ -29,7 +29,7 @@ class Program:
 
 
 def read(closed: Any) -> Program:
-    """Return the operations in the jaxpr of a function."""
+    """Return the operations in a function's jaxpr."""
     callbacks = [
         internals.line_of_equation(eqn) or "?"
         for eqn in _equations(closed.jaxpr)

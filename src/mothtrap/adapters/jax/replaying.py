@@ -17,7 +17,7 @@ import numpy as np
 
 from mothtrap.adapters.jax.donations import Again, Stretch, copied, mean_of
 from mothtrap.adapters.jax.functions import Layout
-from mothtrap.adapters.jax.handle import JaxHandle
+from mothtrap.adapters.jax.hooks import JaxHandle
 from mothtrap.adapters.jax.jitted import Jitted
 from mothtrap.adapters.jax.leaves import batch_of, leaves_of
 from mothtrap.adapters.jax.searching import Found, UnknownOrigin, located
@@ -27,27 +27,27 @@ from mothtrap.core.adapters import Job
 from mothtrap.core.facts.data import NonfiniteInput
 from mothtrap.core.replays import ReplayPlan, ReplayResult
 from mothtrap.core.snapshots import BatchHanded, ReferenceDigests
-from mothtrap.tracing import debugging
-from mothtrap.tracing.comparison import compared
-from mothtrap.tracing.playback import Playback, quiet_job, with_rows
-from mothtrap.tracing.snapshot_taking import digest
+from mothtrap.tracing.snapshots import debugging
+from mothtrap.tracing.snapshots.comparison import compared
+from mothtrap.tracing.snapshots.playback import Playback, quiet_job, with_rows
+from mothtrap.tracing.snapshots.taking import digest
 
 ONLY_COMPILED = (
-    "replayed operation by operation, the step is finite: only the compiled program gives NaN"
+    "replayed operation by operation, the step is finite: only the compiled program produces NaN"
 )
 
 
 def begin(plan: ReplayPlan) -> None:
-    """Play a snapshot to the script that is about to run."""
+    """Replay a snapshot in the script that is about to run."""
     ReplayingHandle(quiet_job("jax"), plan)
 
 
 class ReplayingHandle(JaxHandle):
-    """Plays the recorded step at the first call of its function.
+    """Replays the recorded step at the first call of its function.
 
     Args:
         job: captures nothing.
-        plan: of the replay.
+        plan: plan of the replay.
     """
 
     def __init__(self, job: Job, plan: ReplayPlan) -> None:
@@ -58,7 +58,7 @@ class ReplayingHandle(JaxHandle):
         self._function, self._start = content["function"], content["leaves"]
 
     def before(self, jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:  # type: ignore[override]
-        """Play the step where the call is one of its function."""
+        """Replay the step if the call is one of its function."""
         self._playback.play(lambda: self._play(jitted, args, kwargs))
 
     def after(self, jitted: Jitted, noted: None, out: Any) -> Any:  # type: ignore[override] # noqa: ARG002
@@ -145,7 +145,8 @@ class ReplayingHandle(JaxHandle):
             return msgspec.structs.replace(result, told=(ONLY_COMPILED,))
         bad_inputs = [one for one in found.facts if isinstance(one, NonfiniteInput)]
         told = [
-            f"{one.tensor} held NaN or infinite values when the step began" for one in bad_inputs
+            (f"{one.tensor} contained NaN or infinite values when the step began")
+            for one in bad_inputs
         ]
         told += [f"its arguments: {'; '.join(operation.inputs)}"] if operation.inputs else []
         result = msgspec.structs.replace(

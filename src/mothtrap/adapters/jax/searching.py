@@ -1,4 +1,4 @@
-"""The step that broke, repeated from inputs that are held or made again."""
+"""Repeat the step that broke, from inputs that are kept or computed again."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ from mothtrap.core.facts.nonfinite import FirstBadOperation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """Origin of what is not finite in a step.
+    """Origin of the non-finite values in a step.
 
     Attributes:
         facts: arguments that were not finite, and the first bad operation.
-        operation: the last of these; None where the step is finite when done by operations.
-        inputs: with which it is made again: those of the call before where that broke it.
-        targets: results in which to look.
+        operation: the last of these; None if the step is finite when repeated operation by
+            operation.
+        inputs: inputs with which it is repeated: those of the previous call if that call caused the
+            fault.
+        targets: results to check.
     """
 
     facts: list[Fact]
@@ -36,16 +38,16 @@ class Found:
 
 
 class UnknownOrigin(Exception):
-    """A step cannot be repeated; says why."""
+    """A step cannot be repeated; the message gives the reason."""
 
 
 def search(job: Job, call: Call, previous: Call | None) -> None:
-    """Report what broke a call that returned a loss that is not finite, or why it is not known.
+    """Report the cause of a non-finite loss, or why it is unknown.
 
     Args:
-        job: takes the facts.
+        job: receives the facts.
         call: the first with such a loss.
-        previous: the call before, where its inputs are held.
+        previous: previous call, if its inputs are available.
     """
     jitted = call.jitted
     assert jitted is not None
@@ -68,13 +70,13 @@ def search(job: Job, call: Call, previous: Call | None) -> None:
 def located(
     jitted: Jitted, layout: Layout, inputs: Any, before: Callable[[], Any], *, step: int
 ) -> Found:
-    """Return the operation that made a call fail.
+    """Return the operation at which a call failed.
 
     Args:
         jitted: the compiled function.
-        layout: of it.
-        inputs: of the call, by position and by name.
-        before: returns those of the call before, whose gradients may have broken the weights.
+        layout: layout of the function.
+        inputs: inputs of the call, by position and by name.
+        before: returns those of the previous call, whose gradients may have broken the weights.
         step: number of the step.
 
     Raises:
@@ -121,12 +123,12 @@ def _are_finite(layout: Layout, inputs: Any) -> bool:
 
 
 def is_given_away(inputs: Any) -> bool:
-    """Return whether an argument was donated to the call, and is gone."""
+    """Return whether an argument was donated to the call and no longer exists."""
     leaves = jax.tree_util.tree_leaves(inputs)
     return any(isinstance(leaf, jax.Array) and leaf.is_deleted() for leaf in leaves)
 
 
 def all_here(inputs: Any) -> bool:
-    """Return whether all arrays lie in this process."""
+    """Return whether all arrays are in this process."""
     leaves = jax.tree_util.tree_leaves(inputs)
     return all(leaf.is_fully_addressable for leaf in leaves if isinstance(leaf, jax.Array))

@@ -44,15 +44,15 @@ _SCOPE = re.compile(r"\w+\(([\w./]*)\)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Activation:
-    """An activation of a step: where it comes from.
+    """An activation of a step, with its source.
 
     Attributes:
-        name: modules in which it was computed, else its line.
+        name: modules in which it was computed, otherwise its line.
         operation: `dot`, `conv`, `relu`, `tanh`, `sigmoid` ...
-        role: what the operation does to its input where rules care.
-        gain: what a layer multiplies inputs by, about; None for others.
-        fan_in: inputs of a unit of a layer.
-        is_first: the layer is given data that no layer has made.
+        role: effect of the operation on its input, if rules use it.
+        gain: approximate factor by which a layer multiplies its inputs; None for others.
+        fan_in: number of inputs of a unit.
+        is_first: the layer receives data that no layer has produced.
     """
 
     name: str
@@ -69,8 +69,8 @@ class Softmax:
 
     Attributes:
         operation: as in `LossCall`.
-        chain: the operations that made its logits, nearest first.
-        axis: of the classes.
+        chain: operations that produced its logits, nearest first.
+        axis: axis of the classes.
         location: the line.
     """
 
@@ -92,15 +92,15 @@ class Elementwise:
 
 @dataclass(slots=True)
 class Looks:
-    """The results of a shadow: arrays, or tracers while it is traced.
+    """The results of a shadow: arrays, or tracers while it is being traced.
 
     Attributes:
-        losses: one.
-        gradients: in the order of `Shadow.names`.
-        activations: in the order of `Shadow.activations`.
-        scales: mean squares of what the layers among these were given and are made of.
-        data: what the first layers were given.
-        logits: in the order of `Shadow.softmaxes`.
+        losses: the loss, as a list of one.
+        gradients: gradients in the order of `Shadow.names`.
+        activations: activations in the order of `Shadow.activations`.
+        scales: mean squares of the inputs and weights of the layers among these.
+        data: inputs of the first layers.
+        logits: logits in the order of `Shadow.softmaxes`.
     """
 
     losses: list[Any] = field(default_factory=list)
@@ -112,14 +112,14 @@ class Looks:
 
 
 class Collector:
-    """Hears of the operations of a loss function while a shadow is traced.
+    """Receives the operations of a loss function while a shadow is traced.
 
     Attributes:
-        infos: of the activations.
-        softmaxes: of losses.
-        errors: differences that losses are made of.
+        infos: descriptions of the activations.
+        softmaxes: softmaxes of losses.
+        errors: differences from which losses are computed.
         cut: line of a `stop_gradient` of the user's, and the layer after it.
-        looks: what is collected.
+        looks: collected observations.
     """
 
     def __init__(self) -> None:
@@ -135,7 +135,7 @@ class Collector:
         self._kept: list[Any] = []
 
     def given(self, values: Sequence[Any]) -> None:
-        """Note the arguments that are not differentiated, usually batches."""
+        """Record the arguments that are not differentiated, usually batches."""
         floats = [one for one in values if jax.numpy.issubdtype(one.dtype, jax.numpy.floating)]
         self._data |= {id(value) for value in floats if value.ndim}
         self._kept += floats
@@ -143,7 +143,7 @@ class Collector:
     def operation(
         self, eqn: Any, caller: Caller, values: Sequence[Any], results: Sequence[Any]
     ) -> None:
-        """Keep the results of layers and of nonlinear functions, and the logits of losses."""
+        """Store the results of layers and nonlinear functions, and the logits of losses."""
         name = eqn.primitive.name
         if not results:
             return
@@ -325,19 +325,19 @@ def _is_zero(value: Any) -> bool:
 
 
 class Shadow:
-    """The shadow of one compiled function.
+    """Instrumented copy of one compiled function.
 
     Args:
         jitted: the function.
-        book: of the thread.
+        book: record of the thread.
 
     Attributes:
-        names: of the gradients, once it was traced.
-        activations: what the activations are.
-        softmaxes: of losses.
-        errors: differences that losses are made of.
+        names: names of the gradients, once it was traced.
+        activations: descriptions of the activations.
+        softmaxes: softmaxes of losses.
+        errors: differences from which losses are computed.
         cut: line of a `stop_gradient` of the user's, and the layer after it.
-        zeros: names of the gradients that are 0 whatever the batch: nothing depends on them.
+        zeros: names of the gradients that are 0 for every batch, because nothing depends on them.
     """
 
     def __init__(self, jitted: Jitted, book: Book) -> None:
@@ -407,12 +407,12 @@ def collecting(book: Book, add: Callable[..., None]) -> Any:
 def looked_into(
     fun: Callable[..., Any], collector: Collector, differentiated: Sequence[int]
 ) -> Callable[..., Any]:
-    """Return a function that returns, beside what it did, the looks of a collector.
+    """Return a function that also returns the observations of a collector.
 
     Args:
         fun: a loss.
-        collector: hears of its operations.
-        differentiated: positions of the arguments that gradients are taken by.
+        collector: receives its operations.
+        differentiated: positions of the arguments with respect to which gradients are computed.
     """
 
     def seen(*args: Any, **kwargs: Any) -> Any:

@@ -15,24 +15,24 @@ from mothtrap.adapters.jax.searching import all_here, is_given_away
 from mothtrap.adapters.jax.steps import Call
 from mothtrap.core.snapshot_orders import SnapshotDraft, SnapshotOrder, StateCopy
 from mothtrap.core.snapshots import BatchHanded, KeptStep, RecordedStep, ReferenceDigests, Tree
-from mothtrap.tracing.snapshot_taking import SnapshotsOfSteps, digest
+from mothtrap.tracing.snapshots.taking import SnapshotsOfSteps, digest
 
 
 class JaxSnapshotTaker(SnapshotsOfSteps):
-    """Takes calls whose losses are known, on the thread that trains."""
+    """Takes snapshots of calls with known losses, on the training thread."""
 
     def unsound(self, call: Call, previous: Call | None) -> None:
-        """Take the first call with a loss that is not finite.
+        """Take a snapshot of the first call with a non-finite loss.
 
         Args:
             call: the one.
-            previous: the call before it, where its inputs are held: its gradients may be what
-                broke.
+            previous: previous call, if its inputs are available: its gradients may have caused the
+                fault.
         """
         self.onset("the loss is not finite", functools.partial(self._draft, call, previous))
 
     def sound(self, call: Call) -> None:
-        """Take a call, if that is due or was asked for."""
+        """Take a snapshot of a call if it is due or requested."""
         self.made(functools.partial(self._draft, call, None))
 
     def _draft(
@@ -77,7 +77,7 @@ def _way_to(call: Call, previous: Call | None, step: int) -> Again | str:
     """Return a copy of arguments and the calls from there to a call; else why there is none."""
     jitted = call.jitted
     if jitted is None:
-        return "gradients were taken outside of any compiled function"
+        return "gradients were computed outside of any compiled function"
     if jitted.is_mapped:
         return "the step is mapped over devices by pmap"
     if not all_here(call.inputs):
@@ -136,13 +136,13 @@ def _truth(call: Call, stretch: Stretch, calls: int) -> ReferenceDigests:
 def digests_of_losses(
     layout: Layout, steps: Mapping[int, int], on_the_way: Mapping[int, float], last: float | None
 ) -> dict[str, str]:
-    """Return digests of losses by the place of the loss, and the step where it is another one.
+    """Return digests of the losses by location, and the step if it differs.
 
     Args:
-        layout: of the function.
+        layout: layout of the function.
         steps: numbers of the steps, by the place of their call.
         on_the_way: losses of the calls before the last one.
-        last: its loss; None where it returns none.
+        last: its loss; None if it returns none.
     """
     series = series_of(layout)
     found = {

@@ -16,7 +16,7 @@ import numpy as np
 from mothtrap.adapters.jax.donations import Again, has_room, mean_of
 from mothtrap.adapters.jax.functions import Layout, Traced, series_of
 from mothtrap.adapters.jax.jitted import Jitted
-from mothtrap.adapters.jax.pacing import LookBudget
+from mothtrap.adapters.jax.step_sampling import LookBudget
 from mothtrap.adapters.jax.tensors import Tensors
 from mothtrap.core.adapters import Job, Losses
 from mothtrap.core.facts.evaluations import Evaluation, EvaluationMetrics
@@ -31,16 +31,16 @@ HIGHER_IS_BETTER: Final = ("acc", "auc", "f1", "precision", "recall", "score", "
 
 @dataclass(slots=True)
 class Call:
-    """A call of a function that makes steps, and what is held until its loss is known.
+    """A call of a function that makes steps, held until its loss is known.
 
     Attributes:
-        inputs: arguments, by position and by name; for the search of what broke.
-        loss, rate: arrays, maybe still on their way.
-        shown: what the function itself returned as its loss, where that is known.
+        inputs: arguments, by position and by name, for the search for the cause.
+        loss, rate: arrays, possibly still in transfer.
+        shown: result that the function itself returned as its loss, if known.
         updated: the new weights.
-        count: of the rows of all calls so far, where `loss` is the sum over them.
-        again: how its inputs are made again, where the call gives them away.
-        skipped: its results were not handed to the script.
+        count: number of rows of all calls so far, if `loss` is their sum.
+        again: how to recreate its inputs, if the call donates them.
+        skipped: its results were not passed to the script.
     """
 
     jitted: Jitted | None
@@ -70,30 +70,30 @@ class Call:
         return []
 
     def shown_loss(self) -> float | None:
-        """Return the mean of what the function returned as its loss; waits for it."""
+        """Return the mean of the loss returned by the function; waits for it."""
         with suppress(RuntimeError):  # donated to a later call
             return mean_of(self.shown) if self.shown is not None else None
         return None
 
 
 class TakesSteps(Protocol):
-    """Takes snapshots of calls whose losses are known."""
+    """Takes snapshots of calls with known losses."""
 
     def unsound(self, call: Call, previous: Call | None) -> None:
-        """Take the first call with a loss that is not finite."""
+        """Take a snapshot of the first call with a non-finite loss."""
 
     def sound(self, call: Call) -> None:
-        """Take a call, if that is due or was asked for."""
+        """Take a snapshot of a call if it is due or requested."""
 
 
 class Steps:
-    """Makes steps of the calls of one process.
+    """Converts the calls of one process to steps.
 
     Args:
-        job: takes what is seen.
-        tensors: of weights and gradients.
-        taker: of snapshots.
-        budget: of full steps.
+        job: receives the observations.
+        tensors: tensors of weights and gradients.
+        taker: taker of snapshots.
+        budget: budget of full steps.
     """
 
     def __init__(self, job: Job, tensors: Tensors, taker: TakesSteps, budget: LookBudget) -> None:
@@ -115,11 +115,11 @@ class Steps:
 
     @property
     def has_made_any(self) -> bool:
-        """Return whether compiled functions make the steps of this training."""
+        """Return whether compiled functions make the steps of this training run."""
         return bool(self._weights or self._waiting)
 
     def is_broken(self, jitted: Jitted | None) -> bool:
-        """Return whether a function has returned a loss that was not finite."""
+        """Return whether a function has returned a non-finite loss."""
         return jitted is not None and jitted.traced in self._broken
 
     def is_full(self) -> bool:
@@ -128,12 +128,12 @@ class Steps:
         return self._job.is_full(step) and self._budget.allows(step)
 
     def add(self, call: Call, updated: Sequence[Any], *, full: bool) -> None:
-        """Take a call that has returned.
+        """Process a call that has returned.
 
         Args:
-            call: that made one step or more.
-            updated: the new weights, in the order of `Layout.weights`; none where they are lost.
-            full: what was looked at is of this call, which is closed at once.
+            call: call that made one or more steps.
+            updated: the new weights, in the order of `Layout.weights`; empty if they are lost.
+            full: the observations belong to this call, which is closed immediately.
         """
         self.end_evaluation()
         self._weights, self._held = {id(leaf) for leaf in updated}, []
@@ -150,12 +150,12 @@ class Steps:
     def add_gradients(
         self, call: Call, weights: Sequence[Any], gradients: Sequence[Any] | None
     ) -> None:
-        """Take a call that returned gradients, which the script applies itself.
+        """Process a call that returned gradients, which the script applies itself.
 
         Args:
-            call: one with the weights of the call before it is a part of the same step.
-            weights: that it was given.
-            gradients: None where they are not to be looked at.
+            call: a call with the weights of the previous call belongs to the same step.
+            weights: its weights.
+            gradients: None if they are not to be inspected.
         """
         numbers = {id(leaf) for leaf in weights}
         if numbers == self._weights:
@@ -170,7 +170,7 @@ class Steps:
         self.settle(all_of_them=gradients is not None)
 
     def settle(self, *, all_of_them: bool = False) -> None:
-        """Close the steps whose losses are known; waits where that is asked for."""
+        """Close the steps whose losses are known, waiting for them on request."""
         while self._waiting:
             call = self._waiting[0]
             late = len(self._waiting) > MOST_WAITING
@@ -180,7 +180,7 @@ class Steps:
             self._close(call)
 
     def wait_for(self, arrays: Any) -> None:
-        """Wait until arrays are computed: the training's own time."""
+        """Wait for arrays to be computed, as part of the training time."""
         with self._job.waiting():
             jax.block_until_ready(arrays)
 
@@ -235,11 +235,11 @@ class Steps:
         return [(total - before) / (count - rows)] if count > rows else []
 
     def knows(self, leaves: Sequence[Any]) -> bool:
-        """Return whether any of some arrays are the weights of the latest step."""
+        """Return whether any of the arrays are the weights of the latest step."""
         return bool(self._weights) and any(id(leaf) in self._weights for leaf in leaves)
 
     def evaluated(self, layout: Layout, leaves: Sequence[Any]) -> None:
-        """Take the results of a function that was called with the weights, between two steps."""
+        """Process the results of a function called with the weights between two steps."""
         values = self._evaluated.setdefault(layout.function, {})
         for name, index in layout.scalars.items():
             kept = values.setdefault(name, [])
@@ -249,7 +249,7 @@ class Steps:
                 kept.append(leaves[index])
 
     def end_evaluation(self) -> None:
-        """Report the evaluation that ends with the next step."""
+        """Report the evaluation that the next step ends."""
         if not self._evaluated:
             return
         evaluated, self._evaluated = self._evaluated, {}
@@ -274,7 +274,7 @@ class Steps:
             self._job.evaluation(function, means, loss=loss, higher_is_better=rising)
 
     def finish(self) -> None:
-        """Close what is still open."""
+        """Close everything that is still open."""
         self.settle(all_of_them=True)
         self.end_evaluation()
 

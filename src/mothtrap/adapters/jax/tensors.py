@@ -1,4 +1,4 @@
-"""Weights, gradients and activations by name, handed to the job."""
+"""Weights, gradients, and activations by name, passed to the job."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mothtrap.adapters.jax.shadow import Activation
 from mothtrap.core.adapters import Job
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.statistics.products import dot
-from mothtrap.tracing.layer_looks import inactive_units
+from mothtrap.tracing.describe.layer_numbers import inactive_units
 
 BIASES = ("bias", "b")
 RATIO = "update_ratio"
@@ -24,10 +24,10 @@ SAFE = (1e-25, 1e35)
 
 
 class Tensors:
-    """Hands arrays to the job, and makes them known at first.
+    """Passes arrays to the job, and defines them on first use.
 
     Args:
-        job: takes them.
+        job: receives the arrays.
     """
 
     def __init__(self, job: Job) -> None:
@@ -35,7 +35,7 @@ class Tensors:
         self._ids: dict[tuple[str, str], int] = {}
 
     def take(self, kind: str, names: Sequence[str], arrays: Sequence[Any]) -> None:
-        """Take arrays of a kind; biases among weights are told apart by their names."""
+        """Capture arrays of a kind; biases are distinguished from weights by name."""
         groups: dict[str, tuple[list[int], list[Any]]] = {}
         for name, array in zip(names, arrays, strict=True):
             if not _can_be_read(array):
@@ -51,7 +51,7 @@ class Tensors:
     def take_changes(
         self, names: Sequence[str], before: Sequence[Any], after: Sequence[Any]
     ) -> None:
-        """Take the size of the change of weights, relative to theirs before."""
+        """Capture the size of the change of weights, relative to the previous weights."""
         for name, old, new in zip(names, before, after, strict=True):
             if not (_can_be_read(old) and _can_be_read(new)) or old.shape != new.shape:
                 continue
@@ -65,7 +65,7 @@ class Tensors:
                 self._job.add_row(tensor_id, {RATIO: _norm(new_N - old_N) / size})
 
     def take_activations(self, infos: Sequence[Activation], arrays: Sequence[Any]) -> None:
-        """Take the activations of one training forward."""
+        """Capture the activations of one training forward pass."""
         if not infos or not self._job.wants("activation"):
             return
         ids = []

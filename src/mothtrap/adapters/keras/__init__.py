@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import keras
 
-from mothtrap.adapters.keras import names, reports
+from mothtrap.adapters.keras import internals, reports
 from mothtrap.adapters.keras.unseen import UnseenHandle
 from mothtrap.core.adapters import Handle, Job
 from mothtrap.core.replays import ReplayPlan
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
     Finish = Callable[[Sequence[CheckResult], str], object]
 
-REQUIRES: Final = f"keras>={'.'.join(map(str, names.FLOOR))}"
+REQUIRES: Final = f"keras>={'.'.join(map(str, internals.FLOOR))}"
 ON_TORCH: Final = keras.backend.backend() == "torch"
 
 
 def _handle(job: Job, targets: Sequence[object]) -> Handle:
-    if not names.is_new_enough():
+    if not internals.is_new_enough():
         return UnseenHandle(job, f"Keras {keras.version()} is installed; {REQUIRES} is observed")
     backend = keras.backend.backend()
     if backend == "jax" and not targets:
@@ -44,7 +44,7 @@ def _handle(job: Job, targets: Sequence[object]) -> Handle:
     if backend != "tensorflow":
         why = "; call `mothtrap.watch` without a model" if backend in ("jax", "torch") else ""
         return UnseenHandle(job, f"mothtrap cannot watch one model of Keras on {backend}{why}")
-    from mothtrap.adapters.keras.handle import KerasHandle  # imports TensorFlow
+    from mothtrap.adapters.keras.hooks import KerasHandle  # imports TensorFlow
 
     return KerasHandle(job, targets)
 

@@ -1,4 +1,4 @@
-"""A callback of `fit` that has it watched."""
+"""A callback that observes one call of `fit`."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import keras
 
 
 class FitCallback(keras.callbacks.Callback):  # type: ignore[misc]
-    """Watch the model of a `fit` from its beginning to its end.
+    """Watches the model during a `fit`.
 
     Args:
-        watch: begins to watch a model; what it returns has a `close`.
+        watch: starts to watch a model; its result has a `close` method.
     """
 
     def __init__(self, watch: Callable[[Any], Any]) -> None:
@@ -21,10 +21,10 @@ class FitCallback(keras.callbacks.Callback):  # type: ignore[misc]
         self._running: Any = None
 
     def on_train_begin(self, logs: Any = None) -> None:  # noqa: ARG002
-        """Begin to watch."""
+        """Start watching."""
         self._running = self._begin(self.model)
 
     def on_train_end(self, logs: Any = None) -> None:  # noqa: ARG002
-        """Record the last step, and seal the run."""
+        """Record the last step, and close the run."""
         if self._running is not None:
             self._running.close()

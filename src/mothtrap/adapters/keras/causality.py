@@ -1,4 +1,4 @@
-"""Causality of sequence models: which layers show a position of a sequence the later ones."""
+"""Causality of sequence models: layers in which a position depends on later ones."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ ATTENTION = ("MultiHeadAttention", "GroupedQueryAttention")
 
 
 def sight_of(layer: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-    """Return how far a layer that is called sees along its sequence; '' of any other.
+    """Return which positions of its sequence a layer uses; '' for other layers.
 
     Returns:
-        `attention` for self-attention that is nowhere masked, `masked` for any other,
-        `recurrent` for a recurrent layer that runs both ways, `causal` for one that does not.
+        `attention` for self-attention that is nowhere masked, `masked` for other attention,
+        `recurrent` for a recurrent layer that runs in both directions, `causal` for one that does
+        not.
     """
     if isinstance(layer, keras.layers.Bidirectional):
         return "recurrent"
@@ -32,10 +33,10 @@ def sight_of(layer: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
 
 
 def looks_ahead(sights: Sequence[str]) -> str:
-    """Return the layer that lets a position see later positions; see `LossCall.looks_ahead`.
+    """Return the layer that lets a position use later positions; see `LossCall.looks_ahead`.
 
     Args:
-        sights: of the layers of a model with one input, in the order of their calls.
+        sights: sights of the layers of a model with one input, in the order of their calls.
     """
     attentions = [sight for sight in sights if sight in ("attention", "masked")]
     if attentions:

@@ -1,4 +1,4 @@
-"""A training step done eagerly, with an eye on each of its operations."""
+"""Repeat a training step eagerly, and examine each of its operations."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ from mothtrap.adapters.keras import layers
 from mothtrap.adapters.keras.guard import is_finite
 from mothtrap.adapters.keras.refused import losses_without_gradient
 from mothtrap.adapters.tensorflow.hooks import LOOKS
-from mothtrap.adapters.tensorflow.looks import Look, Slot
 from mothtrap.adapters.tensorflow.origin import Bad, Place, Search
-from mothtrap.tracing import frames
+from mothtrap.adapters.tensorflow.probes.probes import Look, Slot
 from mothtrap.tracing.replacements import Replacements
+from mothtrap.tracing.source import frames
 
 
 class EagerStep:
     """A step that can be repeated.
 
     Args:
-        act: does it.
-        restore: puts the state back from which the step begins.
+        act: runs the step.
+        restore: restores the state from before the step.
     """
 
     def __init__(self, act: Callable[[], object], restore: Callable[[], object]) -> None:
         self._act, self._restore = act, restore
 
     def first_bad(self) -> Bad | None:
-        """Do the step and return what made its loss, else its gradients, not finite."""
+        """Repeat the step; return what made its loss, or else its gradients, not finite."""
         with OperationLog() as watch:
             look = self._look()
         return watch.first_bad(look)
 
     def is_bad(self) -> bool:
-        """Do the step; return whether its loss or a gradient is not finite."""
+        """Repeat the step; return whether its loss or a gradient is not finite."""
         return not all(is_finite(slot.read()) for slot in _judged(self._look()))
 
     def _look(self) -> Look:

@@ -1,4 +1,4 @@
-"""Models whose `fit` was left by an exception, for the words in which it is told."""
+"""Models whose `fit` ended with an exception, to explain it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 class FailedFits:
-    """Remembers the latest `fit` that an exception left; holds neither it nor the model."""
+    """Remembers the latest `fit` that raised an exception, without keeping the model alive."""
 
     def __init__(self) -> None:
         self._error: int | None = None
@@ -28,7 +28,7 @@ class FailedFits:
     def note(
         self, error: BaseException, model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> None:
-        """Take the exception that has left a `fit`, and what that was given."""
+        """Record the exception raised by a `fit`, and the arguments of the `fit`."""
         given = dict(zip(("x", "y"), args, strict=False)) | dict(kwargs)
         is_array = isinstance(given.get("x"), np.ndarray | tf.Tensor)
         self._unlabeled = is_array and given.get("y") is None

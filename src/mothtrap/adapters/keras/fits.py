@@ -1,4 +1,4 @@
-"""Calls of `fit`: where they are made, and what they are given."""
+"""Calls of `fit`: their location and their arguments."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from mothtrap.tracing.loss_looks import MAX_CONFUSED
+from mothtrap.tracing.describe.loss_numbers import MAX_CONFUSED
 
 if TYPE_CHECKING:
-    from mothtrap.adapters.tensorflow.names import Parts
+    from mothtrap.adapters.tensorflow.internals import Parts
 
 
 @dataclass(slots=True, eq=False)
 class Fit:
-    """One call of `fit`: its line, what it was given, and digests of the rows.
+    """One `fit` call: its line, its arguments, and digests of the rows.
 
-    `reference` to the model, which is not kept alive.
-    `weighted`: it was given weights of rows or classes; `class_weights` has the number of each
-    class, None = not weighed. `shuffles`: those that it was given a part of.
-    `earlier`: rows of earlier ones of the model, where this one goes on with their weights.
-    `compared`: names of the evaluations whose rows were looked for.
+    `reference` refers to the model without keeping it alive.
+    `weighted`: it received weights of rows or classes; `class_weights` has the weight of each
+    class, None = no weights. `shuffles`: shuffles of which it received a part.
+    `earlier`: rows of earlier `fit` calls of the model, if this one continues with their weights.
+    `compared`: names of the evaluations whose rows were compared.
     """
 
     reference: weakref.ref[Any]
@@ -43,19 +43,19 @@ class Fit:
 
     @property
     def model(self) -> Any:
-        """The model that is trained; None once the script has let go of it."""
+        """The trained model; None once the script has released it."""
         return self.reference()
 
 
 def began(model: Any, location: str | None) -> Fit:
-    """Return a `fit` that begins."""
+    """Create the record of a `fit` that begins."""
     return Fit(reference=weakref.ref(model), location=location, label=label_of(location))
 
 
 def weights_by_class(weights: Any) -> tuple[float, ...] | None:
-    """Return the weights of classes that `fit` was given, in order; those not named weigh 1.
+    """Return the class weights passed to `fit`, in order; unnamed classes have weight 1.
 
-    None where there are none, empty where these are more than 20, or such that Keras complains.
+    None if there are none; empty if there are more than 20, or if Keras rejects them.
     """
     if not weights:
         return None
@@ -71,5 +71,5 @@ def weights_by_class(weights: Any) -> tuple[float, ...] | None:
 
 
 def label_of(location: str | None) -> str:
-    """Return the name of a `fit` that is called in a line."""
+    """Return the label of a `fit` called on a line."""
     return f"fit {os.path.basename(location or '')}".strip()

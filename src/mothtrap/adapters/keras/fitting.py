@@ -1,4 +1,4 @@
-"""Calls of `fit`, on any backend: which one is in progress, and the metrics of its epochs."""
+"""The call of `fit` in progress, on any backend, and the metrics of its epochs."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import Any
 
 import keras
 
-from mothtrap.adapters.keras import monitored, names
+from mothtrap.adapters.keras import internals, monitored
 from mothtrap.adapters.keras.fits import Fit, began
 from mothtrap.core.adapters import Job
-from mothtrap.tracing import frames
 from mothtrap.tracing.handle import BaseHandle
 from mothtrap.tracing.replacements import Replacements, drop_own_frame
+from mothtrap.tracing.source import frames
 
 Function = Callable[..., Any]
 
 
 class Fitting(BaseHandle):
-    """Base of the handles: knows which `fit` is in progress.
+    """Base of the handles that tracks the current `fit`.
 
     Args:
-        job: takes what is seen.
-        targets: models, and their optimizers, that are watched; none = all of the process.
+        job: receives the observations.
+        targets: models, and their optimizers, that are watched; none = the whole process.
     """
 
     def __init__(self, job: Job, targets: Sequence[object] = ()) -> None:
@@ -44,7 +44,7 @@ class Fitting(BaseHandle):
 
     def install(self, replacements: Replacements) -> None:
         """Replace `fit`, and what its callbacks begin and end with."""
-        replacements.replace(names.trainer_type(), "fit", self._around_fit)
+        replacements.replace(internals.trainer_type(), "fit", self._around_fit)
         for kind in monitored.WATCHING:
             replacements.around(kind, "__init__", None, monitored.made)
         every = keras.callbacks.CallbackList

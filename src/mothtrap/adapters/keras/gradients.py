@@ -1,4 +1,4 @@
-"""Gradients that optimizers of Keras are given."""
+"""Gradients passed to optimizers of Keras."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import numpy as np
 from mothtrap.adapters.keras import optimizers
 from mothtrap.adapters.keras.optimizers import Clipping
 from mothtrap.adapters.keras.weights import Weights
-from mothtrap.adapters.tensorflow.looks import Applied
+from mothtrap.adapters.tensorflow.probes.probes import Applied
 from mothtrap.core.adapters import Job
 
 
 class Gradients:
-    """Takes the gradients of steps, or their norms.
+    """Captures the gradients of steps, or their norms.
 
     Args:
-        job: takes them.
-        weights: knows the tensors by their variables.
+        job: receives the arrays.
+        weights: maps variables to tensors.
     """
 
     def __init__(self, job: Job, weights: Weights) -> None:
         self._job, self._weights = job, weights
 
     def take(self, applied: Applied) -> None:
-        """Take the gradients that an optimizer was given in a step, as far as they are wanted."""
+        """Capture the gradients passed to an optimizer in a step, if they are requested."""
         job = self._job
         if applied.gradients is None:
             return

@@ -1,4 +1,4 @@
-"""Report or take back steps with unsound losses or gradients, as `on_nonfinite` asks.
+"""Report or undo steps with a loss or gradient that is not finite, as `on_nonfinite` says.
 
 A step is judged when its call has returned. What it did to the variables is taken back by giving
 them the values from before: the program of the training is the same under every policy.
@@ -14,9 +14,9 @@ import numpy as np
 
 from mothtrap.adapters.keras import optimizers
 from mothtrap.adapters.keras.loop_state import FIRST
-from mothtrap.adapters.keras.taker import KerasSnapshotTaker, Made
-from mothtrap.adapters.tensorflow.batches import SEVERAL
-from mothtrap.adapters.tensorflow.looks import Applied
+from mothtrap.adapters.keras.snapshots import KerasSnapshotTaker, Made
+from mothtrap.adapters.tensorflow.probes.batches import SEVERAL
+from mothtrap.adapters.tensorflow.probes.probes import Applied
 from mothtrap.core.adapters import Job
 from mothtrap.tracing.guard import (
     Fault,
@@ -31,15 +31,15 @@ SCALED: Final = "the norm of gradients of a scaled loss is not known at every st
 
 
 class Guard:
-    """Judges the steps of one job.
+    """Evaluates the steps of one job.
 
     Args:
-        job: of the training.
-        taker: keeps the first step of each stretch that is not sound.
+        job: job of the training.
+        taker: keeps the first step of each series of bad steps.
 
     Attributes:
-        policy: decides what happens to an unsound step.
-        ending: is to be raised into the training when the hook is over.
+        policy: decides what happens to a bad step.
+        ending: exception to raise into the training after the hook.
     """
 
     def __init__(self, job: Job, taker: KerasSnapshotTaker) -> None:
@@ -49,16 +49,16 @@ class Guard:
 
     @property
     def needs_state(self) -> bool:
-        """Return whether the state before a step has to be known."""
+        """Return whether the state before a step is needed."""
         return self.policy.acts or self._taker.active
 
     @property
     def asks(self) -> bool:
-        """Return whether the step in progress is kept whatever it comes to."""
+        """Return whether the step in progress is stored regardless of its result."""
         return self._taker.is_due(self._job.now.step)
 
     def judge(self, made: Made) -> bool:
-        """Judge a step that was made; return whether it was taken back."""
+        """Evaluate a step; return whether it was undone."""
         step, policy = self._job.now.step, self.policy
         fault = self._fault(made)
         why = SEVERAL if made.count > 1 else made.why_no_state
@@ -89,7 +89,7 @@ class Guard:
         return True
 
     def is_unsound(self, step: int) -> bool:
-        """Return whether a step that was judged has a fault."""
+        """Return whether an evaluated step has a fault."""
         return self.policy.unsound_step == step
 
     def _fault(self, made: Made) -> Fault | None:
@@ -118,9 +118,9 @@ class Guard:
 
 
 def nonfinite_gradients(applied: Sequence[Applied]) -> tuple[tuple[str, ...], int]:
-    """Return the variables whose gradients are not finite, the last first, and how many there are.
+    """Return the variables with non-finite gradients, last first, and their number.
 
-    Not under a loss scale, which tries larger factors until gradients overflow.
+    Not with a loss scale, which tries larger factors until gradients overflow.
     """
     names: list[str] = []
     count = 0
@@ -136,7 +136,7 @@ def nonfinite_gradients(applied: Sequence[Applied]) -> tuple[tuple[str, ...], in
 
 
 def is_finite(array: Any) -> bool:
-    """Return whether all values are finite; a sum that is says so at once."""
+    """Return whether all values are finite; a finite sum shows this at once."""
     if array.dtype.kind != "f":
         return True
     with np.errstate(over="ignore", invalid="ignore"):
@@ -146,7 +146,7 @@ def is_finite(array: Any) -> bool:
 
 
 def applied_norm(applied: Applied) -> float:
-    """Return the norm of all gradients of an optimizer after it has clipped their norms."""
+    """Return the norm of all gradients of an optimizer after clipping."""
     found = applied.half_squares()
     if found is not None:
         norm_N = np.sqrt(2 * found.astype(np.float64))

@@ -1,4 +1,4 @@
-"""Observation of layers and models while a step is traced, or runs eagerly."""
+"""Calls of layers and models while a step is traced or runs eagerly."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import Any, Final
 import keras
 import tensorflow as tf
 
-from mothtrap.adapters.keras import layers, names
+from mothtrap.adapters.keras import internals, layers
 from mothtrap.adapters.keras.causality import sight_of
-from mothtrap.adapters.keras.outside import Outside, input_slot, shape_of
+from mothtrap.adapters.keras.evaluations import Outside, input_slot, shape_of
 from mothtrap.adapters.keras.steps import Steps
 from mothtrap.adapters.tensorflow.hooks import LOOKS
-from mothtrap.adapters.tensorflow.looks import MAX_ROWS, LayerCall, Look, ModelCall, Slot
+from mothtrap.adapters.tensorflow.probes.probes import MAX_ROWS, LayerCall, Look, ModelCall, Slot
 from mothtrap.core.adapters import Job
-from mothtrap.tracing import frames
 from mothtrap.tracing.replacements import drop_own_frame
+from mothtrap.tracing.source import frames
 
 MAX_LAYERS: Final = 256
 
 
 @dataclass(slots=True)
 class Made:
-    """Where a tensor comes from: the layer, what it was given, and whether that is data."""
+    """Source of a tensor: the layer, its inputs, and whether the tensor is data."""
 
     layer: Any
     source: int
@@ -34,12 +34,12 @@ class Made:
 
 
 class LayerCalls:
-    """Called by the layers of Keras; fills the look of the program, or of the eager step.
+    """Receives layer calls from Keras, and adds them to the record of the program or step.
 
     Args:
-        job: of the training.
-        steps: takes what optimizers are given.
-        outside: takes calls that no tape records.
+        job: job of the training.
+        steps: receives the gradients passed to optimizers.
+        outside: receives calls that no tape records.
     """
 
     def __init__(self, job: Job, steps: Steps, outside: Outside) -> None:
@@ -47,11 +47,11 @@ class LayerCalls:
         self._here = _Thread()
 
     def around(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a method that calls a layer, and records its inputs and outputs."""
+        """Wrap a method that calls a layer, recording its inputs and outputs."""
         here, contain = self._here, self._job.contain
 
         def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if not LOOKS.tapes or contain(names.is_symbolic):
+            if not LOOKS.tapes or contain(internals.is_symbolic):
                 try:
                     if LOOKS.tapes:
                         return original(self, *args, **kwargs)
@@ -65,7 +65,7 @@ class LayerCalls:
                 here.called_at = contain(frames.user_location)
                 contain(root_called, self)
             here.depth += 1
-            training = contain(names.training_flag, kwargs)
+            training = contain(internals.training_flag, self, args, kwargs)
             try:
                 result = original(self, *args, **kwargs)
             except BaseException as err:
@@ -131,7 +131,7 @@ class LayerCalls:
         sight = sight_of(layer, args, kwargs)
         if sight and len(look.sights) < MAX_LAYERS and not self._passes_by():
             look.sights.append((sight, frames.user_location()))
-        if not names.is_leaf(layer):
+        if not internals.is_leaf(layer):
             return
         given = _first_tensor([*args, *kwargs.values()])
         source = look.made.get(id(given))

@@ -1,4 +1,4 @@
-"""Layers of Keras in the words of facts: names, activations, weights, places."""
+"""Names, activations, locations, and weights of layers of Keras, as facts give them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import keras
 
-from mothtrap.adapters.keras import names
+from mothtrap.adapters.keras import internals
 from mothtrap.core.tensors import Role
 
 RECTIFIERS: Final = frozenset({"relu", "relu6"})
@@ -31,7 +31,7 @@ _PLAIN: Final[dict[int, PlainVariable]] = {}
 
 
 class PlainVariable:
-    """A variable of the backend's with the attributes that those of Keras have."""
+    """A backend variable with the attributes of a Keras variable."""
 
     def __init__(self, variable: Any) -> None:
         self.value = variable
@@ -41,7 +41,7 @@ class PlainVariable:
 
 
 def name_of(layer: Any) -> str:
-    """Return the path of a layer (`sequential/dense`), else its name."""
+    """Return the path of a layer (`sequential/dense`), or else its name."""
     for variable in getattr(layer, "variables", ()):
         owner, _, own = str(variable.path).rpartition("/")
         if owner and own and owner.endswith(layer.name):
@@ -55,7 +55,7 @@ def type_of(layer: Any) -> str:
 
 
 def activation_of(layer: Any) -> str:
-    """Return the name of the function that a layer applies at its end; '' for none."""
+    """Return the name of a layer's final activation function; '' if there is none."""
     known = _CLASSES.get(type_of(layer))
     if known:
         return "leaky_relu" if getattr(layer, "negative_slope", 0) else known
@@ -74,7 +74,7 @@ def role_of(layer: Any) -> Role:
 
 
 def chain_of(layer: Any) -> tuple[str, ...]:
-    """Return the operations of a layer, the last first, in the words of `LossCall.chain`."""
+    """Return the operations of a layer, last first, in the format of `LossCall.chain`."""
     kind = type_of(layer)
     if kind in _VIEWS:
         return ("view",)
@@ -84,7 +84,7 @@ def chain_of(layer: Any) -> tuple[str, ...]:
 
 
 def kernel_of(layer: Any) -> Any:
-    """Return the variable that a layer multiplies its input by; None where there is none."""
+    """Return the variable by which a layer multiplies its input; None if there is none."""
     if looks_up(layer):
         return None
     holder = getattr(layer, "cell", layer)
@@ -93,12 +93,12 @@ def kernel_of(layer: Any) -> Any:
 
 
 def looks_up(layer: Any) -> bool:
-    """Return whether a layer takes integers, and gives rows of a table for them."""
+    """Return whether a layer maps integers to rows of a table."""
     return isinstance(layer, keras.layers.Embedding)
 
 
 def fan_in(kernel: Any) -> int:
-    """Return how many inputs a unit of a kernel multiplies."""
+    """Return the number of inputs of each unit of a kernel."""
     return max(1, math.prod(int(size) for size in kernel.shape[:-1]))
 
 
@@ -108,12 +108,12 @@ def is_grid(layer: Any) -> bool:
 
 
 def normalizes(layer: Any) -> bool:
-    """Return whether a layer brings its input to a scale of its own."""
+    """Return whether a layer normalizes its input."""
     return "Normalization" in type_of(layer)
 
 
 def is_dropout(layer: Any) -> bool:
-    """Return whether a layer drops or disturbs values in training, and does so at all."""
+    """Return whether a layer drops or perturbs values in training, with a rate above 0."""
     kind = type_of(layer)
     if "Dropout" not in kind and kind != "GaussianNoise":
         return False
@@ -121,34 +121,34 @@ def is_dropout(layer: Any) -> bool:
 
 
 def dropped(layer: Any) -> float:
-    """Return the share of the values that a dropout drops; 0 where it only disturbs them."""
+    """Return the share of values that a dropout drops; 0 if it only perturbs them."""
     kind, rate = type_of(layer), getattr(layer, "rate", 0.0)
     drops = "Dropout" in kind and not kind.startswith("Gaussian")
     return float(rate) if drops and isinstance(rate, int | float) else 0.0
 
 
 def is_batch_norm(layer: Any) -> bool:
-    """Return whether a layer normalizes by the statistics of a batch in training."""
+    """Return whether a layer normalizes with batch statistics in training."""
     return isinstance(layer, keras.layers.BatchNormalization) and layer.trainable
 
 
 def averages_are_new(norm: Any) -> bool:
-    """Return whether a batch norm was made here, and its averages were not loaded."""
+    """Return whether a batch norm was created here with averages that were not loaded."""
     return norm in LOCATIONS and GIVEN.get(id(norm.moving_mean)) is not norm.moving_mean
 
 
 def is_bias(variable: Any) -> bool:
-    """Return whether a variable is added, and not multiplied by."""
+    """Return whether a variable is added, not multiplied."""
     return str(variable.name) in ("bias", "beta")
 
 
 def looks_untouched(kernel: Any, layer: Any, values: Any) -> bool | None:
-    """Return whether a kernel looks as its initializer makes it; None where that is unknown.
+    """Return whether a kernel looks newly initialized; None if unknown.
 
     Args:
-        kernel: of the layer.
-        layer: with a `kernel_initializer`.
-        values: of the kernel, on the host.
+        kernel: kernel of the layer.
+        layer: layer with a `kernel_initializer`.
+        values: values of the kernel, on the host.
     """
     if GIVEN.get(id(kernel)) is kernel:
         return False
@@ -167,27 +167,27 @@ def looks_untouched(kernel: Any, layer: Any, values: Any) -> bool | None:
 
 
 def own(layer: Any) -> None:
-    """Remember whose variables those of a layer are."""
+    """Record which layer owns its variables."""
     for variable in layer.trainable_variables:
         OWNERS[id(variable)] = layer
 
 
 def own_all(root: Any) -> None:
-    """Remember this of all layers within a layer."""
+    """Record the owner of the variables of all sublayers."""
     if root not in _OWNED or _OWNED[root] != len(root.trainable_variables):
         _OWNED[root] = len(root.trainable_variables)
-        for layer in names.leaves(root):
+        for layer in internals.leaves(root):
             own(layer)
 
 
 def as_keras(variable: Any) -> Any:
-    """Return the variable of Keras that has a path, for one of TensorFlow's too."""
+    """Return the Keras variable for a path, also for a TensorFlow variable."""
     if hasattr(variable, "path"):
         return variable
     return _PLAIN.setdefault(id(variable), PlainVariable(variable))
 
 
 def has_penalty(layer: Any) -> bool:
-    """Return whether a layer adds a term of its own to the loss: of its weights or its output."""
+    """Return whether a layer adds a penalty on its weights or output to the loss."""
     penalized = any(getattr(v, "regularizer", None) is not None for v in layer.trainable_variables)
     return penalized or getattr(layer, "activity_regularizer", None) is not None

@@ -18,35 +18,36 @@ import tensorflow as tf
 
 from mothtrap.adapters.keras.eager_step import EagerStep, OperationLog
 from mothtrap.adapters.keras.guard import nonfinite_gradients
-from mothtrap.adapters.keras.handle import KerasHandle
+from mothtrap.adapters.keras.hooks import KerasHandle
 from mothtrap.adapters.keras.loop_state import restore_loop
 from mothtrap.adapters.keras.own_loops import name_of
 from mothtrap.adapters.keras.refused import gradients_of, losses_without_gradient
 from mothtrap.adapters.keras.replaying import ONLY_COMPILED, named, rows_on_the_way, tested
 from mothtrap.adapters.keras.samples import in_variables, samples_of
+from mothtrap.adapters.keras.snapshots import Made, rows_of, truth
 from mothtrap.adapters.keras.steps import Before
-from mothtrap.adapters.keras.taker import Made, rows_of, truth
-from mothtrap.adapters.tensorflow import names
-from mothtrap.adapters.tensorflow.batches import DRAWN
+from mothtrap.adapters.tensorflow import internals
 from mothtrap.adapters.tensorflow.hooks import LOOKS
-from mothtrap.adapters.tensorflow.looks import Look
 from mothtrap.adapters.tensorflow.origin import Bad, origin_of
+from mothtrap.adapters.tensorflow.probes.batches import DRAWN
+from mothtrap.adapters.tensorflow.probes.probes import Look
 from mothtrap.core.adapters import Job
 from mothtrap.core.replays import ReplayPlan, ReplayResult
 from mothtrap.core.snapshots import BatchHanded
 from mothtrap.snapshot.tree import Opaque, value_of
-from mothtrap.tracing import debugging, frames
-from mothtrap.tracing.comparison import compared, raised_at
-from mothtrap.tracing.playback import Playback, with_rows
 from mothtrap.tracing.replacements import Function, Replacements, drop_own_frame
+from mothtrap.tracing.snapshots import debugging
+from mothtrap.tracing.snapshots.comparison import compared, raised_at
+from mothtrap.tracing.snapshots.playback import Playback, with_rows
+from mothtrap.tracing.source import frames
 
 
 class LoopReplay(KerasHandle):
-    """Common parts of all replays of custom loops.
+    """Base of replays of custom training loops.
 
     Args:
         job: captures nothing.
-        plan: what is asked.
+        plan: settings of the replay.
     """
 
     goal = ""
@@ -131,18 +132,18 @@ class LoopReplay(KerasHandle):
 
 
 class FunctionReplay(LoopReplay):
-    """Calls the `tf.function` that made the step again, once the script has called it."""
+    """Calls the `tf.function` of the step again, once the script has called it."""
 
-    goal = "the function of the step was called and had returned"
+    goal = "the function of the step was called and returned"
 
     def began(self) -> None:
-        """Keep the arguments of the call."""
+        """Store the arguments of the call."""
         if not self._here.depth:
             self._live = LOOKS.given
         super().began()
 
     def ended(self, function: Any, traces: int, looks: list[Look]) -> bool:
-        """Make the recorded step behind the first call of its function."""
+        """Replay the recorded step after the first call of its function."""
         made = super().ended(function, traces, looks)
         is_it = not self._here.depth and name_of(function) == self._name
         if is_it and self._steps.loops.resources(function):
@@ -199,7 +200,7 @@ class FunctionReplay(LoopReplay):
 
 
 class EagerReplay(LoopReplay):
-    """Lets an eager loop make the recorded step at one of its turns."""
+    """Replays the recorded step in one iteration of an eager loop."""
 
     def __init__(self, job: Job, plan: ReplayPlan) -> None:
         self._watch: OperationLog | None = None
@@ -259,14 +260,14 @@ class EagerReplay(LoopReplay):
 
 
 class BatchReplay(EagerReplay):
-    """Hands the recorded batch to the loop, where it draws its next one."""
+    """Passes the recorded batch to the loop when it requests its next one."""
 
     goal = "the loop of the step drew its second batch"
 
     def install(self, replacements: Replacements) -> None:
-        """Replace what gives the elements of data sets, too."""
+        """Also replace the function that returns elements of datasets."""
         super().install(replacements)
-        replacements.replace(names.iterator_type(), "__next__", self._around_next)
+        replacements.replace(internals.iterator_type(), "__next__", self._around_next)
 
     def _around_next(self, original: Function) -> Function:
         def following(iterator: Any) -> Any:
@@ -289,24 +290,24 @@ class BatchReplay(EagerReplay):
 
 
 class CountReplay(EagerReplay):
-    """Waits for the step of the same number, whose batch only the script knows."""
+    """Waits for the step with the same number, whose batch only the script has."""
 
-    goal = "the loop came to the step"
+    goal = "the loop reached the step"
 
     def tape_began(self) -> None:
-        """Begin at the tape of the step."""
+        """Start at the tape of the step."""
         super().tape_began()
         is_due = self._watch is None and not self._is_over
         if is_due and self.job.now.step == int(self._name):
             self._outcome.note(
-                "the batch is not in the snapshot: the script made the batch of the step with the "
-                "same number"
+                "the batch is not in the snapshot: the batch of the step with the same number "
+                "was used instead"
             )
             self._playback.play(self._begin)
 
 
 def filled(recorded: Any, live: Any) -> Any:
-    """Return recorded arguments as tensors; what was not recorded is taken from a live call."""
+    """Convert recorded arguments to tensors, filling gaps from a live call."""
     if isinstance(recorded, Opaque):
         return live
     if isinstance(recorded, dict) and isinstance(live, Mapping):
@@ -321,7 +322,7 @@ def filled(recorded: Any, live: Any) -> Any:
 
 
 def with_rows_only(given: Any, rows: Sequence[int]) -> Any:
-    """Return arguments with some rows of each array that has the rows of the batch."""
+    """Return arguments with a selection of rows in each array with the batch size."""
     count = rows_of(given)
 
     def chosen(leaf: Any) -> Any:

@@ -1,4 +1,4 @@
-"""State with which a step of a custom loop begins: variables, and the batch or the arguments."""
+"""State before a step of a custom loop: variables, and the batch or the arguments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from mothtrap.adapters.keras.state import array_of
-from mothtrap.adapters.tensorflow.resources import Resource
+from mothtrap.adapters.tensorflow.probes.resources import Resource
 from mothtrap.core.snapshot_orders import StateCopy
 from mothtrap.core.snapshots import Array, Tree
 from mothtrap.snapshot.tree import values_of
@@ -27,7 +27,7 @@ KEPT_TYPES: Final = (np.ndarray, np.generic, bytes, bytearray, complex, slice, r
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Turn:
-    """One step of a custom loop, as a replay finds it again.
+    """One step of a custom loop, with the data to find it again in a replay.
 
     Attributes:
         kind: see `Kind`.
@@ -42,12 +42,12 @@ class Turn:
 
 @dataclass(slots=True, eq=False)
 class HeldLoop:
-    """Variables of a loop with the values that they had; see `state.Held`.
+    """Loop variables with their stored values; see `state.Held`.
 
     Attributes:
-        turn: the step that begins with these values.
-        own: number of the variables, the first ones, that a replay needs: an optimizer that is
-            called behind the step has the others.
+        turn: step that begins with these values.
+        own: number of variables, counted from the first, that a replay needs; the others belong to
+            an optimizer that is called after the step.
     """
 
     turn: Turn
@@ -57,16 +57,16 @@ class HeldLoop:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all values."""
+        """Size of all values in bytes."""
         return sum(one.size_bytes for one in self.resources)
 
     def put_back(self) -> None:
-        """Give the variables the values that they had."""
+        """Restore the stored values of the variables."""
         for resource, value in zip(self.resources, self.values, strict=True):
             resource.assign(value)
 
     def copy(self) -> StateCopy:
-        """Return the values for a snapshot; nothing is copied."""
+        """Return the values for a snapshot, without copying."""
         own = list(zip(self.resources, self.values, strict=True))[: self.own]
         arrays = {f"v{place}": array_of(value) for place, (_, value) in enumerate(own)}
         pairs = [{"list": [one.name, {"array": f"v{place}"}]} for place, (one, _) in enumerate(own)]
@@ -81,14 +81,14 @@ class HeldLoop:
 
 
 def in_snapshot(value: Any) -> Tree:
-    """Return the tree of an argument that no snapshot stores; None for one that can be stored."""
+    """Return the tree of an argument that no snapshot can store; None for other arguments."""
     if isinstance(value, KEPT_TYPES):
         return None
     return {"opaque": f"{type(value).__module__}.{type(value).__qualname__}"}
 
 
 def on_host(given: Any) -> Any:
-    """Return arguments or a batch with arrays in place of the tensors."""
+    """Return arguments or a batch with tensors converted to arrays."""
 
     def converted(leaf: Any) -> Any:
         return leaf.numpy() if isinstance(leaf, tf.Tensor) and hasattr(leaf, "numpy") else leaf
@@ -99,12 +99,12 @@ def on_host(given: Any) -> Any:
 def restore_loop(
     resources: Sequence[Resource], tree: Tree, arrays: Mapping[str, Array]
 ) -> list[str]:
-    """Give the variables of a loop the values of a snapshot.
+    """Restore the variables of a loop from a snapshot.
 
-    Variables of the same name and shape are paired in their order.
+    Variables of the same name and shape are paired in order.
 
     Returns:
-        Names of the recorded variables that the loop lacks.
+        Names of the recorded variables that are missing in the loop.
     """
     assert isinstance(tree, dict)
     waiting: dict[tuple[str, tuple[int, ...]], list[Resource]] = {}

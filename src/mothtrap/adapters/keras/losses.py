@@ -1,4 +1,4 @@
-"""Losses of Keras in the words of facts: operation, logits, targets, predictions."""
+"""Losses of Keras as facts: operation, logits, targets, predictions."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any, Final
 import numpy as np
 from msgspec import structs
 
-from mothtrap.adapters.keras import names
-from mothtrap.adapters.tensorflow import looks
+from mothtrap.adapters.keras import internals
+from mothtrap.adapters.tensorflow.probes import probes
 from mothtrap.core.facts.losses import LossCall
-from mothtrap.tracing import loss_looks
-from mothtrap.tracing.loss_looks import Array, Called
+from mothtrap.tracing.describe import loss_numbers
+from mothtrap.tracing.describe.loss_numbers import Array, Called
 
 _CLASSES: Final = (
     *("sparse_categorical_crossentropy", "categorical_crossentropy"),
@@ -30,7 +30,7 @@ _ELEMENTWISE: Final = (
 
 def name_of(loss: Any) -> str:
     """Return the name of a loss function as Keras has it; its class for one of the user's."""
-    function = names.losses_of(loss)
+    function = internals.losses_of(loss)
     return str(getattr(function, "__name__", "") or type(loss).__name__)
 
 
@@ -40,17 +40,17 @@ def smoothing_of(loss: Any) -> float:
 
 
 def taken_back(loss: Any, chain: tuple[str, ...], prediction: Any) -> str:
-    """Return the softmax or sigmoid whose input a loss of logits takes in place of its output.
+    """Return the softmax or sigmoid that a loss of logits undoes.
 
-    Keras does so, with a warning, where nothing lies between the two, not even a cast.
+    Keras does so, with a warning, if there is no operation in between, not even a cast.
     """
     if not _is_told_logits(loss) or "focal" in name_of(loss) or chain[:1] not in _ACTIVATIONS:
         return ""
     is_cast = prediction.dtype.name != loss.dtype
-    return "" if is_cast or not names.has_logits(prediction) else chain[0]
+    return "" if is_cast or not internals.has_logits(prediction) else chain[0]
 
 
-def operation_of(call: looks.LossCall) -> str:
+def operation_of(call: probes.LossCall) -> str:
     """Return the operation in the words of `LossCall`; '' of a loss that is not known."""
     name = name_of(call.loss)
     if name in _CLASSES:
@@ -60,7 +60,7 @@ def operation_of(call: looks.LossCall) -> str:
     return "elementwise" if name in _ELEMENTWISE else ""
 
 
-def _takes_logits(call: looks.LossCall) -> bool:
+def _takes_logits(call: probes.LossCall) -> bool:
     return _is_told_logits(call.loss) and not call.taken_back
 
 
@@ -75,11 +75,11 @@ def _settings(loss: Any) -> dict[str, Any]:
     return settings
 
 
-def called(call: looks.LossCall, target: Array, prediction: Array) -> Called | None:
+def called(call: probes.LossCall, target: Array, prediction: Array) -> Called | None:
     """Return a loss call in neutral words; None of a loss that is not known.
 
-    A class loss that is given probabilities applies the logarithm itself, so that it and the
-    softmax before it are one `cross_entropy` of what the softmax was given.
+    A class loss that receives probabilities applies the logarithm itself, so it counts as one
+    `cross_entropy` together with the softmax before it.
     """
     operation, chain = operation_of(call), call.chain
     if not operation or not prediction.ndim:
@@ -88,7 +88,7 @@ def called(call: looks.LossCall, target: Array, prediction: Array) -> Called | N
     if operation == "cross_entropy":
         classes = prediction.shape[-1]
         if _takes_logits(call):
-            probability = _softmax(probability)
+            probability = loss_numbers.softmax(probability)
         elif "softmax" in chain[:2]:
             chain = tuple(name for name in chain if name != "softmax")
         if name_of(call.loss).startswith("categorical"):
@@ -117,7 +117,7 @@ def called(call: looks.LossCall, target: Array, prediction: Array) -> Called | N
     )
 
 
-def labels(call: looks.LossCall, target: Array) -> Called | None:
+def labels(call: probes.LossCall, target: Array) -> Called | None:
     """Return a loss call of which only the targets are known; None of a loss that is not known."""
     if name_of(call.loss).startswith("sparse"):
         target = target.reshape(-1)
@@ -131,7 +131,7 @@ def labels(call: looks.LossCall, target: Array) -> Called | None:
 
 
 def fact(
-    call: looks.LossCall,
+    call: probes.LossCall,
     one: Called,
     prediction: Array,
     *,
@@ -146,25 +146,25 @@ def fact(
     made_at: str | None,
     class_weights: tuple[float, ...] | None,
 ) -> LossCall:
-    """Return the fact that records a loss call.
+    """Return the fact for a loss call.
 
     Args:
-        call: of the loss.
+        call: call of the loss.
         one: the same in neutral words.
-        prediction: as the loss was given it.
-        step: in progress.
-        series: of the loss.
-        chosen_at: the line that chose the loss; None = that of the call.
-        inputs: of the model.
+        prediction: as passed to the loss.
+        step: step in progress.
+        series: series of the loss.
+        chosen_at: the line that chose the loss; None = the line of the call.
+        inputs: inputs of the model.
         alone: the loss has no other term.
-        columns: also look for columns of the input that give the target away.
-        softmax: size of the axis of a softmax at the model's end.
-        looks_ahead: what lets a position of a sequence see later ones, where targets are those.
+        columns: also look for input columns that reveal the target.
+        softmax: axis size of a softmax at the end of the model.
+        looks_ahead: what lets a position of a sequence see later ones, if these are the targets.
         made_at: the line that calls it.
-        class_weights: by which the loss is weighed; None = it is not.
+        class_weights: class weights of the loss; None = none.
     """
     finite = prediction[np.isfinite(prediction)]
-    targets = loss_looks.sample(one, inputs, columns=columns)
+    targets = loss_numbers.sample(one, inputs, columns=columns)
     is_next = targets.input_offsets == (1,)
     weights = {"weighted": class_weights is not None, "class_weights": class_weights or ()}
     return LossCall(
@@ -178,8 +178,8 @@ def fact(
         location=call.location,
         chosen_at=chosen_at,
         rows_are_probabilities=None,
-        label_counts=loss_looks.label_counts(one),
-        prediction_spread=loss_looks.prediction_spread(one),
+        label_counts=loss_numbers.label_counts(one),
+        prediction_spread=loss_numbers.prediction_spread(one),
         reduction=_reduction(call.loss),
         softmax_sizes=(softmax,) if softmax is not None else (),
         model_inputs=tuple(given.dtype.name for given in inputs),
@@ -196,11 +196,11 @@ def fact(
     )
 
 
-def softmax_size(call: looks.LossCall, prediction: Array) -> int | None:
+def softmax_size(call: probes.LossCall, prediction: Array) -> int | None:
     """Return the size of the axis over which the softmax before a loss runs; None for none.
 
-    One that is no layer shows by its results: the numbers of each column, and not those of
-    each row, sum to 1.
+    A softmax that is not a layer is recognized by its results: the numbers of each row sum to 1,
+    but not those of each column.
     """
     if "softmax" in call.chain[:1]:
         return int(prediction.shape[-1])
@@ -215,10 +215,3 @@ def softmax_size(call: looks.LossCall, prediction: Array) -> int | None:
 def _reduction(loss: Any) -> str:
     told = str(getattr(loss, "reduction", "") or "none")
     return "mean" if "mean" in told or told == "sum_over_batch_size" else told
-
-
-def _softmax(logits_RK: Array) -> Array:
-    with np.errstate(invalid="ignore", over="ignore"):
-        shifted_RK = np.exp(logits_RK - logits_RK.max(axis=-1, keepdims=True))
-        found: Array = shifted_RK / shifted_RK.sum(axis=-1, keepdims=True)
-    return found

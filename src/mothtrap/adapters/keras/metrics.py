@@ -9,7 +9,7 @@ import keras
 
 
 def numbers_in(values: Mapping[str, Any]) -> dict[str, float]:
-    """Return the metrics that are one number each; those of one output are `output_metric`."""
+    """Return the metrics with a single value; metrics of one output are `output_metric`."""
     found: dict[str, float] = {}
     for name, value in _flat(values):
         array = keras.ops.convert_to_numpy(value)

@@ -11,19 +11,19 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from mothtrap.adapters.keras import layers, losses, names, optimizers, wiring
+from mothtrap.adapters.keras import internals, layers, losses, optimizers, wiring
 from mothtrap.adapters.keras.fits import Fit, label_of
-from mothtrap.adapters.keras.modelcalls import MAX_CELLS, ModelCalls, scale
+from mothtrap.adapters.keras.model_calls import MAX_CELLS, ModelCalls, scale
 from mothtrap.adapters.keras.rows import Rows
 from mothtrap.adapters.keras.weights import value_of
-from mothtrap.adapters.tensorflow.looks import Look
+from mothtrap.adapters.tensorflow.probes.probes import Look
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.data import LoaderBegan, NonfiniteInput
 from mothtrap.core.facts.functions import ModelCompiled
 from mothtrap.core.facts.losses import TokenShares
 from mothtrap.core.facts.modules import FrozenParameters
 from mothtrap.core.steps import Mode
-from mothtrap.tracing.loss_looks import Called
+from mothtrap.tracing.describe.loss_numbers import Called
 
 Array = npt.NDArray[Any]
 MAX_TOKENS: Final = 1 << 20
@@ -38,8 +38,8 @@ class Models:
     """Reports models and arrays.
 
     Args:
-        job: takes the facts.
-        calls: told of models whose inputs are reported here.
+        job: receives the facts.
+        calls: notified of models whose inputs are reported here.
     """
 
     def __init__(self, job: Job, calls: ModelCalls) -> None:
@@ -52,7 +52,7 @@ class Models:
         self._rows = Rows(job)
 
     def data(self, fit: Fit, given: Mapping[str, Any]) -> LoaderBegan | None:
-        """Report the arrays of a `fit`; None where they are not arrays."""
+        """Report the arrays passed to `fit`; None if they are not arrays."""
         x, y = _arrays(given.get("x")), _arrays(given.get("y"))
         rows = len(x[0]) if x else None
         batch = int(given.get("batch_size") or DEFAULT_BATCH)
@@ -83,7 +83,7 @@ class Models:
         return loader
 
     def fitted(self, fit: Fit) -> None:
-        """Remember what a `fit` that ends has trained on, and report what it leaves."""
+        """Record the training data of a `fit` that ends, and report its results."""
         optimizer = getattr(fit.model, "optimizer", None)
         averaged = optimizers.averaged_weights(optimizer, self._job.now.step)
         if averaged is not None:
@@ -92,7 +92,7 @@ class Models:
 
     def _count_tokens(self, model: Any, x: Sequence[Array]) -> None:
         """Report the shares of tokens, where an embedding reads them and none is masked."""
-        leaves = list(names.leaves(model))
+        leaves = list(internals.leaves(model))
         embeddings = [layer for layer in leaves if layers.looks_up(layer)]
         masks = any(isinstance(layer, keras.layers.Masking) for layer in leaves)
         if not embeddings or masks or any(layer.mask_zero for layer in embeddings):
@@ -115,13 +115,13 @@ class Models:
         """Report the arrays of an evaluation.
 
         Args:
-            fit: in progress, or the latest one of the model.
-            model: that is evaluated.
+            fit: fit in progress, or the latest one of the model.
+            model: model that is evaluated.
             given: arguments of `evaluate`.
-            name: of the evaluation.
+            name: name of the evaluation.
 
         Returns:
-            Rows, and the targets; None where unknown.
+            Rows, and the targets; None if unknown.
         """
         x, y = _arrays(given.get("x")), _arrays(given.get("y"))
         if not x:
@@ -136,7 +136,7 @@ class Models:
         return len(x[0]), _targets(model, y[0]) if len(y) == 1 else None
 
     def describe(self, model: Any, *, scaled: bool | None, location: str | None) -> None:
-        """Report a model that has made a step, again when it was compiled anew."""
+        """Report a model that has made a step, and again after it was recompiled."""
         key = id(model), id(getattr(model, "optimizer", None)), len(model.trainable_variables)
         if key in self._described:
             return
@@ -148,7 +148,7 @@ class Models:
                 model=str(model.name),
                 model_type=layers.type_of(model),
                 runs_eagerly=bool(model.run_eagerly),
-                whole_process=names.runs_all_eagerly(),
+                whole_process=internals.runs_all_eagerly(),
                 jit_compile=bool(model.jit_compile),
                 steps_per_execution=int(model.steps_per_execution or 1),
                 policy=str(model.dtype_policy.name),
@@ -161,11 +161,11 @@ class Models:
         self._tell_frozen(model)
 
     def tell_left_out(self, looks: Sequence[Look], given: Collection[int]) -> None:
-        """Report models of which optimizers do not hold all weights.
+        """Report models with weights that no optimizer holds.
 
         Args:
-            looks: at a step.
-            given: identities of the variables that optimizers hold.
+            looks: observations of a step.
+            given: identities of the variables in optimizers.
         """
         roots = {id(call.root): call.root for look in looks for call in look.layers}
         for root in roots.values():
@@ -176,7 +176,7 @@ class Models:
     def _tell_frozen(self, model: Any, given: Collection[int] | None = None) -> None:
         frozen = [
             layer
-            for layer in names.leaves(model)
+            for layer in internals.leaves(model)
             if layer.weights and not (layer.trainable and _is_trained(layer, given))
         ]
         frozen = [layer for layer in frozen if not layers.normalizes(layer)]
@@ -219,7 +219,7 @@ class Models:
             self._job.fact(found)
 
     def broke(self, step: int, batch: Any, location: str | None) -> None:
-        """Report, at the first loss that is not finite, what the arrays lack, else its batch."""
+        """Report, at the first non-finite loss, faults in the arrays or the batch."""
         if self._said:
             return
         bad = [msgspec.structs.replace(found, step=step) for found in self._bad]
@@ -293,7 +293,7 @@ def _arrays(given: Any) -> list[Array]:
     for part in parts:
         array = part.to_numpy() if hasattr(part, "to_numpy") else part
         if not isinstance(array, np.ndarray):
-            array = names.eager_array(array)
+            array = internals.eager_array(array)
         if array is None or not array.ndim or array.dtype.kind not in "fiub" or not len(array):
             return []
         found.append(array)

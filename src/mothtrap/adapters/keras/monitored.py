@@ -1,4 +1,4 @@
-"""Callbacks of `fit` that watch a metric, and the metrics that `fit` says of each epoch."""
+"""Callbacks of `fit` that watch a metric, and the metrics of each epoch."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any, Final
 import keras
 import numpy as np
 
-from mothtrap.adapters.keras import names
+from mothtrap.adapters.keras import internals
 from mothtrap.adapters.keras.fits import Fit
 from mothtrap.adapters.keras.layers import LOCATIONS
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.epochs import EpochMetrics, MetricWatched
 from mothtrap.core.metrics import sense_by_name
-from mothtrap.tracing import frames
+from mothtrap.tracing.source import frames
 
 WATCHING: Final = (
     keras.callbacks.EarlyStopping,
@@ -27,7 +27,7 @@ HELD_OUT: Final = "val_"
 
 
 def made(callback: Any, *_: object) -> None:
-    """Keep the line that made a callback."""
+    """Store the line that created a callback."""
     place = frames.location(frames.user_frame(skip_init_of=callback))
     if place is not None and type(callback).__hash__ is not None:
         LOCATIONS[callback] = place
@@ -37,7 +37,7 @@ class Monitored:
     """Reports callbacks that watch a metric, and the metrics of epochs.
 
     Args:
-        job: takes the facts.
+        job: receives the facts.
     """
 
     def __init__(self, job: Job) -> None:
@@ -45,11 +45,11 @@ class Monitored:
         self._told: set[tuple[object, ...]] = set()
 
     def begin(self, callbacks: Iterable[Any], fit: Fit) -> None:
-        """Report the callbacks of a `fit` that are told which way their metric is better.
+        """Report the callbacks of a `fit` with a configured metric direction.
 
         Args:
-            callbacks: as a `CallbackList` holds them.
-            fit: that begins.
+            callbacks: a `CallbackList`.
+            fit: fit that begins.
         """
         for callback in callbacks:
             found = self._watched(callback, fit)
@@ -87,10 +87,10 @@ class Monitored:
         """Report the metrics of an epoch.
 
         Args:
-            model: that is trained.
+            model: model that is trained.
             epoch: its number, from 0.
-            logs: what `fit` gives to callbacks at the end of an epoch.
-            fit: in progress.
+            logs: values that `fit` passes to callbacks at the end of an epoch.
+            fit: fit in progress.
         """
         numbers = _numbers(logs)
         held_out = {
@@ -99,7 +99,7 @@ class Monitored:
             if name.startswith(HELD_OUT)
         }
         values = {name: v for name, v in numbers.items() if not name.startswith(HELD_OUT)}
-        known = names.metric_senses(model)
+        known = internals.metric_senses(model)
         rising = {name: known.get(name, sense_by_name(name)) for name in {*values, *held_out}}
         self._job.fact(
             EpochMetrics(

@@ -1,4 +1,4 @@
-"""Keras on JAX: the adapter of JAX sees its compiled steps; this one names what is in them."""
+"""Keras on JAX: the adapter of JAX observes the compiled steps, and this one names their parts."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from mothtrap.tracing.replacements import Replacements
 
 
 class KerasOnJaxHandle(BaseHandle):
-    """Names for the adapter of JAX, which sees the steps that `fit` makes.
+    """Provides names for the JAX adapter, which observes the steps of `fit`.
 
-    Keras keeps running means of an epoch: the loss of a step comes from the totals behind them.
+    Keras keeps running means over an epoch; the loss of a step is computed from the underlying
+    totals.
     """
 
     def install(self, replacements: Replacements) -> None:

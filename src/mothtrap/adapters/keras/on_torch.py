@@ -1,4 +1,4 @@
-"""Keras on PyTorch: its optimizers, as ones of PyTorch, whose adapter sees all the rest."""
+"""Keras on PyTorch: its optimizers are passed to PyTorch's adapter, which observes the rest."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ import keras
 import torch
 from torch.optim import Optimizer
 
-from mothtrap.adapters.keras import names
+from mothtrap.adapters.keras import internals
 from mothtrap.adapters.keras.fitting import Fitting
-from mothtrap.tracing.identity import ByIdentity
+from mothtrap.tracing.jobs.identity import ByIdentity
 from mothtrap.tracing.replacements import Replacements, drop_own_frame
 
 Function = Callable[..., Any]
 
 
 class Reading:
-    """A number of Keras', read from its device only where it may be another one."""
+    """A Keras number that is read from its device only when it may have changed."""
 
     def __init__(self) -> None:
         self._tensor: torch.Tensor | None = None
         self._version, self._number = -1, 0.0
 
     def of(self, variable: Any) -> float:
-        """Return what a variable holds; each time the same variable."""
+        """Return the value of a variable, which must be the same on each call."""
         tensor: torch.Tensor = variable.value
         if tensor is not self._tensor or tensor._version != self._version:
             self._tensor, self._version = tensor, tensor._version
@@ -35,7 +35,7 @@ class Reading:
         return self._number
 
     def added(self, variable: Any) -> None:
-        """Keras has added one to the variable."""
+        """Record that Keras incremented the variable."""
         tensor: torch.Tensor = variable.value
         if tensor is self._tensor and tensor._version == self._version + 1:
             self._version, self._number = tensor._version, self._number + 1
@@ -43,22 +43,22 @@ class Reading:
 
 @dataclass
 class Lent:
-    """Gradients that an optimizer is given, borne by its weights while PyTorch looks at them.
+    """Gradients passed to an optimizer, set on its weights while PyTorch inspects them.
 
     Attributes:
-        pairs: weights and the gradients, of those that bear others by themselves.
+        pairs: weights and their gradients, if the weights are wrapped.
     """
 
     pairs: list[tuple[torch.Tensor, torch.Tensor | None]] = field(default_factory=list)
     out: bool = False
 
     def lend(self) -> None:
-        """Let the weights bear them."""
+        """Set the gradients on the weights."""
         if not self.out:
             self._swap()
 
     def take_back(self) -> None:
-        """Let the weights bear their own again."""
+        """Restore the weights' own gradients."""
         if self.out:
             self._swap()
 
@@ -70,19 +70,19 @@ class Lent:
 
 
 class StandIn(Optimizer):
-    """Stands for an optimizer of Keras: a step of it is a call of that one.
+    """PyTorch stand-in for a Keras optimizer: its step calls the Keras optimizer.
 
-    It does not hold that one, so that both go when the script lets go of it.
+    It does not refer to that optimizer strongly, so both are freed when the script releases it.
 
     Args:
-        settings: of that optimizer.
-        named: the weights that it updates, and their names.
+        settings: settings of that optimizer.
+        named: weights that it updates, and their names.
 
     Attributes:
-        names_parameters: by these names, whatever modules they are in.
+        names_parameters: parameters have these names, regardless of their modules.
         averages_losses: whether it applies the mean of several micro-batches.
-        rate_comes_late: whether its learning rate is known once it has made its step.
-        updates: that optimizer's count of calls.
+        rate_comes_late: whether its learning rate is known only after its step.
+        updates: number of updates according to the optimizer.
         rate: its learning rate, where that is a variable.
     """
 
@@ -99,7 +99,7 @@ class StandIn(Optimizer):
         super().__init__(named, settings)
 
     def run(self, call: Function, lent: Lent) -> Any:
-        """Make a step that consists of a call; return what that returns."""
+        """Make a step that consists of a call; return the call's result."""
         self._call, self._lent = call, lent
         lent.lend()
         try:
@@ -109,7 +109,7 @@ class StandIn(Optimizer):
             self._call, self._lent = lambda: None, Lent()
 
     def step(self, closure: Any = None) -> Any:  # noqa: ARG002
-        """Let the optimizer of Keras make its step."""
+        """Let the Keras optimizer make its step."""
         self._lent.take_back()
         result = self._call()
         self._lent.lend()
@@ -117,9 +117,9 @@ class StandIn(Optimizer):
 
 
 class Scaling(torch.amp.GradScaler):
-    """Stands for the loss scale of an optimizer of Keras.
+    """Stand-in for the loss scale of a Keras optimizer.
 
-    As it is disabled, it scales nothing; as it says that it is not, its calls are looked at.
+    It is disabled, so it scales nothing; it reports that it is enabled, so its calls are observed.
     """
 
     def __init__(self) -> None:
@@ -127,7 +127,7 @@ class Scaling(torch.amp.GradScaler):
         super().__init__("cpu", enabled=False)
 
     def is_enabled(self) -> bool:
-        """Return True: Keras scales."""
+        """Return True, because Keras scales the loss."""
         return True
 
     def get_scale(self) -> float:
@@ -135,16 +135,16 @@ class Scaling(torch.amp.GradScaler):
         return self._factor
 
     def state_dict(self) -> dict[str, Any]:
-        """Return nothing: the state is Keras'."""
+        """Return nothing, because Keras stores the state."""
         return {}
 
     def scaled(self, loss: Any, result: Any, factor: float) -> None:
-        """Keras has scaled a loss."""
+        """Record that Keras scaled a loss."""
         self._factor = factor
         self.scale(iter((loss, result)))  # looked at as a pair: what is scaled, and the result
 
     def run(self, stand_in: StandIn, call: Function, factor: float) -> Any:
-        """Make a call that lets an optimizer make its step, or skips that."""
+        """Make a call that applies or skips an optimizer step."""
         self._factor = factor
         vars(stand_in)["step"] = call
         try:
@@ -154,10 +154,10 @@ class Scaling(torch.amp.GradScaler):
 
 
 class StandIns:
-    """Makes each update by an optimizer of Keras a step of PyTorch.
+    """Presents each update by a Keras optimizer as a PyTorch step.
 
     Args:
-        replacements: in classes of Keras.
+        replacements: replacements in classes of Keras.
     """
 
     def __init__(self, replacements: Replacements) -> None:
@@ -166,7 +166,7 @@ class StandIns:
         self._scalings: ByIdentity[Any, Scaling] = ByIdentity()
         self._names: ByIdentity[torch.Tensor, str] = ByIdentity()
         self._here = _Thread()
-        scaling, base = names.optimizer_types()
+        scaling, base = internals.optimizer_types()
         replacements.replace(scaling, "apply", self._around_scaled_apply)
         replacements.replace(base, "apply", self._around_apply)
         replacements.around(base, "build", None, self._built)
@@ -335,10 +335,10 @@ class StandIns:
 
 
 class KerasOnTorchHandle(Fitting):
-    """Keras at work on PyTorch, whose adapter sees steps and evaluations; epochs are seen here."""
+    """Handle for Keras on PyTorch: the PyTorch adapter observes steps, this one epochs."""
 
     def install(self, replacements: Replacements) -> None:
-        """Replace `fit`, and optimizers by ones that PyTorch knows."""
+        """Replace `fit`, and wrap optimizers for the PyTorch adapter."""
         super().install(replacements)
         StandIns(replacements)
 
@@ -347,7 +347,7 @@ class _Thread(threading.local):
     """The optimizer in whose `apply` a thread is; what it has asked for, and done.
 
     Attributes:
-        optimizer: which.
+        optimizer: the optimizer.
         rate: the learning rate that it has asked for.
         updated: whether its step was made.
     """

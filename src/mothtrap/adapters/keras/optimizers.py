@@ -1,4 +1,4 @@
-"""Optimizers of Keras: their rate, their settings, their loss scale."""
+"""Optimizers of Keras: learning rate, settings, loss scale."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from mothtrap.adapters.keras.state import read
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.epochs import WeightsAveraged
 from mothtrap.core.facts.optimizers import OptimizerFacts
-from mothtrap.tracing.identity import ByIdentity
-from mothtrap.tracing.takeovers import Takeovers
+from mothtrap.tracing.jobs.identity import ByIdentity
+from mothtrap.tracing.steps.takeovers import Takeovers
 
 _SECOND_MOMENTS = ("Adam", "RMSprop", "Adagrad", "Adadelta", "Nadam", "Adamax", "Lamb")
 
 
 def innermost(optimizer: Any) -> Any:
-    """Return the optimizer that a loss scale is wrapped around; else the same."""
+    """Return the optimizer inside a loss-scale wrapper, or the optimizer itself."""
     return getattr(optimizer, "inner_optimizer", optimizer)
 
 
 def state_of(optimizer: Any) -> list[Any]:
-    """Return the variables of an optimizer beside its rate and the number of its updates."""
+    """Return an optimizer's variables except its rate and update count."""
     inner = innermost(optimizer)
     own = {id(inner.iterations), id(getattr(inner, "_learning_rate", None))}
     return [variable for variable in inner.variables if id(variable) not in own]
 
 
 def loss_scale(optimizer: Any) -> float:
-    """Return the factor by which losses and gradients are scaled; 1 for none."""
+    """Return the loss scale; 1 if there is none."""
     scale = getattr(optimizer, "dynamic_scale", None)
     return float(keras.ops.convert_to_numpy(scale)) if scale is not None else 1.0
 
@@ -52,16 +52,16 @@ def learning_rate(optimizer: Any) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Clipping:
-    """The norm to which an optimizer clips: of all gradients together, or of each alone."""
+    """The norm limit of an optimizer: for all gradients together, or each separately."""
 
     limit: float
     together: bool
 
     def norm_of(self, norm_N: Any) -> float:
-        """Return the norm that is compared with the limit; of single ones the median.
+        """Return the norm to compare with the limit; for separate gradients, the median.
 
         Args:
-            norm_N: of each gradient, shape (N,), N > 0.
+            norm_N: norm of each gradient, shape (N,), N > 0.
         """
         return float(np.sqrt(np.square(norm_N).sum()) if self.together else np.median(norm_N))
 
@@ -69,7 +69,7 @@ class Clipping:
         """Return the norm of all gradients after clipping.
 
         Args:
-            norm_N: Norm of each gradient before clipping, shape (N,).
+            norm_N: norm of each gradient before clipping, shape (N,).
         """
         if self.together:
             return min(math.hypot(*norm_N), self.limit)
@@ -77,7 +77,7 @@ class Clipping:
 
 
 def clipping(optimizer: Any) -> Clipping | None:
-    """Return how an optimizer clips gradients by their norm; None where it does not."""
+    """Return how an optimizer clips gradients by norm; None if it does not."""
     inner = innermost(optimizer)
     whole, single = (getattr(inner, name, None) for name in ("global_clipnorm", "clipnorm"))
     limit = whole or single
@@ -98,10 +98,10 @@ def averaged_weights(optimizer: Any, step: int) -> WeightsAveraged | None:
 
 
 class OptimizerLedger:
-    """Reports what optimizers are, and the rate of each step.
+    """Reports properties of optimizers, and the learning rate of each step.
 
     Args:
-        job: takes it.
+        job: receives the values.
     """
 
     def __init__(self, job: Job) -> None:

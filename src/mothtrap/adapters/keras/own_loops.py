@@ -1,4 +1,4 @@
-"""Custom loops: holds the state before each step, so that the step can be kept or taken back."""
+"""Custom loops: keep the state before each step, to store or undo it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import tensorflow as tf
 
 from mothtrap.adapters.keras import optimizers
 from mothtrap.adapters.keras.guard import Guard
-from mothtrap.adapters.keras.keeping import LARGE_BYTES
+from mothtrap.adapters.keras.kept_steps import LARGE_BYTES
 from mothtrap.adapters.keras.loop_state import FIRST, HeldLoop, Turn
-from mothtrap.adapters.tensorflow.batches import DRAWN, REPLICAS
 from mothtrap.adapters.tensorflow.hooks import LOOKS
-from mothtrap.adapters.tensorflow.looks import Look
-from mothtrap.adapters.tensorflow.resources import Reader, Resource, captured_by, resource_of
+from mothtrap.adapters.tensorflow.probes.batches import DRAWN, REPLICAS
+from mothtrap.adapters.tensorflow.probes.probes import Look
+from mothtrap.adapters.tensorflow.probes.resources import Reader, Resource, captured_by, resource_of
 from mothtrap.core.adapters import Job
 from mothtrap.core.working_folder import shown
 
@@ -26,16 +26,16 @@ LARGE: Final = (
 
 
 class OwnLoops:
-    """Belongs to one handle; called on the thread that trains.
+    """State of one handle's custom loops; used on the training thread.
 
     Args:
-        job: of the training.
-        guard: says whether any state is needed.
+        job: job of the training.
+        guard: determines whether any state is needed.
 
     Attributes:
-        required: the variables are needed, whatever the guard says.
-        held: the state before the call or the tape that is in progress; None where it is not
-            held, for the reason `why`.
+        required: the variables are needed, regardless of the guard.
+        held: state before the call or tape in progress; None if it is not kept, for the reason
+            `why`.
     """
 
     def __init__(self, job: Job, guard: Guard) -> None:
@@ -57,14 +57,14 @@ class OwnLoops:
     # Loops whose step is a call of a `tf.function`
 
     def call_began(self, function: Any) -> None:
-        """Hold the variables that a function uses, before it is called."""
+        """Store the variables that a function uses, before the call."""
         if not self._active:
             return
         turn = Turn("function", name_of(function), LOOKS.given)
         self._hold(self._readers.get(function), turn)
 
     def call_ended(self, function: Any, looks: Sequence[Look], traces: int) -> None:
-        """Remember the variables of a function that has made a step."""
+        """Record the variables of a function that has made a step."""
         if not self._active or (not traces and function in self._readers):
             return
         graphs = LOOKS.graphs_of(looks)
@@ -80,7 +80,7 @@ class OwnLoops:
     # Eager loops
 
     def tape_began(self) -> None:
-        """Hold the variables of an eager loop, before its tape records."""
+        """Store the variables of an eager loop before its tape records."""
         if not self._active:
             return
         batch = DRAWN.take()
@@ -91,13 +91,13 @@ class OwnLoops:
         self._hold(self._eager_reader, turn)
 
     def called(self, root: Any) -> None:
-        """Remember a layer or model that an eager step calls."""
+        """Record a layer or model called in an eager step."""
         if tf.executing_eagerly() and root not in self._roots:
             self._roots.add(root)
             self._eager_reader = None
 
     def stepped(self, optimizer: Any, variables: Iterable[Any]) -> None:
-        """Remember the variables of an eager step that was made."""
+        """Record the variables of a completed eager step."""
         is_known = self._eager_reader is not None and optimizer in self._optimizers
         if is_known or not self._active:
             return
@@ -112,10 +112,10 @@ class OwnLoops:
         self._eager_reader = Reader(list(self._eager.values()))
 
     def applying(self, optimizer: Any, variables: Iterable[Any]) -> None:
-        """Add what an optimizer changes to the state that was held before a function.
+        """Add the variables that an optimizer changes to the state stored before a function.
 
-        The function has computed the gradients, and the script applies them eagerly. Where another
-        optimizer has made its step of the same gradients, only these variables are held.
+        The function has computed the gradients, and the script applies them eagerly. If another
+        optimizer has already made its step with the same gradients, only these variables are kept.
         """
         held = self.held
         if held is None and self._is_over:
@@ -133,7 +133,7 @@ class OwnLoops:
         self.held = HeldLoop(held.turn, resources, values, held.own)
 
     def release(self) -> None:
-        """Let go of the state: its step is over."""
+        """Release the state after its step."""
         self._is_over |= self.held is not None
         self.held, self.why = None, FIRST
 

@@ -1,4 +1,4 @@
-"""Steps that a script itself did not apply, since their loss or gradients were not finite."""
+"""Steps that the script itself skipped because a loss or gradient was not finite."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import tensorflow as tf
 from mothtrap.adapters.keras import layers
 from mothtrap.adapters.keras.guard import is_finite
 from mothtrap.adapters.tensorflow.hooks import LOOKS
-from mothtrap.adapters.tensorflow.looks import Applied, Look, Slot, Target
+from mothtrap.adapters.tensorflow.probes.probes import Applied, Look, Slot, Target
 
 
 def is_bad(looks: Sequence[Look]) -> bool:
-    """Return whether a loss or gradient of a step that was not applied is not finite.
+    """Return whether a loss or gradient of an unapplied step is not finite.
 
-    A script that scales the loss in half precision leaves out steps whose gradients overflow,
-    which is no fault. So gradients do not count there, nor does a loss that overflows.
+    A script that scales the loss in half precision skips steps whose gradients overflow, which is
+    not a fault. So gradients do not count in this case, nor does a loss that overflows.
     """
     for target in (target for look in looks for target in look.targets):
         value = target.value.read()
@@ -36,11 +36,12 @@ def is_bad(looks: Sequence[Look]) -> bool:
 
 
 def gradients_of(looks: Sequence[Look], optimizer: Any = None) -> list[Applied]:
-    """Return the gradients of a step, also where the script did not apply them.
+    """Return the gradients of a step, even if the script did not apply them.
 
     Args:
-        looks: of the step.
-        optimizer: that would have applied those of an eager step; None where that is unknown.
+        looks: observations of the step.
+        optimizer: optimizer that would have applied the gradients of an eager step; None if
+            unknown.
     """
     for look in looks:
         if look.counter is None and not look.applied:
@@ -58,11 +59,11 @@ def _unapplied_in(look: Look, optimizer: Any) -> Applied | None:
 
 
 def losses_without_gradient(look: Look) -> list[Target]:
-    """Return the last loss that is not finite of an eager tape without a gradient, if any."""
+    """Return the last non-finite loss of an eager tape without a gradient, if any."""
     bad = [(value, place) for value, place in look.scalars if not is_finite(value.numpy())]
     return [Target(Slot(value), place, scaled=False) for value, place in bad[-1:]]
 
 
 def is_in_half_precision(graph: Any) -> bool:
-    """Return whether a program computes anything in 16-bit floating numbers of small range."""
+    """Return whether a program computes anything in float16."""
     return any(output.dtype == tf.float16 for op in graph.get_operations() for output in op.outputs)

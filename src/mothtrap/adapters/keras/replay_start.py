@@ -1,4 +1,4 @@
-"""Start of a replay: chooses how the recorded step is played to the script."""
+"""Start of a replay: choose how to repeat the recorded step."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from mothtrap.adapters.keras.loop_replaying import BatchReplay, CountReplay, Fun
 from mothtrap.adapters.keras.replaying import ReplayingHandle
 from mothtrap.core.replays import ReplayPlan
 from mothtrap.snapshot.format import load
-from mothtrap.tracing.playback import quiet_job
+from mothtrap.tracing.snapshots.playback import quiet_job
 
 LOOPS = {"function": FunctionReplay, "batch": BatchReplay, "count": CountReplay}
 
 
 def begin(plan: ReplayPlan) -> None:
-    """Play a snapshot to the script that is about to run."""
+    """Replay a snapshot in the script that is about to run."""
     tf.get_logger().setLevel("INFO")
     if plan.dtype:
         keras.config.set_floatx(plan.dtype)  # models are made with it, and states converted

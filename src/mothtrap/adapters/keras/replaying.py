@@ -17,16 +17,16 @@ import msgspec
 import numpy as np
 import tensorflow as tf
 
-from mothtrap.adapters.keras import layers, names
+from mothtrap.adapters.keras import internals, layers
 from mothtrap.adapters.keras.eager_step import EagerStep
 from mothtrap.adapters.keras.fits import Fit
 from mothtrap.adapters.keras.guard import nonfinite_gradients
-from mothtrap.adapters.keras.handle import KerasHandle
+from mothtrap.adapters.keras.hooks import KerasHandle
 from mothtrap.adapters.keras.refused import gradients_of
 from mothtrap.adapters.keras.samples import samples_of
+from mothtrap.adapters.keras.snapshots import Made, rows_of, tensors_of, truth
 from mothtrap.adapters.keras.state import Held, hold, restore, variables_of
 from mothtrap.adapters.keras.steps import Before
-from mothtrap.adapters.keras.taker import Made, rows_of, tensors_of, truth
 from mothtrap.adapters.tensorflow import as_test
 from mothtrap.adapters.tensorflow.hooks import LOOKS
 from mothtrap.adapters.tensorflow.origin import Bad, origin_of
@@ -34,22 +34,22 @@ from mothtrap.core.adapters import Job
 from mothtrap.core.replays import ReplayPlan, ReplayResult
 from mothtrap.core.snapshots import BatchHanded
 from mothtrap.snapshot.tree import value_of
-from mothtrap.tracing import debugging
-from mothtrap.tracing.comparison import compared, raised_at
-from mothtrap.tracing.playback import Playback, with_rows
+from mothtrap.tracing.snapshots import debugging
+from mothtrap.tracing.snapshots.comparison import compared, raised_at
+from mothtrap.tracing.snapshots.playback import Playback, with_rows
 
 ONLY_COMPILED = (
-    "executed eagerly, operation by operation, the step is finite: only the compiled program gives "
-    "non-finite values"
+    "executed eagerly, operation by operation, the step is finite: only the compiled program "
+    "produces non-finite values"
 )
 
 
 class ReplayingHandle(KerasHandle):
-    """Plays the recorded step at the first call of a train function.
+    """Replays the recorded step at the first call of a train function.
 
     Args:
         job: captures nothing.
-        plan: what is asked.
+        plan: settings of the replay.
     """
 
     def __init__(self, job: Job, plan: ReplayPlan) -> None:
@@ -130,10 +130,10 @@ class ReplayingHandle(KerasHandle):
 
     def _build(self, model: Any, original: Callable[..., Any], iterator: Any) -> None:
         """Make the variables that a model would make in its first step."""
-        if names.is_built(model):
+        if internals.is_built(model):
             return
         try:
-            names.build(model, tensors_of(self._batch))
+            internals.build(model, tensors_of(self._batch))
         except Exception:  # a `train_step` of the user's may take batches of any form
             self._here.depth += 1
             with contextlib.suppress(Exception):  # what the step raises, it will raise again
@@ -143,7 +143,7 @@ class ReplayingHandle(KerasHandle):
         self._first = hold(model)
 
     def _feed(self, iterator: Any) -> Any:
-        if not isinstance(iterator, names.iterators()):
+        if not isinstance(iterator, internals.iterators()):
             return iter([tensors_of(self._batch)])
         data = tf.data.Dataset.from_generator(
             lambda: iter([self._batch]), output_signature=iterator.element_spec
@@ -208,10 +208,12 @@ class ReplayingHandle(KerasHandle):
 
     def _leave_out_dropouts(self, model: Any) -> bool:
         """Switch dropouts off, for a program of XLA's, which draws other numbers; if there are."""
-        dropouts = [layer for layer in names.leaves(model) if layers.is_dropout(layer)]
+        dropouts = [layer for layer in internals.leaves(model) if layers.is_dropout(layer)]
         for layer in dropouts if model.jit_compile else ():
             layer.rate = 0.0
-            self._outcome.note("dropout is left out eagerly: XLA draws other random numbers")
+            self._outcome.note(
+                "dropout is off in eager mode, because XLA draws different random numbers"
+            )
         return bool(dropouts) and bool(model.jit_compile)
 
     def _holder(self, model: Any) -> str:
@@ -232,19 +234,19 @@ class ReplayingHandle(KerasHandle):
 def tested(
     result: ReplayResult, bad: Bad | None, path: Path, step: int, note: Callable[[str], None]
 ) -> ReplayResult:
-    """Write a test of the operation that was found, or say why there is none.
+    """Write a test of the operation that was found, or return why there is none.
 
     Args:
-        result: of the step.
-        bad: the operation; None where none was found.
-        path: of the test.
+        result: result of the step.
+        bad: the operation; None if none was found.
+        path: path of the test.
         step: number of the step.
-        note: takes what was written.
+        note: called with a sentence about the test.
     """
     if bad is None or not bad.tensors:
         return msgspec.structs.replace(result, untested=as_test.NO_OPERATION)
     place = f" ({bad.place.location})" if bad.place.location else ""
-    title = f"Step {step}: {bad.told}{place} gives non-finite values."
+    title = f"Step {step}: {bad.told}{place} produces non-finite values."
     try:
         note(as_test.write(path, bad.operation, bad.tensors, bad.attrs, title))
     except as_test.NotWrittenError as err:
@@ -253,12 +255,12 @@ def tested(
 
 
 def named(result: ReplayResult, bad: Bad | None, holder: str) -> ReplayResult:
-    """Add the operation that made a step go wrong.
+    """Add the operation at which a step failed.
 
     Args:
-        result: of the step.
-        bad: the operation; None where none was found.
-        holder: the weight or batch that was not finite when the step began; '' for none.
+        result: result of the step.
+        bad: the operation; None if none was found.
+        holder: the weight or batch that was already non-finite when the step began; '' if none was.
     """
     told: list[str] = []
     if holder:
@@ -266,7 +268,7 @@ def named(result: ReplayResult, bad: Bad | None, holder: str) -> ReplayResult:
     if bad is None or (holder and bad.given):
         return msgspec.structs.replace(result, told=tuple(told), holder=holder)
     if bad.inputs:
-        told.append(f"it was given {'; '.join(bad.inputs)}")
+        told.append(f"its inputs were {'; '.join(bad.inputs)}")
     return msgspec.structs.replace(
         result,
         module=bad.place.module or None,
@@ -279,12 +281,12 @@ def named(result: ReplayResult, bad: Bad | None, holder: str) -> ReplayResult:
 
 
 def location_of(bad: Bad | None) -> str | None:
-    """Return the line of the operation that made a value not finite."""
+    """Return the line of the operation that produced a non-finite value."""
     return origin_of(bad).place.location if bad is not None else None
 
 
 def rows_on_the_way(bad: Bad, count: int) -> tuple[int, ...]:
-    """Rows of the nearest operation whose first axis is that of the batch."""
+    """Return the rows of the nearest operation whose first axis is the batch."""
     waiting, seen = [bad], set[int]()
     while waiting:
         one = waiting.pop(0)

@@ -1,4 +1,4 @@
-"""Everything that can be reported of a Keras job."""
+"""Everything that is reported of a Keras job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that a `fit` is given, and rows of its evaluations that were trained on."""
+"""Rows passed to `fit`, and rows of its evaluations that were trained on."""
 
 from __future__ import annotations
 
@@ -13,15 +13,20 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from mothtrap.adapters.keras.fits import Fit
-from mothtrap.adapters.keras.modelcalls import MAX_CELLS
+from mothtrap.adapters.keras.model_calls import MAX_CELLS
 from mothtrap.adapters.keras.weights import value_of
-from mothtrap.adapters.tensorflow.names import Parts, reshuffled_by, shuffled_apart, split_apart
+from mothtrap.adapters.tensorflow.internals import Parts, reshuffled_by, shuffled_apart, split_apart
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.data import RowsShared
 from mothtrap.core.facts.pipelines import ShuffledApart, SplitReshuffled
 from mothtrap.core.window import Bools
 from mothtrap.statistics import numpy as arithmetic
-from mothtrap.tracing.copied_rows import KNOWN_REPEATED, LEAST_REPEATED, MAX_ROWS, RowSample
+from mothtrap.tracing.describe.copied_rows import (
+    KNOWN_REPEATED,
+    LEAST_REPEATED,
+    MAX_ROWS,
+    RowSample,
+)
 
 Array = npt.NDArray[Any]
 MAX_KEPT: Final = 1 << 20
@@ -43,10 +48,10 @@ class _Trained:
 
 
 class Rows:
-    """Compares the rows of evaluations with those that were trained on.
+    """Compares evaluation rows with training rows.
 
     Args:
-        job: takes the facts.
+        job: receives the facts.
     """
 
     def __init__(self, job: Job) -> None:
@@ -55,13 +60,13 @@ class Rows:
         self._split: set[tuple[str, str]] = set()
 
     def piped(self, fit: Fit, data: Any) -> None:
-        """Take the pipeline that a `fit` is given."""
+        """Record the pipeline passed to a `fit`."""
         fit.shuffles = [(weakref.ref(one), parts) for one, parts in _shuffles(data)]
         if isinstance(data, tf.data.Dataset) and shuffled_apart(data):
             self._job.fact(ShuffledApart(step=self._job.now.step, location=fit.location))
 
     def given(self, fit: Fit, array: Array) -> None:
-        """Take the rows that a `fit` is given."""
+        """Record the rows passed to a `fit`."""
         digest_R = _row_digests(array)
         if digest_R is None:
             return
@@ -74,7 +79,7 @@ class Rows:
             fit.earlier = before.digests
 
     def fitted(self, fit: Fit) -> None:
-        """Remember what a `fit` that ends has trained on."""
+        """Record the training data of a `fit` that ends."""
         before = self._trained.get(fit.model)
         ended = self._trained[fit.model] = _Trained(before.fits + 1 if before is not None else 1)
         if fit.digests is None or ended.fits > MAX_FITS:
@@ -84,12 +89,12 @@ class Rows:
             ended.digests, ended.state = np.unique(np.concatenate(every)), _state_of(fit.model)
 
     def evaluated(self, fit: Fit | None, array: Array, name: str, *, alone: bool) -> None:
-        """Report how many rows of an evaluation were trained on, once for a `fit`.
+        """Report how many rows of an evaluation were trained on, once per `fit`.
 
         Args:
-            fit: in progress, or the latest one of the model.
-            array: that is evaluated.
-            name: of the evaluation.
+            fit: fit in progress, or the latest one of the model.
+            array: evaluated array.
+            name: name of the evaluation.
             alone: the model has no other input.
         """
         if fit is not None and fit.digests is not None and name not in fit.compared:
@@ -97,7 +102,7 @@ class Rows:
             self._share(fit, array, name, alone=alone)
 
     def evaluated_pipeline(self, fit: Fit | None, data: Any, name: str) -> None:
-        """Report pipelines of training and evaluation that are parts of one shuffle."""
+        """Report training and evaluation pipelines that use parts of one shuffle."""
         if fit is None or (fit.label, name) in self._split:
             return
         theirs = list(_shuffles(data))

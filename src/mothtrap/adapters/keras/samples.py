@@ -1,4 +1,4 @@
-"""Samples that the rows of a batch are, in arrays or files of a `fit`; found by their values."""
+"""Find the samples in a batch by their values, in the arrays or files of a `fit`."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ NAMED: Final = 3
 
 
 def samples_of(data: tuple[Any, Any], batch: Any, rows: Sequence[int]) -> tuple[str, ...]:
-    """Return the origin of each row in the data, in words; empty if unknown.
+    """Return the origin of each row in the data, as text; empty if unknown.
 
     Args:
         data: `x` and `y` of `fit`.
-        batch: that the rows are of, as the train function was given it.
-        rows: their positions.
+        batch: batch of the rows, as passed to the train function.
+        rows: positions of the rows.
 
     Raises:
-        Exception: whatever a pipeline raises that is read again.
+        Exception: any exception raised when a pipeline is read again.
     """
     tensors = [np.asarray(leaf) for leaf in tf.nest.flatten(batch) if leaf is not None]
     wanted = [[tensor[row] for tensor in tensors] for row in rows]
@@ -42,12 +42,12 @@ def samples_of(data: tuple[Any, Any], batch: Any, rows: Sequence[int]) -> tuple[
 
 
 def in_variables(variables: Mapping[str, Any], batch: Any, rows: Sequence[int]) -> tuple[str, ...]:
-    """Return the origin of each row in an array of the script, in words; '' if unknown.
+    """Return the origin of each row in an array of the script, as text; '' if unknown.
 
     Args:
-        variables: of the script, by name.
-        batch: that the rows are of; where it holds no array, it is found among the variables.
-        rows: their positions.
+        variables: variables of the script, by name.
+        batch: batch of the rows; if it contains no array, it is looked up among the variables.
+        rows: positions of the rows.
     """
     leaves = [leaf for leaf in tf.nest.flatten(batch) if isinstance(leaf, np.ndarray) and leaf.ndim]
     arrays = {name: one for name, one in variables.items() if _is_array(one)}

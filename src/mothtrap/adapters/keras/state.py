@@ -1,4 +1,4 @@
-"""The variables of a training step: held before it, put back, described for a snapshot."""
+"""The variables of a training step: copied before it, restored, described for a snapshot."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from mothtrap.snapshot.tree import array_from, values_of
 
 @dataclass(slots=True, eq=False)
 class Held:
-    """Variables with the values that they had.
+    """Variables with their stored values.
 
-    A value is what a read returned: it shares the memory of the variable until that changes.
+    A value is the result of a read: it shares the memory of the variable until that changes.
     """
 
     model: Any
@@ -28,11 +28,11 @@ class Held:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all values."""
+        """Size of all values in bytes."""
         return sum(int(value.shape.num_elements()) * value.dtype.size for value in self.values)
 
     def put_back(self) -> None:
-        """Give the variables the values that they had; those made since, their first ones."""
+        """Restore the stored values; variables created since get their first values."""
         for variable, value in zip(self.variables, self.values, strict=True):
             variable.assign(value)
         held = {id(variable) for variable in self.variables}
@@ -41,7 +41,7 @@ class Held:
             _begin_again(self.model.optimizer, fresh)
 
     def copy(self) -> StateCopy:
-        """Return them for a snapshot; nothing is copied."""
+        """Return the values for a snapshot, without copying."""
         arrays = {f"v{place}": array_of(value) for place, value in enumerate(self.values)}
         paths = [str(variable.path) for variable in self.variables]
         metrics = {id(variable) for variable in self.model.metrics_variables}
@@ -66,27 +66,28 @@ def hold(model: Any) -> Held:
 
 
 def variables_of(model: Any) -> list[Any]:
-    """Return weights, statistics, seeds, metrics, and the optimizer's variables, each once."""
+    """Return the distinct weights, statistics, seeds, metrics, and optimizer variables."""
     own = getattr(model, "optimizer", None)
     every = [*model.variables, *model.metrics_variables, *(own.variables if own else ())]
     return list({id(variable): variable for variable in every}.values())
 
 
 def size_of(variables: Sequence[Any]) -> int:
-    """Return the bytes of some variables."""
+    """Return the size of some variables in bytes."""
     return sum(math.prod(v.shape) * tf.as_dtype(v.dtype).size for v in variables)
 
 
 def array_of(value: Any) -> Array:
-    """Return a tensor or array of the host for a snapshot."""
+    """Return a host tensor or array for a snapshot."""
     return array_from(np.asarray(value.numpy() if hasattr(value, "numpy") else value))
 
 
 def restore(model: Any, tree: Tree, arrays: Mapping[str, Array]) -> list[str]:
-    """Give the variables of a model the values of a snapshot.
+    """Restore the variables of a model from a snapshot.
 
     Returns:
-        Paths of those that the model lacks, but for metrics, which Keras makes late.
+        Paths of the recorded variables that are missing in the model, except for metrics, which
+        Keras creates late.
     """
     assert isinstance(tree, dict)
     content = dict(tree["dict"])

@@ -1,4 +1,4 @@
-"""Steps of Keras: what looks at programs and eager steps have shown, handed to the job."""
+"""Steps of Keras: pass what programs and eager steps have shown to the job."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from typing import Any, Final
 
 import keras
 
-from mothtrap.adapters.keras import layers, names, optimizers
-from mothtrap.adapters.keras.asked import AskedTensors
-from mothtrap.adapters.keras.evaluated import EvaluatedTensors
-from mothtrap.adapters.keras.forwards import Forwards
+from mothtrap.adapters.keras import internals, layers, optimizers
+from mothtrap.adapters.keras.evaluated_tensors import EvaluatedTensors
 from mothtrap.adapters.keras.gradients import Gradients
 from mothtrap.adapters.keras.guard import Guard, nonfinite_gradients
-from mothtrap.adapters.keras.keeping import ASKED, LARGE, LARGE_BYTES
+from mothtrap.adapters.keras.kept_steps import ASKED, LARGE, LARGE_BYTES
+from mothtrap.adapters.keras.layer_facts import Forwards
 from mothtrap.adapters.keras.loop_state import HeldLoop
-from mothtrap.adapters.keras.losscalls import LossCalls
+from mothtrap.adapters.keras.loss_calls import LossCalls
 from mothtrap.adapters.keras.metrics import numbers_in
-from mothtrap.adapters.keras.modelcalls import ModelCalls
+from mothtrap.adapters.keras.model_calls import ModelCalls
 from mothtrap.adapters.keras.own_loops import OwnLoops
 from mothtrap.adapters.keras.refused import gradients_of, is_bad, losses_without_gradient
 from mothtrap.adapters.keras.reports import EVERY_STEP, SAMPLED_STEPS
+from mothtrap.adapters.keras.snapshots import Made
 from mothtrap.adapters.keras.state import Held, hold, read, size_of, variables_of
-from mothtrap.adapters.keras.taker import Made
+from mothtrap.adapters.keras.tensors import AskedTensors
 from mothtrap.adapters.keras.unapplied import Unapplied
 from mothtrap.adapters.keras.weights import Weights
-from mothtrap.adapters.tensorflow.cells import LOOKING
 from mothtrap.adapters.tensorflow.hooks import LOOKS
-from mothtrap.adapters.tensorflow.looks import Applied, Look
+from mothtrap.adapters.tensorflow.probes.cells import LOOKING
+from mothtrap.adapters.tensorflow.probes.probes import Applied, Look
 from mothtrap.core.adapters import Job, Losses
 from mothtrap.core.measured import logged_name
 from mothtrap.core.reports import Reports
-from mothtrap.tracing.identity import ByIdentity
+from mothtrap.tracing.jobs.identity import ByIdentity
 
 UNSEEN: Final = Reports(
     kinds=frozenset({"gradient", "activation", "input", "output", "label"}),
@@ -52,12 +52,12 @@ NO_GRADIENTS: Final = "no gradients that an optimizer applies were observed"
 
 @dataclass(slots=True)
 class Before:
-    """The state before a call that may make steps; `totals` as of `names.loss_totals`.
+    """State before a call that may make steps; `totals` as in `names.loss_totals`.
 
-    `returned`: the loss that a train step returned; `metrics`: all else. `held`: the variables;
-    None where they are not held, for the reason `why_no_state`, or as the program keeps them (see
-    `keeping`). `late`: the call has been made already, and its program was not looked into.
-    `in_branch`: the optimizer is called in a branch, which a script may leave out.
+    `returned`: the loss that a train step returned; `metrics`: everything else. `held`: the
+    variables; None if they are not kept, for the reason `why_no_state`, or if the program keeps
+    them (see `keeping`). `late`: the call was already made, and its program was not observed.
+    `in_branch`: the optimizer is called in a branch, which a script may skip.
     """
 
     model: Any = None
@@ -72,35 +72,35 @@ class Before:
     in_branch: bool = False
 
     def take_logs(self, logs: Any) -> None:
-        """Take what a train step returned."""
+        """Process the return value of a train step."""
         self.metrics = dict(logs) if isinstance(logs, dict) else {}
         self.returned = self.metrics.pop("loss", None)
 
     def chosen(self) -> dict[str, str]:
-        """Return the line that compiled the model, by the one that called `fit`."""
+        """Return the line that compiled the model, given the line that called `fit`."""
         compiled = layers.COMPILED.get(self.model) if self.model is not None else None
         return {self.location: compiled} if self.location and compiled else {}
 
 
 class Steps:
-    """Makes the steps, and hands on what was seen in them.
+    """Records steps and their observations.
 
     Args:
-        job: takes it.
-        guard: judges them.
+        job: receives the values.
+        guard: evaluates the steps.
 
     Attributes:
-        broke: called with a step whose loss or gradient is not finite, its batch if that is known,
-            and the line that called `fit`.
-        was_plain: the latest call made one step, and its program was seen.
+        broke: called with a step whose loss or gradient is not finite, its batch if known, and the
+            line that called `fit`.
+        was_plain: the latest call made one step, and its program was observed.
         unapplied: counts gradients that change no weight.
-        steps_in_branches: an optimizer is called in a branch or loop of a program, so that only
-            its number of updates tells whether a call was a step.
-        asked: takes tensors of steps that collections ask for.
-        evaluated: takes those of evaluations.
-        updates: an optimizer was given gradients, in whatever branch of a program.
-        loops: holds the state before the steps of custom loops.
-        computed: programs that computed gradients, which no optimizer was given yet.
+        steps_in_branches: an optimizer is called in a branch or loop of a program, so only its
+            number of updates shows whether a call was a step.
+        asked: receives tensors of steps that collections request.
+        evaluated: receives those of evaluations.
+        updates: an optimizer received gradients, in any branch of a program.
+        loops: keeps the state before the steps of custom loops.
+        computed: programs that computed gradients which no optimizer has received yet.
     """
 
     def __init__(self, job: Job, guard: Guard) -> None:
@@ -123,22 +123,22 @@ class Steps:
 
     @property
     def has_optimizers(self) -> bool:
-        """Return whether an optimizer of Keras makes the updates of this training."""
+        """Return whether a Keras optimizer makes the updates of this training run."""
         return bool(self._optimizers)
 
     def applied(self, optimizer: Any, variables: Sequence[Any]) -> None:
-        """Take, before its first update, what an optimizer is given."""
+        """Record an optimizer's arguments before its first update."""
         if optimizer not in self._optimizers:
             self._optimizers[optimizer] = 0 if not optimizer.built else iterations(optimizer)
         self._weights.first(optimizer, variables)
 
     def given(self) -> frozenset[int]:
-        """Return the identities of the variables that optimizers hold."""
+        """Return the identities of the optimizers' variables."""
         inner = [optimizers.innermost(one) for one in self._optimizers]
         return frozenset(id(v) for one in inner for v in getattr(one, "_trainable_variables", ()))
 
     def begin(self, model: Any = None, location: str | None = None) -> Before:
-        """Look at the state before a call."""
+        """Read the state before a call."""
         LOOKING.set(self._job.is_full())
         totals = self._totals(model)
         own = getattr(model, "optimizer", None)
@@ -151,17 +151,17 @@ class Steps:
         if model is not None and self._guard.needs_state:
             ASKED.set(self._guard.asks)
             before.why_no_state = _obstacle(model)
-            if not before.why_no_state and names.hides_steps(model):
+            if not before.why_no_state and internals.hides_steps(model):
                 before.held = hold(model)
         return before
 
     def begin_late(self, model: Any, location: str | None) -> Before:
-        """Return what is known of the state before a call that was to go by unwatched."""
+        """Return the known state before a call that was to be skipped."""
         made = {id(one): iterations(one) - 1 for one in self._optimizers if one.built}
         return Before(model=model, location=location, made=made, late=True, why_no_state="")
 
     def rest(self) -> None:
-        """Let programs pass their probes by, from the next step on."""
+        """Let programs skip observation from the next step on."""
         LOOKING.set(False)
         ASKED.set(False)
 
@@ -169,10 +169,10 @@ class Steps:
         """Sum and weight of the losses, where no loss is seen in the program itself."""
         if model is None or self._sees_losses.get(model):
             return None
-        return names.loss_totals(model)
+        return internals.loss_totals(model)
 
     def end(self, before: Before, looks: Sequence[Look], hidden: Sequence[Look]) -> bool:
-        """Close the steps that a call has made; return whether it has made any."""
+        """Close the steps made by a call; return whether there were any."""
         stepped = {one: self._delta(one, before) for one in self._optimizers if one.built}
         count = max(stepped.values(), default=0)
         applied = gradients_of(looks, next(iter(self._optimizers), None))
@@ -254,11 +254,11 @@ class Steps:
         self.broke(self._job.now.step, made.batch, before.location)
 
     def end_refused(self, look: Look, begin: Callable[[], Before]) -> bool:
-        """Close an eager step that no optimizer was given, if it is not finite; return whether.
+        """Close a non-finite eager step without an optimizer; return whether there was one.
 
         Args:
-            look: of the step.
-            begin: looks at the state before the step.
+            look: observations of the step.
+            begin: records the state before the step.
         """
         if not look.targets:
             look.targets += losses_without_gradient(look)
@@ -282,9 +282,9 @@ class Steps:
         self.unapplied.tell(name, self._dropped, targets[0].location or before.location)
 
     def tell_by_hand(self, looks: Sequence[Look]) -> None:
-        """Report layers and losses of a step in which the script itself updated the weights.
+        """Report layers and losses of a step in which the script updated the weights.
 
-        The step is made by the adapter of TensorFlow.
+        The TensorFlow adapter makes the step.
         """
         job, step = self._job, self._job.now.step
         own = [look for look in looks if look.by_hand and not look.applied]
@@ -360,9 +360,9 @@ class Steps:
                 name = str(_optimizer_of(look, target.sources).name) if several else ""
                 found[series] = Losses(series=series, value=value, location=place, optimizer=name)
         if not found and before.model is not None:
-            mean = _mean_since(before.totals, names.loss_totals(before.model))
+            mean = _mean_since(before.totals, internals.loss_totals(before.model))
             if mean is None and before.returned is not None:
-                mean = names.plain_loss(before.model, before.returned)
+                mean = internals.plain_loss(before.model, before.returned)
             if mean is not None:
                 series = self._series(before.location, before.model)
                 found[series] = Losses(series=series, value=mean, location=before.location)
@@ -372,7 +372,7 @@ class Steps:
         return self.numbered(os.path.basename(place or "loss"), trained)
 
     def numbered(self, name: str, trained: Any) -> str:
-        """Return the name of what a line does with a model; its second model has a number."""
+        """Return the label of a line's use of a model, numbered from the second model on."""
         if trained is None:
             return name
         known = self._trained.setdefault(name, ByIdentity())
@@ -414,8 +414,9 @@ class Steps:
                 chosen = before.chosen()
                 job.contain_part("inputs", self.models.trained, looks)
                 job.contain_part("collections", self.asked.stepped, looks)
+                given = self.given()
                 for look in looks:
-                    job.contain_part("layers", self.forwards.tell, look, step)
+                    job.contain_part("layers", self.forwards.tell, look, step, given)
                     job.contain_part("losses", self.calls.tell, look, step, series, chosen)
                 job.stood_ready(SAMPLED_STEPS)
         elif hidden and not self._looked_into:
@@ -450,9 +451,9 @@ def _has_several(looks: Sequence[Look]) -> bool:
 
 def _obstacle(model: Any) -> str:
     """Why the state before a step of `fit` is not known; '' where it is."""
-    if names.steps_per_call(model) > 1 and names.hides_steps(model):
+    if internals.steps_per_call(model) > 1 and internals.hides_steps(model):
         return "one call makes several steps (steps_per_execution)"
-    if names.hides_steps(model) and size_of(variables_of(model)) > LARGE_BYTES:
+    if internals.hides_steps(model) and size_of(variables_of(model)) > LARGE_BYTES:
         return LARGE
     if model.distribute_strategy.num_replicas_in_sync > 1:
         return "the step runs on several replicas"
@@ -460,7 +461,7 @@ def _obstacle(model: Any) -> str:
 
 
 def iterations(optimizer: Any) -> int:
-    """Return how many updates an optimizer has made."""
+    """Return the number of updates that an optimizer has made."""
     made = optimizer.iterations
     if not isinstance(made, keras.Variable):  # worked out of the micro-batches
         return int(keras.ops.convert_to_numpy(made))

@@ -1,4 +1,4 @@
-"""Settings that numbers of Keras and TensorFlow depend on: seeds, determinism, pipelines."""
+"""Settings that change the numbers of Keras and TensorFlow: seeds, determinism, pipelines."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any
 
 import tensorflow as tf
 
-from mothtrap.adapters.keras import names
-from mothtrap.adapters.tensorflow import names as tensorflow_names
-from mothtrap.adapters.tensorflow.batches import stateful_randomness
+from mothtrap.adapters.keras import internals
+from mothtrap.adapters.tensorflow import internals as tensorflow_names
 from mothtrap.adapters.tensorflow.hooks import LOOKS
+from mothtrap.adapters.tensorflow.probes.batches import stateful_randomness
 from mothtrap.core.ledger import LedgerValue, Start
 
 Facts = dict[str, dict[str, LedgerValue]]
@@ -20,15 +20,15 @@ class KerasSurroundings:
     """Read at the end of the first step.
 
     Args:
-        pipelines: what leaves the order of batches open, by the line of `fit`.
+        pipelines: reasons why the order of batches is not fixed, by the line of `fit`.
 
     Attributes:
         facts: as in `core.ledger.Ledger`.
-        missing: nothing.
+        missing: always empty.
     """
 
     def __init__(self, pipelines: dict[str, str]) -> None:
-        seed, seed_of_all = names.global_seed(), tensorflow_names.global_seed()
+        seed, seed_of_all = internals.global_seed(), tensorflow_names.global_seed()
         random: dict[str, LedgerValue] = {
             "start.keras": Start.UNSEEDED if seed is None else Start.SEEDED,
             "start.tensorflow": Start.UNSEEDED if seed_of_all is None else Start.SEEDED,
@@ -46,14 +46,14 @@ class KerasSurroundings:
         self._graphs = LOOKS.graphs()
 
     def later(self) -> Facts:
-        """Return the operations of the programs whose random state lies in the operation."""
+        """Return the operations of the programs with internal random state."""
         found = sorted({name for graph in self._graphs for name in stateful_randomness(graph)})
         self._graphs = []
         return {"determinism": {"tensorflow.stateful_random": ", ".join(found)}}
 
 
 def open_order(data: Any) -> str:
-    """Return the reason why the order of a pipeline's batches is not fixed; '' if it is."""
+    """Return why the order of a pipeline's batches is not fixed; '' if it is."""
     if not isinstance(data, tf.data.Dataset):
         return ""
     found = {ANY_ORDER} if data.options().deterministic is False else set[str]()

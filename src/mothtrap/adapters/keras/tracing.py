@@ -1,4 +1,4 @@
-"""Observation of losses and optimizers while a step is traced, or runs eagerly."""
+"""Losses and optimizers while a step is traced or runs eagerly."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from mothtrap.adapters.keras import layers, losses, names, optimizers
-from mothtrap.adapters.keras.keeping import Keeper, is_sound, losses_in, wanted
+from mothtrap.adapters.keras import internals, layers, losses, optimizers
+from mothtrap.adapters.keras.evaluations import Outside
+from mothtrap.adapters.keras.kept_steps import Keeper, is_sound, losses_in, wanted
 from mothtrap.adapters.keras.layer_calls import LayerCalls, Made
-from mothtrap.adapters.keras.outside import Outside
 from mothtrap.adapters.keras.refused import is_in_half_precision
 from mothtrap.adapters.keras.steps import Steps
 from mothtrap.adapters.tensorflow import hooks
-from mothtrap.adapters.tensorflow import names as tensorflow_names
+from mothtrap.adapters.tensorflow import internals as tensorflow_names
 from mothtrap.adapters.tensorflow.hooks import LOOKS
-from mothtrap.adapters.tensorflow.looks import (
+from mothtrap.adapters.tensorflow.probes.probes import (
     LOSS_ROWS,
     Applied,
     Look,
@@ -27,18 +27,18 @@ from mothtrap.adapters.tensorflow.looks import (
     Slot,
 )
 from mothtrap.core.adapters import Job
-from mothtrap.tracing import frames
 from mothtrap.tracing.replacements import Replacements, drop_own_frame
+from mothtrap.tracing.source import frames
 
 MAX_CHAIN: Final = 6
 
 
 class Tracing:
-    """Called by the classes of Keras; fills the look of the program, or of the eager step.
+    """Receives calls from Keras classes, and adds them to the record of the program or step.
 
     Args:
-        job: of the training.
-        steps: takes what optimizers are given.
+        job: job of the training.
+        steps: receives the gradients passed to optimizers.
     """
 
     def __init__(self, job: Job, steps: Steps) -> None:
@@ -50,12 +50,12 @@ class Tracing:
         """Replace the methods."""
         replacements.replace(keras.layers.Layer, "__call__", self._layers.around)
         replacements.around(keras.losses.Loss, "__call__", None, self._lost)
-        replacements.replace(names.compiled_loss_type(), "call", self._around_compiled_loss)
-        for kind in names.optimizer_types():
+        replacements.replace(internals.compiled_loss_type(), "call", self._around_compiled_loss)
+        for kind in internals.optimizer_types():
             replacements.around(kind, "scale_loss", None, self._scaled)
-        replacements.around(names.assigned_type(), "assign", None, self._assigned)
-        if names.restored_type() is not None:
-            restored = names.restored_type(), "_restore_from_tensors"
+        replacements.around(internals.assigned_type(), "assign", None, self._assigned)
+        if internals.restored_type() is not None:
+            restored = internals.restored_type(), "_restore_from_tensors"
             replacements.around(*restored, None, self._assigned)
 
     def _around_compiled_loss(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -76,7 +76,7 @@ class Tracing:
     def _lost(
         self, loss: Any, result: Any, args: Sequence[Any], kwargs: dict[str, Any], __: Any
     ) -> None:
-        is_compiled = isinstance(loss, names.compiled_loss_type())
+        is_compiled = isinstance(loss, internals.compiled_loss_type())
         if is_compiled or (self._here.in_compiled and not LOOKS.tapes):
             return
         if not LOOKS.tapes:
@@ -124,7 +124,7 @@ class Tracing:
             look.assigned(variable)
 
     def applied(self, optimizer: Any, gradients: Sequence[Any], variables: Any) -> None:
-        """Take the gradients that an optimizer is given, before it applies them."""
+        """Record the gradients passed to an optimizer before it applies them."""
         look = LOOKS.current()
         if variables is None:
             variables = list(optimizers.innermost(optimizer)._trainable_variables)
@@ -195,7 +195,7 @@ class Tracing:
         return is_sound(squares, losses_in(look), self._job.config.max_gradient_norm)
 
     def step_began(self, model: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-        """Take what a `train_step` is given, before it computes anything."""
+        """Record the inputs of a `train_step` before it computes anything."""
         look = LOOKS.current()
         data = args[0] if args else kwargs.get("data")
         if look is None or look.why:
@@ -204,10 +204,10 @@ class Tracing:
         if look.counter is None or look.keeper is not None:
             return
         if model.distribute_strategy.num_replicas_in_sync == 1:
-            look.keeper = Keeper(look, model, data, own_step=not names.has_plain_step(model))
+            look.keeper = Keeper(look, model, data, own_step=not internals.has_plain_step(model))
 
     def is_scaled(self, model: Any, looks: Sequence[Look]) -> bool | None:
-        """Return whether losses were scaled in half precision; None where that is not used."""
+        """Return whether losses were scaled in half precision; None without half precision."""
         if model.dtype_policy.compute_dtype != "float16" or not looks:
             return None
         return any(target.scaled for look in looks for target in look.targets)
@@ -249,7 +249,7 @@ def _chain(look: Look, prediction: Any) -> tuple[str, ...]:
 
 
 def shapes_of_latest() -> Iterator[tuple[str, tuple[int | None, ...]]]:
-    """Return weights, and what layers gave in the program traced last, with their shapes."""
+    """Return weights and layer outputs, with shapes, of the latest traced program."""
     for call in LOOKS.latest().layers:
         for variable in call.layer.weights:
             yield str(variable.path), tuple(variable.shape)

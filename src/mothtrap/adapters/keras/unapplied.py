@@ -1,4 +1,4 @@
-"""Gradients that are computed again and again, and change no weight."""
+"""Gradients that are computed repeatedly and change no weight."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 import keras
 
 from mothtrap.adapters.keras.weights import value_of
-from mothtrap.adapters.tensorflow.looks import Look
+from mothtrap.adapters.tensorflow.probes.probes import Look
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.compiling import UpdateDropped
 
@@ -19,11 +19,11 @@ TOLD_AT: Final = (32, 128, 512)
 
 
 class Unapplied:
-    """Counts them by function.
+    """Counts computed but unapplied gradients, by function.
 
     Args:
-        job: takes the facts.
-        given: returns the identities of the variables that optimizers hold.
+        job: receives the facts.
+        given: returns the identities of the variables in optimizers.
     """
 
     def __init__(self, job: Job, given: Callable[[], frozenset[int]]) -> None:
@@ -32,7 +32,7 @@ class Unapplied:
         self._idle: weakref.WeakKeyDictionary[Any, tuple[int, bytes]] = weakref.WeakKeyDictionary()
 
     def ran(self, function: Any, looks: Sequence[Look]) -> None:
-        """Take a function of a loop in which no optimizer was applied."""
+        """Record a loop function in which no optimizer was applied."""
         targets = [target for look in looks if not look.by_hand for target in look.targets]
         variable = targets[0].first() if len(targets) == 1 and targets[0].first else None
         if not isinstance(variable, keras.Variable) or targets[0].sources & self._given():
@@ -47,11 +47,11 @@ class Unapplied:
         self.tell(name, calls + 1, targets[0].location)
 
     def tell(self, function: str, calls: int, place: str | None) -> None:
-        """Report a function that has computed gradients so many times running, for nothing."""
+        """Report a function that has repeatedly computed gradients for nothing."""
         if calls not in TOLD_AT:
             return
         if not self._job.now.step:
-            told = f"`{function}` computed gradients {calls} times, and no optimizer got them"
+            told = f"`{function}` computed gradients {calls} times, but no optimizer received them"
             self._job.never_stepped(f"{told} ({place})")
         self._job.fact(
             UpdateDropped(

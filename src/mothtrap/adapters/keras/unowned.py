@@ -1,4 +1,4 @@
-"""Matrices that are used in each step and that nothing trains."""
+"""Matrices that are used in every step and never trained."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any, Final
 import numpy as np
 
 from mothtrap.adapters.keras import layers
-from mothtrap.adapters.tensorflow.looks import Look
+from mothtrap.adapters.tensorflow.probes.probes import Look
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.optimizers import UnownedParameter
-from mothtrap.tracing.identity import ByIdentity
+from mothtrap.tracing.jobs.identity import ByIdentity
 
 STEPS: Final = 24
 """Steps that are looked at, the first ones."""
@@ -24,10 +24,10 @@ MAX_UNTRACKED: Final = 4
 
 
 class Unowned:
-    """Finds variables that no layer knows, and layers that are made anew in each step.
+    """Finds variables that no layer tracks, and layers that are recreated in each step.
 
     Args:
-        job: takes the facts.
+        job: receives the facts.
     """
 
     def __init__(self, job: Job) -> None:
@@ -38,11 +38,11 @@ class Unowned:
         self._sums: ByIdentity[Any, float] = ByIdentity()
 
     def step(self, looks: Sequence[Look], given: Callable[[], Collection[int]]) -> None:
-        """Take what a step has shown.
+        """Process the observations of a step.
 
         Args:
-            looks: at the step.
-            given: returns the identities of the variables that optimizers hold.
+            looks: observations of the step.
+            given: returns the identities of the variables in optimizers.
         """
         if self._steps >= STEPS:
             return

@@ -7,11 +7,11 @@ from mothtrap.tracing.handle import BaseHandle
 
 
 class UnseenHandle(BaseHandle):
-    """Says why nothing is seen, and sees nothing.
+    """Handle that observes nothing, and reports why.
 
     Args:
-        job: gets the reason.
-        why: nothing is seen.
+        job: receives the reason.
+        why: reason why nothing is observed.
     """
 
     def __init__(self, job: Job, why: str) -> None:

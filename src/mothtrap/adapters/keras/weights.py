@@ -1,40 +1,33 @@
-"""Weights of Keras models: at the first step, at sampled ones, and what no gradient reaches."""
+"""Weights of Keras models: before the first step, at sampled steps, and without a gradient."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import keras
 import numpy as np
 import numpy.typing as npt
 
 from mothtrap.adapters.keras import layers, optimizers
-from mothtrap.adapters.tensorflow.looks import Applied
+from mothtrap.adapters.tensorflow.probes.probes import Applied
 from mothtrap.core.adapters import Job
-from mothtrap.core.facts.layers import IdenticalUnits, InitialWeights
 from mothtrap.core.facts.modules import UnreachedModule
 from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.statistics.products import norm
-from mothtrap.tracing import layer_looks
+from mothtrap.tracing.describe import weights
 
 Array = npt.NDArray[Any]
-MAX_LAYERS: Final = 128
-SAMPLED: Final = 4096
-"""Values of a weight or gradient whose size is taken."""
-LOOKS: Final = frozenset({*range(12), 16, 24, 32, 64, 128, 256})
-"""Updates at which units that were the same are looked at again."""
-TOLERANCE: Final = 1e-5
 
 
 class Weights:
     """Reads variables between steps.
 
     Args:
-        job: takes what is read.
+        job: receives the values.
     """
 
     def __init__(self, job: Job) -> None:
@@ -52,7 +45,7 @@ class Weights:
         self._updates: dict[int, int] = {}
 
     def tensor(self, kind: str, variable: Any) -> int:
-        """Return the number of a tensor of a kind, by its variable."""
+        """Return the id of a tensor of a kind, by its variable."""
         key = kind, id(variable)
         if key not in self._ids:
             self._variables[id(variable)] = variable  # keeps the identity
@@ -83,7 +76,7 @@ class Weights:
         return self._variables.get(id(variable)) is variable
 
     def first(self, optimizer: Any, variables: Sequence[Any]) -> None:
-        """Take the variables of an optimizer that has not updated them yet."""
+        """Record the variables of an optimizer before its first update."""
         if id(optimizer) in self._optimizers:
             return
         read = [
@@ -98,10 +91,10 @@ class Weights:
             self.tensor(kind_of(variable), variable)
         self._late += [pair for pair in read if id(pair[0]) not in self._known]
         matrices = [(variable, values) for variable, values in read if len(variable.shape) >= 2]
-        self._first += matrices[: max(0, MAX_LAYERS - len(self._first))]
+        self._first += matrices[: max(0, weights.MAX_LAYERS - len(self._first))]
 
     def before(self) -> None:
-        """Take the weights with which a step begins; copy those whose change is due."""
+        """Capture the weights at the start of a step; copy those whose change is due."""
         self._copies = {}
         self._known = frozenset(self._variables)
         for kind in ("weight", "bias"):
@@ -118,10 +111,10 @@ class Weights:
     def after(
         self, applied: Sequence[Applied], called: Sequence[Any] = (), *, looked: bool
     ) -> None:
-        """Take what the step has made of the weights.
+        """Capture the weights after the step.
 
         Args:
-            applied: what optimizers were given.
+            applied: gradients passed to optimizers.
             called: layers in the order of their calls.
             looked: the gradients of the step can be read.
         """
@@ -135,7 +128,7 @@ class Weights:
             self._take_late()
         if self._first:
             self._tell_first(gradients)
-        elif looked and self._same and self._job.now.step in LOOKS:
+        elif looked and self._same and self._job.now.step in weights.STEPS:
             self._tell_same(gradients)
         for key, old in self._copies.items():
             variable, now = self._variables[key], value_of(self._variables[key])
@@ -146,9 +139,9 @@ class Weights:
         self._copies = {}
 
     def after_several(self) -> None:
-        """Take the weights that are not finite at the end of a call that made several steps.
+        """Capture non-finite weights after a call that made several steps.
 
-        Only the gradients of its last step are read. An earlier step may have spoiled the weights
+        Only the gradients of its last step are read. An earlier step may have corrupted the weights
         and left the loss finite: `relu` of NaN is 0.
         """
         for variable in (*self._of("weight"), *self._of("bias")):
@@ -168,7 +161,7 @@ class Weights:
                 self._job.take(kind, numbers, [values for _, values in found])
 
     def take_state(self, optimizer: Any) -> None:
-        """Take the variables of an optimizer, as its update has left them."""
+        """Capture the optimizer's variables after an update."""
         if not self._job.wants("optimizer_state"):
             return
         ids, arrays = [], []
@@ -180,7 +173,7 @@ class Weights:
         self._job.take("optimizer_state", ids, arrays)
 
     def evaluated(self, mode: Mode) -> None:
-        """Take the weights with which a forward runs that is not training."""
+        """Capture the weights of an evaluation forward pass."""
         for kind in ("weight", "bias"):
             if self._job.wants(kind, mode):
                 variables = self._of(kind)
@@ -196,25 +189,11 @@ class Weights:
             layer = layers.OWNERS.get(id(variable))
             if layer is None or layers.kernel_of(layer) is not variable:
                 continue
-            sample = _sample(values)
             slot = gradients.get(id(variable))
-            self._job.fact(
-                InitialWeights(
-                    step=self._job.now.step,
-                    name=str(variable.path),
-                    layer=layers.name_of(layer),
-                    layer_type=layers.type_of(layer),
-                    units=int(variable.shape[-1]),
-                    fan_in=layers.fan_in(variable),
-                    rms=float(np.sqrt(np.square(sample).mean())),
-                    std=float(sample.std()),
-                    gradient_range=None
-                    if slot is None
-                    else layer_looks.central_range(_sample(slot.read())),
-                    location=layers.LOCATIONS.get(layer),
-                )
-            )
-            if values.shape[-1] > 1 and (values == values[..., :1]).all():
+            sizes = weights.sizes_of(values, slot.read() if slot is not None else None)
+            fan_in = layers.fan_in(variable)
+            self._job.fact(weights.initial(self._described(variable, layer), sizes, fan_in))
+            if weights.are_same(values, -1, exact=True):
                 self._same[id(variable)] = variable, values, 0
         self._tell_same(gradients)
 
@@ -229,24 +208,29 @@ class Weights:
             if layer is None or slot is None:
                 continue
             now, gradient = value_of(variable), slot.read()
-            if not (_units_are_same(now) and _units_are_same(gradient)):
+            if not (weights.are_same(now, -1) and weights.are_same(gradient, -1)):
                 del self._same[key]
                 continue
             self._same[key] = variable, values, looks + 1
             self._job.fact(
-                IdenticalUnits(
-                    step=self._job.now.step,
-                    name=str(variable.path),
-                    layer=layers.name_of(layer),
-                    layer_type=layers.type_of(layer),
-                    units=int(now.shape[-1]),
+                weights.identical(
+                    self._described(variable, layer),
                     looks=looks + 1,
                     zero=not now.any(),
                     gradient_zero=not gradient.any(),
                     moved=moved,
-                    location=layers.LOCATIONS.get(layer),
                 )
             )
+
+    def _described(self, variable: Any, layer: Any) -> weights.Weight:
+        return weights.Weight(
+            step=self._job.now.step,
+            name=str(variable.path),
+            layer=layers.name_of(layer),
+            layer_type=layers.type_of(layer),
+            units=int(variable.shape[-1]),
+            location=layers.LOCATIONS.get(layer),
+        )
 
     def _tell_unreached(self, applied: Applied, updates: int, called: Sequence[Any]) -> None:
         """Report the variables for which there has been no gradient in any update."""
@@ -293,16 +277,3 @@ def _ratio(old: Array, now: Array) -> float:
     before = norm(old.astype(np.float64).reshape(-1))
     change = norm(now.astype(np.float64).reshape(-1) - old.reshape(-1))
     return change / before if before > 0 else math.nan
-
-
-def _sample(values: Array) -> Array:
-    flat = values.reshape(-1)
-    return flat[:: max(1, flat.size // SAMPLED)].astype(np.float64)
-
-
-def _units_are_same(values: Array) -> bool:
-    """Return whether all units (last axis) of a weight or gradient are equal, up to rounding."""
-    if values.shape[-1] < 2:
-        return False
-    limit = TOLERANCE * float(np.abs(values).max())
-    return bool((np.abs(values - values[..., :1]) <= limit).all())

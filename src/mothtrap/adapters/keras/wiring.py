@@ -1,11 +1,11 @@
-"""Wiring of a model, as far as its layers show it without a call."""
+"""Connections between the layers of a model, as far as they are known without a call."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, Final
 
-from mothtrap.adapters.keras import layers, names
+from mothtrap.adapters.keras import internals, layers
 
 _WEIGHTED: Final = frozenset({"Dense", "Conv1D", "Conv2D", "Conv3D"})
 _LINEAR: Final = frozenset(
@@ -25,12 +25,12 @@ _LAST: Final = frozenset({"Activation", "Softmax"})
 def linear_layers(model: Any) -> Sequence[Any]:
     """Return the hidden layers of a model that is linear up to its last layer.
 
-    None of a model with a `call` of its own, and of one whose hidden layers are all narrower than
-    what it takes and gives: their product has a lower rank than one layer.
+    None for a model with a custom `call`, and for a model whose hidden layers are all narrower than
+    its input and output: their product has a lower rank than one layer.
     """
     if layers.type_of(model) not in ("Sequential", "Functional"):
         return ()
-    leaves = list(names.leaves(model))
+    leaves = list(internals.leaves(model))
     weighted = [layer for layer in leaves if layers.type_of(layer) in _WEIGHTED]
     if len(weighted) < 2 or not set(map(layers.type_of, leaves)) <= _WEIGHTED | _LINEAR | _LAST:
         return ()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import lightgbm
 
-from mothtrap.adapters.lightgbm.patches import LightGBMHandle
+from mothtrap.adapters.lightgbm.hooks import LightGBMHandle
 from mothtrap.tracing.boosting.rounds import REPORTS
 from mothtrap.tracing.handle import AdapterSpec
 

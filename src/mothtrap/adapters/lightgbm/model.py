@@ -1,4 +1,4 @@
-"""A booster of LightGBM as the neutral rounds see it: settings, tables, trees, predictions."""
+"""A booster of LightGBM as rounds of boosting: settings, tables, trees, predictions."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class BoosterModel:
     """A booster in training.
 
     Args:
-        booster: of the training; of cross-validation that of its first fold.
-        rows: of the latest evaluation.
+        booster: booster of the training run; for cross-validation, that of its first fold.
+        rows: rows of the latest evaluation.
         stopping: the callback that stops early, or None.
-        rounds_asked: rounds that the script asks for, 0 = unknown.
+        rounds_asked: requested number of rounds, 0 = unknown.
         is_cv: the metrics are means over folds.
         custom: the objective is a function of the user's.
     """
@@ -87,7 +87,7 @@ class BoosterModel:
         )
 
     def tables(self) -> tuple[Table | None, Sequence[tuple[Table, str]]]:
-        """Return the training data, and what is evaluated."""
+        """Return the training data and the evaluated data."""
         train = self._booster.train_set
         if train is None or self._is_cv:
             return None, ()
@@ -121,12 +121,12 @@ class BoosterModel:
         return found, deepest
 
     def gains(self) -> Mapping[str, float]:
-        """Return the gain of the splits of each feature, of all trees and not of the best only."""
+        """Return the gain of the splits of each feature, over all trees, not only the best ones."""
         gain = self._booster.feature_importance("gain", iteration=0).tolist()
         return dict(zip(self._booster.feature_name(), gain, strict=True))
 
     def importances(self) -> Mapping[str, Mapping[str, float]]:
-        """Return splits and gain by feature."""
+        """Return the number and gain of splits by feature."""
         names = self._booster.feature_name()
         return {
             kind: dict(zip(names, self._booster.feature_importance(kind).tolist(), strict=True))
@@ -134,7 +134,7 @@ class BoosterModel:
         }
 
     def predictions(self, site: str) -> npt.NDArray[Any] | None:
-        """Return the predictions for evaluated data, which the booster keeps."""
+        """Return the predictions for evaluated data that the booster stores."""
         predict = getattr(self._booster, "_Booster__inner_predict", None)
         if predict is None or self._is_cv or self._booster.train_set is None:
             return None

@@ -9,7 +9,7 @@ from typing import Any
 import lightgbm
 
 from mothtrap.checks.fitted_tables import FittedTable
-from mothtrap.tracing import frames
+from mothtrap.tracing.source import frames
 
 NUMBERS = (
     "regression",

@@ -10,14 +10,14 @@ import sys
 from typing import Final
 
 from mothtrap.adapters.lightning.counters import ROOTS, follow_trainers
-from mothtrap.adapters.lightning.handle import LightningHandle
+from mothtrap.adapters.lightning.hooks import LightningHandle
 from mothtrap.core.adapters import Environment
 from mothtrap.core.facts.trainers import LossNotReturned
 from mothtrap.core.replays import ReplayPlan
 from mothtrap.core.reports import Reports
 from mothtrap.tracing.handle import AdapterSpec
 from mothtrap.tracing.replacements import Replacements
-from mothtrap.tracing.trainer_handle import REPORTS
+from mothtrap.tracing.trainers.trainer_handle import REPORTS
 
 
 def _is_module(target: object) -> bool:

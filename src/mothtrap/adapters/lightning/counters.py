@@ -1,4 +1,4 @@
-"""Counters of Lightning's loops, and the closure that it makes up where it is given none."""
+"""Counters of Lightning's loops, and the closure that it creates if it is given none."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from mothtrap.tracing.replacements import Function, Replacements, drop_own_frame
-from mothtrap.tracing.trainers_at_work import TrainerAtWork
+from mothtrap.tracing.trainers.trainers_at_work import TrainerAtWork
 
 ROOTS: Final = ("lightning.pytorch", "pytorch_lightning")
 """The two names under which the same library is imported; each has classes of its own."""

@@ -11,7 +11,7 @@ from typing import Final
 
 from mxnet import gluon
 
-from mothtrap.adapters.mxnet.handle import EACH_STEP, SAMPLED, GluonHandle
+from mothtrap.adapters.mxnet.hooks import EACH_STEP, SAMPLED, GluonHandle
 from mothtrap.core.reports import Reports
 from mothtrap.core.steps import Mode
 from mothtrap.tracing.handle import AdapterSpec

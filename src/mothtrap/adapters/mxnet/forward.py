@@ -1,4 +1,4 @@
-"""Calls of a step that are held until it is over."""
+"""Calls in a step, kept until the step ends."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LayerCall:
-    """A call of a layer; `is_data`: it was given what the root was called with.
+    """A layer call; `is_data`: its input is the input of the root.
 
-    `weight` is a copy as the call used it, where the layer is described.
+    `weight` is a copy from the time of the call, if the layer is described.
     """
 
     layer: Any
@@ -25,14 +25,14 @@ class Forward(threading.local):
     """State of a thread since its latest step.
 
     Attributes:
-        root: the outermost block that is called while its operations are recorded.
+        root: outermost block that is called while its operations are recorded.
         given: arguments of the latest root.
         trains: it ran in training mode.
-        calls: of its layers.
-        evaluated: calls of the layers of the evaluation that runs; None where none runs, or
-            where nothing of it is captured.
+        calls: calls of its layers.
+        evaluated: layer calls of the evaluation in progress; None if there is none, or if none of
+            its data is captured.
         losses: calls of losses: the block, its arguments, its line.
-        heads: mean of what each backward began with, and its line.
+        heads: mean starting value of each backward pass, and its line.
     """
 
     root: Any = None
@@ -48,7 +48,7 @@ class Forward(threading.local):
         self.heads: list[tuple[float, str | None]] = []
 
     def clear(self) -> None:
-        """Forget the step."""
+        """Discard the step's data."""
         self.latest = self.gave = None
         self.given = ()
         self.calls.clear()

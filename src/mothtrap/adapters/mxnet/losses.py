@@ -14,8 +14,8 @@ from mxnet import gluon
 from mxnet.ndarray import NDArray
 
 from mothtrap.core.facts.losses import LossCall
-from mothtrap.tracing import loss_looks
-from mothtrap.tracing.loss_looks import Called
+from mothtrap.tracing.describe import loss_numbers
+from mothtrap.tracing.describe.loss_numbers import Called
 
 Array = npt.NDArray[Any]
 ELEMENTWISE: Final = ("L2Loss", "L1Loss", "HuberLoss", "PoissonNLLLoss")
@@ -31,15 +31,15 @@ def fact(
     step: int,
     alone: bool,
 ) -> LossCall | None:
-    """Return the fact that records a loss call; None if its kind is unknown.
+    """Return the fact for a loss call; None if its kind is unknown.
 
     Args:
         loss: the block.
         args: prediction and target.
         place: line of the call.
-        chains: operations of layers by the identity of what they gave.
-        inputs: of the model.
-        step: in progress.
+        chains: operations of layers by the identity of their outputs.
+        inputs: inputs of the model.
+        step: step in progress.
         alone: the step has no other loss.
     """
     one = called(loss, args, chains.get(id(args[0]), ()) if args else ())
@@ -56,12 +56,12 @@ def fact(
         target_shape=target.shape,
         classes=None if one.is_binary else one.classes,
         location=place,
-        rows_are_probabilities=_are_probabilities(prediction),
-        label_counts=loss_looks.label_counts(one),
-        prediction_spread=loss_looks.prediction_spread(one),
+        rows_are_probabilities=loss_numbers.rows_are_probabilities(prediction),
+        label_counts=loss_numbers.label_counts(one),
+        prediction_spread=loss_numbers.prediction_spread(one),
         reduction="mean",  # over an example; a step divides by the size of the batch
         model_inputs=tuple(given.dtype.name for given in inputs),
-        targets=loss_looks.sample(one, inputs, columns=True),
+        targets=loss_numbers.sample(one, inputs, columns=True),
         alone=alone,
         function=type(loss).__name__,
         predicted_least=float(finite.min()) if finite.size else None,
@@ -70,7 +70,7 @@ def fact(
 
 
 def called(loss: Any, args: tuple[Any, ...], chain: tuple[str, ...] = ()) -> Called | None:
-    """Return a loss call in neutral words; None where it is of no known kind.
+    """Return a loss call in framework-independent form; None if its kind is unknown.
 
     Args:
         loss: the block.
@@ -84,7 +84,7 @@ def called(loss: Any, args: tuple[Any, ...], chain: tuple[str, ...] = ()) -> Cal
 
 
 def series_of(place: str | None) -> str:
-    """Return the name of the losses of a line."""
+    """Return the label of a line's losses."""
     return Path(place).name if place else "loss"
 
 
@@ -124,11 +124,3 @@ def _loss_call(
         squared=weight / 2 if isinstance(loss, gluon.loss.L2Loss) else None,
         is_weighted=weight != 1 and not isinstance(loss, gluon.loss.L2Loss),
     )
-
-
-def _are_probabilities(values: Array) -> bool | None:
-    if values.ndim != 2 or values.shape[1] < 2 or not np.isfinite(values).all():
-        return None
-    sums_R = values.sum(axis=1, dtype=np.float64)
-    in_range = bool((values >= 0).all() and (values <= 1).all())
-    return in_range and bool(np.abs(sums_R - 1).max() < 1e-3) and bool(np.ptp(values) > 0)

@@ -1,4 +1,4 @@
-"""Tensors of gluon forwards that collections ask for: of layers, whole models, and losses."""
+"""Tensors of gluon forwards that collections request: of layers, whole models, and losses."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Named = tuple[TensorInfo, NDArray]
 
 
 class ForwardTensors:
-    """Hands on the tensors of a forward of which anything is due.
+    """Captures the tensors of forward passes that are due.
 
     Args:
-        job: takes them.
+        job: receives the arrays.
     """
 
     def __init__(self, job: Job) -> None:
@@ -30,11 +30,11 @@ class ForwardTensors:
         self._ids: dict[tuple[str, str], int] = {}
 
     def are_due(self, mode: Mode = Mode.TRAIN) -> bool:
-        """Return whether layers have to be held."""
+        """Return whether layer data must be stored."""
         return any(self._job.wants(kind, mode) for kind in OF_FORWARDS)
 
     def trained(self, forward: Forward) -> None:
-        """Take the tensors of the forwards of a step, and the labels of its losses."""
+        """Capture the tensors of a step's forward passes, and the labels of its losses."""
         if self.are_due():
             with self._job.forward():
                 self.take(forward.calls, Mode.TRAIN)
@@ -44,12 +44,12 @@ class ForwardTensors:
             self._hand_on("label", _numbered("label", "label", labels), Mode.TRAIN)
 
     def evaluated(self, root: Any, given: Sequence[Any], gave: Any, calls: list[LayerCall]) -> None:
-        """Take the tensors of a forward that is an evaluation, inside `Job.forward`."""
+        """Capture the tensors of an evaluation forward pass, inside `Job.forward`."""
         self.take(calls, Mode.EVAL)
         self._take_whole(root, given, gave, Mode.EVAL)
 
     def take(self, calls: Sequence[LayerCall], mode: Mode) -> None:
-        """Take what layers were given, and what they gave."""
+        """Capture the inputs and outputs of layers."""
         for kind in ("activation", "input"):
             if self._job.wants(kind, mode):
                 found = {call.layer.name: (call, _of(kind, call)) for call in calls}

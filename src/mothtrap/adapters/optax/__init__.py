@@ -19,10 +19,10 @@ from msgspec import structs
 from mothtrap.core.adapters import Given, Job, MadeStep
 from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.core.reports import Reports
-from mothtrap.tracing import frames
 from mothtrap.tracing.handle import AdapterSpec
 from mothtrap.tracing.observing_handle import ObservingHandle
 from mothtrap.tracing.replacements import Replacements
+from mothtrap.tracing.source import frames
 
 DECOUPLED: Final = ("adamw", "nadamw", "adamaxw", "lion", "lamb", "adan")
 PLAIN: Final = ("sgd", "noisy_sgd", "sign_sgd", "lion", "fromage", "polyak_sgd")
@@ -30,7 +30,7 @@ PLAIN: Final = ("sgd", "noisy_sgd", "sign_sgd", "lion", "fromage", "polyak_sgd")
 
 
 class OptaxHandle(ObservingHandle):
-    """Optax at work."""
+    """Handle for Optax."""
 
     def __init__(self, job: Job, targets: Sequence[object] = ()) -> None:
         self._made: list[tuple[OptimizerFacts, Any]] = []
@@ -38,7 +38,7 @@ class OptaxHandle(ObservingHandle):
         super().__init__(job, targets)
 
     def install(self, replacements: Replacements) -> None:
-        """Replace the functions that make optimizers."""
+        """Replace the functions that create optimizers."""
         for name, function in list(vars(optax).items()):
             if inspect.isfunction(function) and not name.startswith("_"):
                 parameters = list(inspect.signature(function).parameters)
@@ -75,7 +75,7 @@ class OptaxHandle(ObservingHandle):
         self._made.append((fact, rate))
 
     def closing(self, closed: MadeStep) -> None:
-        """Add what made a step to it, where there is one optimizer only."""
+        """Add the optimizer to a step, if there is only one."""
         self.job.stood_ready((OptimizerFacts,))
         if len(self._made) != 1 or not closed.optimizers:
             return
@@ -91,7 +91,7 @@ class OptaxHandle(ObservingHandle):
                 self.job.scalar("lr", label, float(rate(closed.step)))
 
     def step(self, _: Given) -> None:
-        """Do nothing: JAX takes what the user passes."""
+        """Do nothing, because the JAX adapter handles the user's values."""
 
 
 def _number(value: Any) -> float:

@@ -14,7 +14,7 @@ from sklearn.linear_model import SGDClassifier, SGDRegressor
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 
 from mothtrap.adapters.sklearn.callbacks import WATCHED
-from mothtrap.adapters.sklearn.patches import OF_EVALUATIONS, OF_FITS, SklearnHandle
+from mothtrap.adapters.sklearn.hooks import OF_EVALUATIONS, OF_FITS, SklearnHandle
 from mothtrap.core.reports import Reports
 from mothtrap.core.steps import Mode
 from mothtrap.tracing.handle import AdapterSpec

@@ -24,8 +24,8 @@ from sklearn.pipeline import Pipeline
 from mothtrap.adapters.sklearn import fits
 from mothtrap.adapters.sklearn.fits import Fit, Floats
 from mothtrap.core.adapters import Job
-from mothtrap.tracing import frames
 from mothtrap.tracing.replacements import Replacements, drop_own_frame
+from mothtrap.tracing.source import frames
 
 try:
     from sklearn.callback import CallbackSupportMixin
@@ -50,41 +50,41 @@ class FitReports(Protocol):
     closed: int
 
     def watches(self, target: object) -> bool:
-        """Return whether an estimator is watched, or fitted within one that is."""
+        """Return whether an estimator is observed, or fitted within an observed one."""
 
     def enter(self) -> bool:
-        """Begin a fit that may have fits within; return whether it is part of no other fit."""
+        """Begin a fit that may contain other fits; return whether it is the outermost."""
 
     def leave(self) -> None:
         """End a fit that `enter` began."""
 
     def begin(self, estimator: Any, call: str) -> Fit:
-        """Return the fit that begins."""
+        """Return the record of a fit that begins."""
 
     def take_linear(self, fit: Fit, estimator: Any) -> None:
-        """Take the weights of a linear model."""
+        """Capture the weights of a linear model."""
 
     def close(self, fit: Fit) -> None:
         """Close a step of a fit."""
 
     def report_score(self, name: str, score: float) -> None:
-        """Report the score of an evaluation, of which more is better."""
+        """Report an evaluation score, for which greater is better."""
 
     def report_fit(
         self, fit: Fit, estimator: Any, x: Any, y: Any, *, columns: bool, losses: Sequence[float]
     ) -> None:
-        """Report a fit that has ended, with its table and labels."""
+        """Report a completed fit, with its table and labels."""
 
 
 def install(handle: FitReports, replacements: Replacements) -> None:
-    """Observe the fits of a process for a handle, where the library has callbacks."""
+    """Observe all fits in the process for a handle, if the library supports callbacks."""
     if CallbackSupportMixin is not None:
         around = FitCallback(handle).around_init
         replacements.replace(CallbackSupportMixin, "_init_callback_context", around)
 
 
 class Callbacks(list[Any]):
-    """Callbacks of an estimator with mothtrap's, which is left out of pickles and copies."""
+    """An estimator's callbacks including mothtrap's, which pickles and copies leave out."""
 
     def __reduce_ex__(self, protocol: object) -> tuple[type[list[Any]], tuple[list[Any]]]:
         """Return a plain list of the user's callbacks."""
@@ -96,15 +96,15 @@ class OpenFit:
     """A fit in progress.
 
     Attributes:
-        estimator: that is fitted.
+        estimator: the fitted estimator.
         fit: its label and line.
-        given: the user's callbacks; None = the estimator has no list of them.
-        error: that was being handled when the fit began.
-        steps: that the handle had closed when the fit began.
-        outermost: it is part of no other watched fit.
+        given: the user's callbacks; None = the estimator has no list of callbacks.
+        error: error that was being handled when the fit began.
+        steps: steps that the handle had closed when the fit began.
+        outermost: it is not part of another watched fit.
         columns: report the columns of its table.
-        iterations: of the solver so far.
-        losses: of the iterations that are steps.
+        iterations: number of solver iterations so far.
+        losses: losses of the iterations that are steps.
     """
 
     estimator: Any
@@ -125,7 +125,7 @@ class FitCallback:
     """Callback of scikit-learn that reports fits to a handle; never raises.
 
     Args:
-        handle: that observes the process.
+        handle: handle that observes the process.
     """
 
     def __init__(self, handle: FitReports) -> None:
@@ -196,10 +196,10 @@ class FitCallback:
             opened.estimator._skl_callbacks = opened.given
 
     def setup(self, estimator: object, context: object) -> None:
-        """Do nothing: the fit was opened before."""
+        """Do nothing, because the fit is already open."""
 
     def teardown(self, estimator: object, context: object) -> None:  # noqa: ARG002  # protocol
-        """Report the fit, which has ended or failed."""
+        """Report a fit that has ended or failed."""
         opened = self._open.get(id(estimator))
         if opened is None:
             return
@@ -215,7 +215,7 @@ class FitCallback:
         X: Any = None,  # name of the library
         y: Any = None,
     ) -> None:
-        """Keep the table of a fit until it ends."""
+        """Store the table of a fit until it ends."""
         opened = self._open.get(id(estimator))
         if opened is not None and context is getattr(estimator, "_callback_fit_ctx", None):
             opened.x, opened.y = X, y

@@ -16,9 +16,9 @@ import numpy.typing as npt
 from mothtrap.core.facts.estimators import EstimatorFitted
 from mothtrap.core.facts.layers import DataTaken
 from mothtrap.core.facts.trees import ColumnsSeen
-from mothtrap.tracing import frames
 from mothtrap.tracing.boosting import columns
 from mothtrap.tracing.boosting.samples import sample_of
+from mothtrap.tracing.source import frames
 
 LOOKED_AT: Final = 512
 """Rows of a batch, or of a table, that are looked at."""
@@ -32,12 +32,12 @@ class Fit:
     """A fit in progress, or a series of partial fits of one estimator.
 
     Attributes:
-        label: unique in the run.
+        label: label, unique in the run.
         ids: numbers of tensors by kind.
-        loss: of the latest batch; None before the first.
-        looks: batches whose values were looked at.
-        steps: made so far.
-        calls: of the method so far.
+        loss: loss of the latest batch; None before the first.
+        looks: number of batches whose values were inspected.
+        steps: number of steps so far.
+        calls: number of calls of the method so far.
     """
 
     label: str
@@ -51,7 +51,7 @@ class Fit:
 
 
 def begin(estimator: object, call: str, number: int) -> Fit:
-    """Return a fit that begins at the user's line."""
+    """Create the record of a fit that begins at the user's line."""
     place = frames.user_location() or ""
     suffix = f"#{number}" if number > 1 else ""
     name = type(estimator).__name__
@@ -59,7 +59,7 @@ def begin(estimator: object, call: str, number: int) -> Fit:
 
 
 def dense(values: Any, rows: int = LOOKED_AT) -> Floats | None:
-    """Return some rows of a table of numbers, evenly chosen; None of anything else."""
+    """Return evenly chosen rows of a numeric table; None for other data."""
     shape: Any = getattr(values, "shape", ())
     if len(shape) != 2 or not all(shape) or shape[1] > MAX_FEATURES:
         return None
@@ -82,8 +82,8 @@ def data_taken(
 
     Args:
         values_RF: finite rows.
-        weight: of the layer, features first or last.
-        step: in progress.
+        weight: weight of the layer, features first or last.
+        step: step in progress.
         layer: its name.
         kind: class of the estimator.
         place: line of the fit, "" = unknown.
@@ -146,14 +146,14 @@ def fitted(
     """Return the result of a fit.
 
     Args:
-        fit: that has ended.
-        estimator: that was fitted.
+        fit: fit that has ended.
+        estimator: estimator that was fitted.
         call: the method.
-        x: rows that it was given.
+        x: its rows.
         y: labels.
-        output: scores of some of the rows, by class where it is a classifier; None = unknown.
-        step: in progress.
-        losses: of the passes, where the estimator has no `loss_curve_`.
+        output: scores of some of the rows, by class for a classifier; None = unknown.
+        step: step in progress.
+        losses: losses of the passes, if the estimator has no `loss_curve_`.
     """
     more: dict[str, Any] = {}
     rows, features = x.shape[:2]

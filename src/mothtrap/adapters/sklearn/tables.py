@@ -11,7 +11,7 @@ from typing import Any, Literal
 from sklearn import base, model_selection
 
 from mothtrap.checks.fitted_tables import FittedTable
-from mothtrap.tracing import frames
+from mothtrap.tracing.source import frames
 
 Take = Callable[[FittedTable], None]
 
@@ -19,7 +19,7 @@ Take = Callable[[FittedTable], None]
 def collect(take: Take) -> None:
     """Report tables for the life of the process.
 
-    `fit` of every estimator validates its parameters first, within a wrapper that holds its
+    `fit` of every estimator first validates its parameters, in a wrapper that contains its
     arguments.
     """
     validate: Callable[..., Any] = base.BaseEstimator._validate_params
@@ -58,7 +58,7 @@ def _take_fit(take: Take, estimator: Any, wrapper: FrameType) -> None:
 
 
 def task_of(estimator: Any) -> Literal["classes", "numbers", ""]:
-    """Return the kind of task of an estimator."""
+    """Return the task of an estimator."""
     if base.is_classifier(estimator):
         return "classes"
     return "numbers" if base.is_regressor(estimator) else ""

@@ -6,7 +6,7 @@ from typing import Final
 
 import tensorflow as tf
 
-from mothtrap.adapters.tensorflow.handle import TensorFlowHandle
+from mothtrap.adapters.tensorflow.own_loops import TensorFlowHandle
 from mothtrap.adapters.tensorflow.reports import REPORTS
 from mothtrap.adapters.tensorflow.stalled_input import StalledInput
 from mothtrap.core.adapters import Environment

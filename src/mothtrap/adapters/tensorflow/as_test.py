@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 import tensorflow as tf
 
-from mothtrap.adapters.tensorflow import names
+from mothtrap.adapters.tensorflow import internals
 
 TIMEOUT_S: Final = 120.0
 """Longest time in which a written test must fail; most of it is the import of TensorFlow."""
@@ -45,23 +45,23 @@ def test_the_result_is_finite():
 
 
 class NotWrittenError(Exception):
-    """No test was written; the text says why."""
+    """No test was written; the message gives the reason."""
 
 
 def write(path: Path, kind: str, inputs: Sequence[Any], attrs: Sequence[Any], title: str) -> str:
     """Write a test, and the arrays it needs; return a sentence about it.
 
     Args:
-        path: of the test.
-        kind: of the operation.
+        path: path of the test.
+        kind: kind of the operation.
         inputs: eager tensors.
-        attrs: names and values in turn.
+        attrs: alternating names and values.
         title: first line of its docstring.
 
     Raises:
-        NotWrittenError: the operation cannot be called by itself, or does not fail so.
+        NotWrittenError: the operation cannot be called by itself, or does not fail in this way.
     """
-    arguments = names.inputs_by_name(kind, inputs)
+    arguments = internals.inputs_by_name(kind, inputs)
     function = getattr(tf.raw_ops, kind, None)
     if function is None or arguments is None:
         raise NotWrittenError(f"{kind} cannot be called alone")
@@ -80,7 +80,7 @@ def write(path: Path, kind: str, inputs: Sequence[Any], attrs: Sequence[Any], ti
         path.unlink()
         data.unlink()
         raise
-    return f"a test of it is in {path}"
+    return f"{path} contains a test of it"
 
 
 def _must_fail(path: Path, kind: str) -> None:
@@ -100,7 +100,7 @@ def _must_fail(path: Path, kind: str) -> None:
         raise NotWrittenError(f"the test of {kind} could not be run: {err}") from err
     said = ended.stderr.strip().splitlines()
     if not ended.returncode:
-        raise NotWrittenError(f"{kind} alone gives finite values")
+        raise NotWrittenError(f"{kind} alone produces finite values")
     if not said or not said[-1].startswith("AssertionError"):
         raise NotWrittenError(f"{kind} cannot be called alone: {' '.join(said[-1:])}")
 

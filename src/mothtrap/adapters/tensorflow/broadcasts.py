@@ -22,7 +22,7 @@ TOLERANCE: Final = 1e-3
 
 
 def broadcast_under(loss: Any) -> Any:
-    """Return the difference of (N, 1) and (N,) under a loss of a program; None for none."""
+    """Return the difference of (N, 1) and (N,) under a program's loss; None if there is none."""
     waiting, seen = [loss.op], set[int]()
     while waiting and len(seen) < MAX_OPERATIONS:
         operation = waiting.pop(0)
@@ -38,7 +38,7 @@ def broadcast_under(loss: Any) -> Any:
 
 
 def is_made_of(loss: Any, difference: Any) -> bool:
-    """Return whether an eager loss is a mean or sum of squares or sizes of a difference."""
+    """Return whether an eager loss is a mean or sum of squared or absolute differences."""
     if math.prod(difference.shape) > MAX_ELEMENTS:
         return False
     value, size_N = float(loss), np.abs(difference.numpy().astype(np.float64)).ravel()
@@ -53,7 +53,7 @@ def _is_broadcast(operation: Any) -> bool:
 
 
 def is_broadcast(*operands: Any) -> bool:
-    """Return whether of two tensors the one has the shape (N, 1), and the other (N,)."""
+    """Return whether one of two tensors has the shape (N, 1) and the other (N,)."""
     if any(tensor.shape.rank is None for tensor in operands):
         return False
     left, right = (tuple(size or 0 for size in tensor.shape) for tensor in operands)

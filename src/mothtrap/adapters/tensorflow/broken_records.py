@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import tensorflow as tf
 
-from mothtrap.adapters.tensorflow import names
-from mothtrap.adapters.tensorflow.batches import DRAWN
+from mothtrap.adapters.tensorflow import internals
+from mothtrap.adapters.tensorflow.probes.batches import DRAWN
 from mothtrap.adapters.tensorflow.records import BETWEEN, NotFollowedError, named, told, unpacked
 
 SECONDS: Final = 30.0
@@ -30,11 +30,11 @@ OPENING: Final = ("FlatMap", "Interleave")
 
 
 def record_at_fault(kind: str) -> str:
-    """Return the record at which the latest pipeline failed, in words; '' where not known.
+    """Return the record at which the latest pipeline failed, as text; '' if unknown.
 
     Args:
-        kind: `record` for a damaged file, `compressed` for one that is read as if it were not,
-            else a function of the script failed.
+        kind: `record` for a damaged file, `compressed` for a compressed file that is read as
+            uncompressed; otherwise a function of the script failed.
     """
     data = DRAWN.opened
     if data is None:
@@ -48,7 +48,7 @@ def record_at_fault(kind: str) -> str:
 
 
 def damaged_record(data: Any) -> str:
-    """Return the first record of TFRecord files that cannot be read, in words; '' for none.
+    """Return the first unreadable record in TFRecord files, as text; '' if none.
 
     Args:
         data: the data set that has failed.
@@ -68,7 +68,7 @@ def damaged_record(data: Any) -> str:
 
 
 def failing_records(data: Any) -> list[str]:
-    """Return the records with which a function of the script fails, in words, at most three.
+    """Return up to three records for which a function of the script fails, as text.
 
     Args:
         data: the data set that has failed.
@@ -79,14 +79,14 @@ def failing_records(data: Any) -> list[str]:
 
 def _failing(data: Any, until: float) -> Iterator[bytes]:
     """Yield the names of elements that a `map` fails with, those next to the files first."""
-    for part in reversed(list(names.every_part(data))):
-        kind = names.transformation(part)
+    for part in reversed(list(internals.every_part(data))):
+        kind = internals.transformation(part)
         if kind in OPENING:
             yield from _failing_inside(part, until)
         if kind != "Map":
             continue
         try:
-            [given] = names.inputs_of(part)
+            [given] = internals.inputs_of(part)
             sound = set(_names_in(named(part), until))
             broken = [name for name in _names_in(named(given), until) if name not in sound]
         except (NotFollowedError, tf.errors.OpError):
@@ -100,9 +100,9 @@ def _failing(data: Any, until: float) -> Iterator[bytes]:
 
 def _failing_inside(part: Any, until: float) -> Iterator[bytes]:
     """Yield the names of elements with which the data sets that a function makes fail."""
-    function = names.function_of(part)
+    function = internals.function_of(part)
     try:
-        [given] = names.inputs_of(part)
+        [given] = internals.inputs_of(part)
         for name, element in named(given):
             if time.monotonic() > until:
                 return
@@ -113,7 +113,7 @@ def _failing_inside(part: Any, until: float) -> Iterator[bytes]:
 
 
 def compressed_file(data: Any) -> str:
-    """Return the first file of a data set that `gzip` has written, in words; '' for none."""
+    """Return the first gzip file in a dataset, as text; '' if none."""
     found = next((path for path in files_of(data) if _is_gzip(path)), "")
     return f"{found}, which is compressed with gzip" if found else ""
 
@@ -126,8 +126,8 @@ def _is_gzip(path: str) -> bool:
 def files_of(data: Any) -> list[str]:
     """Return the files that a pipeline reads, in order."""
     found: dict[str, None] = {}
-    for part in names.every_part(data):
-        paths = map(os.fsdecode, names.paths_given(part))
+    for part in internals.every_part(data):
+        paths = map(os.fsdecode, internals.paths_given(part))
         found |= {path: None for path in paths if os.path.isfile(path)}
     return list(found)
 

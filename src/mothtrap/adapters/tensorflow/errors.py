@@ -1,4 +1,4 @@
-"""Exceptions of TensorFlow and Keras that end a script, in words."""
+"""Explain exceptions of TensorFlow and Keras that end a script."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mothtrap.adapters.tensorflow.loss_shapes import explain_loss
 from mothtrap.adapters.tensorflow.scene import MadeLayer, Scene, told
 from mothtrap.core.facts.failures import ScriptFailed
 from mothtrap.core.steps import Mode
-from mothtrap.tracing import frames
+from mothtrap.tracing.source import frames
 
 MAX_ERROR = 300
 MAX_LIKE = 6
@@ -47,21 +47,24 @@ MESSAGES: Final = (
         "label",
         r"label value of (-?\d+) which is outside the valid range of \[0, (\d+)\)",
         "a label is {0}, but the model has outputs for {1} classes, which are numbered from 0",
-        "Give the last layer one unit for each class, or number the classes from 0 without gaps.",
+        "Give the last layer one unit per class, or number the classes from 0 without gaps.",
     ),
     _of(
         "index",
         r"indices\[?([\d, ]*)\]? = (-?\d+) is not in \[0, (\d+)\)",
-        "index {1}, at place [{0}], is looked up in {table} of {2} rows, numbered from 0",
+        "index {1}, at position [{0}], is looked up in {table} of {2} rows, numbered from 0",
         "Make the table one row longer than the largest index ({input_dim} of an Embedding), or "
-        "map unknown tokens to a row of their own.",
+        "map unknown tokens to a separate row.",
     ),
     _of(
         "shape",
         rf"Matrix size-incompatible: In\[0\]: {SHAPE}, In\[1\]: {SHAPE}",
         "a matrix of shape ({0}) is multiplied by one of shape ({1}): the last axis of the first "
         "must be as long as the first axis of the second",
-        "Reshape or transpose one of them; `transpose_b=True` of `tf.matmul` does the latter.",
+        (
+            "Reshape or transpose one of them; `transpose_b=True` of `tf.matmul` transposes the "
+            "second."
+        ),
     ),
     _of(
         "shape",
@@ -74,114 +77,114 @@ MESSAGES: Final = (
         "label",
         rf"Dimensions must be equal, but are \d+ and \d+ for '{{{{node Equal(?:_\d+)?}}}}.*?"
         rf"input shapes: {SHAPE}, {SHAPE}",
-        "labels of shape ({0}) are compared with predicted classes of shape ({1}): a metric was "
-        "given labels of the other kind",
-        "One-hot labels take `categorical_accuracy`, class numbers `sparse_categorical_accuracy`; "
-        '"accuracy" takes the one that the loss implies.',
+        "labels of shape ({0}) are compared with predicted classes of shape ({1}): the metric "
+        "expects the other kind of labels",
+        "Use `categorical_accuracy` for one-hot labels, and `sparse_categorical_accuracy` for "
+        'class numbers; "accuracy" selects the one that matches the loss.',
     ),
     _of(
         "shape",
         rf"Dimensions must be equal, but are \d+ and \d+ for '{{{{node ([^}}]*)}}}}.*?"
         rf"input shapes: {SHAPE}, {SHAPE}",
         "tensors of shapes ({1}) and ({2}) cannot be combined in {0}",
-        "Bring both to shapes that fit: reshape or transpose one, or give a layer another number "
-        "of units. The shapes are those that the program was traced with; ? is the batch.",
+        "Make the shapes compatible: reshape or transpose one tensor, or change a layer's number "
+        "of units. The shapes are those at tracing time; ? is the batch.",
     ),
     _of(
         "shape",
         rf"Shapes are {SHAPE} and {SHAPE}\. for '{{{{node ([^}}]*)}}}} = Concat",
-        "tensors are concatenated in {2} whose other axes, ({0}) and ({1}), differ",
+        "tensors of shapes ({0}) and ({1}) are concatenated in {2}, but their other axes differ",
         "Concatenate along the axis in which they differ, or pad the shorter one.",
     ),
     _of(
         "shape",
         r"Cannot reshape a tensor with (\d+) elements to shape \[[^\]]*\] \((\d+) elements\)",
         "a tensor of {0} values is reshaped to {1} values",
-        "Write -1 for the axis of the batch instead of a number.",
+        "Use -1 for the batch axis instead of a number.",
     ),
     _of(
         "shape",
         r"Input to reshape is a tensor with (\d+) values, but the requested shape has (\d+)",
         "a tensor of {0} values is reshaped to {1} values",
-        "Write -1 for the axis of the batch: its last one may be smaller "
-        "(`drop_remainder=True` leaves that batch out).",
+        "Use -1 for the batch axis: the last batch may be smaller (`drop_remainder=True` drops "
+        "it).",
     ),
     _of(
         "shape",
         rf"(?:Incompatible shapes|required broadcastable shapes)(?:: {SHAPE} vs\. {SHAPE})?",
         "tensors of shapes ({0}) and ({1}) are combined element by element, which cannot be "
         "broadcast",
-        "Bring both to the same shape: `keras.ops.expand_dims`, `keras.ops.squeeze`, or another "
-        "number of units.",
+        "Give both the same shape: use `keras.ops.expand_dims`, `keras.ops.squeeze`, or a "
+        "different number of units.",
     ),
     _of(
         "shape",
         rf"{INPUT}: expected axis -1 of input shape to have value (\d+), but received input with "
         r"shape [(\[]([^)\]]*)",
-        "{layer} takes inputs with {1} features in the last axis, but was given shape ({2})",
-        "Give data with {1} features, or make the layer, and `keras.Input`, for what the data has: "
-        "weights that were made for one number of features take no other.",
+        "{layer} takes inputs with {1} features in the last axis, but got shape ({2})",
+        "Pass data with {1} features, or create the layer and `keras.Input` for the shape of the "
+        "data: weights fit only one number of features.",
         "Images and sequences need `Flatten` or pooling before a Dense layer.",
     ),
     _of(
         "shape",
         rf"{RECURRENT_INPUT}: expected (?:min_)?ndim=(3), found ndim=2\. Full shape received: "
         r"[(\[]([^)\]]*)",
-        "{layer} takes sequences, inputs of {1} axes with the batch, but was given shape ({2})",
-        "If a recurrent layer comes before it, give that layer `return_sequences=True`: without it "
-        "a layer returns its last output only.",
+        "{layer} takes sequences with {1} axes, including the batch, but got shape ({2})",
+        "If a recurrent layer comes before it, set `return_sequences=True` there: without it, a "
+        "layer returns only its last output.",
         "Series of single values need a last axis, `x[..., None]`, and text needs an `Embedding`.",
     ),
     _of(
         "shape",
         rf"{INPUT}: expected (?:min_)?ndim=(\d+), found ndim=\d+\. Full shape received: "
         r"[(\[]([^)\]]*)",
-        "{layer} takes inputs of {1} axes, the batch included, but was given shape ({2})",
+        "{layer} takes inputs with {1} axes, including the batch, but got shape ({2})",
         "Images without channels, and series of single values, need a last axis: `x[..., None]`.",
-        "Before a recurrent layer another one must have `return_sequences=True`, and text an "
+        "A recurrent layer that feeds another needs `return_sequences=True`, and text needs an "
         "`Embedding`.",
     ),
     _of(
         "shape",
         rf"{INPUT}: (.*?)(?:\n|$)",
         "{layer} cannot take its input: {1}",
-        "Give the data the shape that `keras.Input` names, or change that: Flatten for images "
-        "before a Dense layer, `x[..., None]` for images without channels.",
+        "Give the data the shape in `keras.Input`, or change it there: use Flatten for images "
+        "before a Dense layer, and `x[..., None]` for images without channels.",
     ),
     _of(
         "graph",
         r"(?:symbolic `?tf\.Tensor`? as a Python `?bool`?|[Ii]terating over a symbolic)",
-        "Python decides by a value (`if`, `while`, `for`) that exists only when the compiled "
-        "program runs",
-        "Use `tf.cond`, `tf.where` or `keras.ops.where`; in a `tf.function` of your own take "
-        "`autograph=False` out.",
+        "Python branches or loops (`if`, `while`, `for`) on a value that exists only when the "
+        "compiled program runs",
+        "Use `tf.cond`, `tf.where` or `keras.ops.where`; in your own `tf.function`, remove "
+        "`autograph=False`.",
     ),
     _of(
         "graph",
         r"(?:'SymbolicTensor' object has no attribute 'numpy'|numpy\(\) is only available when "
         r"eager|Cannot convert a symbolic (?:tf\.)?Tensor)",
-        "code of numpy is given a tensor that has no value yet, while the program is traced",
-        "Use `keras.ops` or `tf.math` there; to see values use `tf.print`, or "
-        "`mothtrap.log_tensor(name, x)`, which works inside of programs.",
+        "numpy code gets a tensor that has no value yet, because the program is being traced",
+        "Use `keras.ops` or `tf.math` there. To see values, use `tf.print` or "
+        "`mothtrap.log_tensor(name, x)`, which works inside compiled programs.",
     ),
     _of(
         "graph",
         r"tf\.function only supports singleton tf\.Variables created on the first call",
         "a `tf.function` creates a variable in each call",
-        "Create layers, optimizers, and variables once, outside of the function.",
+        "Create layers, optimizers, and variables once, outside the function.",
     ),
     _of(
         "graph",
         r"(?:Cannot serialize protocol buffer of type tensorflow\.GraphDef|GraphDef cannot be "
         r"larger than 2GB)",
-        "an array is written into the graph as a constant, which then is larger than 2 GB",
-        "Give large arrays to `fit` itself, or read them with `tf.data.Dataset.from_generator`; "
+        "an array is stored in the graph as a constant, which makes the graph larger than 2 GB",
+        "Pass large arrays to `fit` itself, or read them with `tf.data.Dataset.from_generator`; "
         "`from_tensor_slices` and functions that use an array make it a constant.",
     ),
     _of(
         "compressed",
         r"corrupted record at 0 \(Is this even a TFRecord file\?\)",
-        "a file that is read as TFRecord has another format{file}",
+        "a file that is read as TFRecord has a different format{file}",
         'Read a compressed file with `TFRecordDataset(files, compression_type="GZIP")`, and a '
         "text file with `tf.data.TextLineDataset`.",
     ),
@@ -196,7 +199,7 @@ MESSAGES: Final = (
         r"(truncated|corrupted) record at (\d+)",
         "a TFRecord file is {damage} at byte {1}{record}",
         "Write or copy the file again: compare its size and checksum with those of the source. "
-        "`data.ignore_errors()` leaves out what cannot be read, and hides it.",
+        "`data.ignore_errors()` silently skips records that cannot be read.",
     ),
     _of(
         "element",
@@ -204,126 +207,126 @@ MESSAGES: Final = (
         r"|Key: ([^\s,]+?)(?:, Index: \d+)?\. +(?:Can't parse serialized Example"
         r"|Data types don't match[^\n]*|Number of \w+ values != expected[^\n]*)"
         r"|Could not parse example input)",
-        "a serialized `tf.train.Example` does not have what the parser expects{feature}{record}",
-        "Compare the features of this record with the description that is given to "
-        "`tf.io.parse_single_example`; a feature with a `default_value` may be missing, and one of "
-        "any length is a `tf.io.VarLenFeature`.",
+        "a serialized `tf.train.Example` does not match what the parser expects{feature}{record}",
+        "Compare the features of this record with the description passed to "
+        "`tf.io.parse_single_example`. A feature with a `default_value` may be missing, and a "
+        "feature of variable length is a `tf.io.VarLenFeature`.",
     ),
     _of(
         "element",
         r"Field (\d+) in record \d+ is not a valid (\w+): ([^\n\[]*)",
         "field {0} of a line of text is not a valid {1}: `{2}`{record}",
-        "Correct the line, or leave out such lines with `filter`; the names of the columns in the "
-        "first line are left out with `skip(1)`.",
+        "Correct the line, or skip such lines with `filter`. `skip(1)` skips column names in the "
+        "first line.",
     ),
     _of(
         "element",
         r"Expect (\d+) fields but have (\d+) in record",
         "a line of text has {1} fields where {0} are expected{record}",
-        "Correct the line: a separator inside of a text needs quotes. `record_defaults` has one "
-        "entry for each field.",
+        "Correct the line: a separator inside a string needs quotes. `record_defaults` needs one "
+        "entry per field.",
     ),
     _of(
         "element",
         r"StringToNumberOp could not correctly convert string: ([^\n\[]*)",
         "the text `{0}` is converted to a number{record}",
-        "Correct the element, or leave out such elements with `filter`.",
+        "Correct the element, or skip such elements with `filter`.",
     ),
     _of(
         "element",
         r"(?:Unknown image file format|Invalid (?:JPEG|PNG|GIF|BMP) data|jpeg::Uncompress failed"
         r"|Input size should match \(header_size)",
-        "a picture cannot be decoded: its file is damaged, or of another format{record}",
+        "an image cannot be decoded: its file is damaged, or has a different format{record}",
         "Copy the file again, convert it to JPEG or PNG, or leave it out.",
     ),
     _of(
         "element",
         r"Input to DecodeRaw has length (\d+) that is not a multiple of (\d+)",
         "a record of {0} bytes is decoded to values of {1} bytes each{record}",
-        "The record is cut short, or was written with another dtype.",
+        "The record is truncated, or was written with a different dtype.",
     ),
     _of(
         "element",
         r"slice index (-?\d+) of dimension (\d+) out of bounds",
-        "position {0} of axis {1} is taken of a tensor that is shorter{record}",
-        "Positions are counted from 0. Check `tf.shape(x)[{1}]` before, or leave such elements out "
-        "with `filter`; `x[{0} : {0} + 1]` is empty instead of an error.",
+        "position {0} of axis {1} is read from a tensor that is shorter{record}",
+        "Positions are counted from 0. Check `tf.shape(x)[{1}]` first, or skip such elements "
+        "with `filter`; `x[{0} : {0} + 1]` gives an empty tensor instead of an error.",
     ),
     _of(
         "shape",
         r"Cannot (?:add tensor to the batch|batch tensors with different shapes).*?"
         rf"(?:{SHAPE}, \[batch\]: |had shape {SHAPE} and element \d+ had shape ){SHAPE}",
         "elements of different shapes, one of them ({2}), are put into one batch",
-        "Use `padded_batch`, or give all elements one shape in `map`.",
+        "Use `padded_batch`, or give all elements the same shape in `map`.",
     ),
     _of(
         "data",
         r"(?:[Ff]ailed to serialize the input pipeline graph|Serialization error while trying to "
         r"register a dataset|Cannot serialize the dataset)(?:: *([^\n\[]+))?",
-        "the pipeline cannot be written down as a graph, which `save`, `tf.data.service`, and "
+        "the pipeline cannot be stored as a graph, which `save`, `tf.data.service`, and "
         "distribution need: {0}",
-        "Functions of Python (`tf.py_function`, `tf.numpy_function`, `from_generator`) and tables "
-        "are not part of a graph: use operations of TensorFlow in `map`, or write the elements to "
+        "Python functions (`tf.py_function`, `tf.numpy_function`, `from_generator`) and tables "
+        "are not part of a graph: use TensorFlow operations in `map`, or write the elements to "
         "TFRecord files first.",
     ),
     _of(
         "data",
         r"Data cardinality is ambiguous.*?'?x'? sizes: ([\d, ]+).*?'?y'? sizes: ([\d, ]+)",
         "x has {0} rows and y has {1}",
-        "Build both from the same rows, and drop or shuffle rows of both together.",
+        "Build both from the same rows, and always drop or shuffle their rows together.",
     ),
     _of(
         "data",
         r"the generator must return a tuple, either .*? Received: (\[?)",
-        "the generator that was given to `fit` does not yield tuples",
-        "Yield a tuple of inputs and labels: `yield x, y`. Several inputs are a tuple or a dict in "
-        "it: `yield (x1, x2), y`. A list is not taken for a tuple.",
+        "the generator passed to `fit` does not yield tuples",
+        "Yield a tuple of inputs and labels: `yield x, y`. Put several inputs into a tuple or a "
+        "dict: `yield (x1, x2), y`. A list does not count as a tuple.",
     ),
     _of(
         "data",
         r"Data is expected to be in format .*?found: (\(.*)",
-        "a batch has {parts} parts, where `(x, y)` or `(x, y, sample_weight)` is expected",
-        "Put several inputs, or several labels, into a tuple or a dict of their own: "
-        "`(x1, x2), y`.",
+        "a batch has {parts} parts, but `(x, y)` or `(x, y, sample_weight)` is expected",
+        "Put several inputs, or several labels, into a separate tuple or dict: `(x1, x2), y`.",
     ),
     _of(
         "data",
         r"`generator` yielded an element (?:that did not match the expected structure|of shape|"
         r"that could not be converted).*?",
-        "the generator of a `tf.data.Dataset` yielded an element that its `output_signature` does "
-        "not describe",
-        "Yield the same structure each time, a tuple `(x, y)` where the signature has two parts, "
-        "of the dtypes and shapes that it names; None is an axis of any length.",
+        "the generator of a `tf.data.Dataset` yielded an element that does not match its "
+        "`output_signature`",
+        "Always yield the structure, dtypes, and shapes of the signature: a tuple `(x, y)` if it "
+        "has two parts. None is an axis of any length.",
     ),
     _of(
         "data",
         r"(?:^|: |\n)(?:None values not supported|Attempt to convert a value \(None\) with an "
         r"unsupported type|Inputs to a layer should be tensors\. Got 'None')",
         "{none}",
-        "End `call` of the model and of each layer of your own with `return`; labels are `y` of "
-        "`fit`, or the second part of what a dataset yields: `(x, y)`.",
+        "End `call` of the model and of each custom layer with `return`. Labels are `y` of "
+        "`fit`, or the second part of each element of a dataset: `(x, y)`.",
     ),
     _of(
         "dtype",
         r"(?:Failed to convert a NumPy array to a Tensor \(Unsupported object type (\w+)\)"
         r"|Invalid dtype: object)",
-        "an array holds objects of Python and not numbers",
+        "an array contains Python objects instead of numbers",
         'Convert it: `np.asarray(x, dtype="float32")`; lists of different lengths must be padded '
-        "first, and texts encoded.",
+        "first, and strings encoded.",
     ),
     _of(
         "graph",
         r"No gradients provided for any variable",
-        "no weight has a gradient: {loss} was not computed from the outputs by operations that "
-        "have one",
-        "Take out what has no gradient between outputs and loss: `round`, comparisons (`>`), "
-        "`argmax`, casts to int, `.numpy()`, `stop_gradient`. A score that counts is a metric; as "
-        "a loss take one of probabilities, such as `binary_crossentropy`.",
+        "no weight has a gradient: {loss} was not computed from the outputs by differentiable "
+        "operations",
+        "Remove operations without a gradient between outputs and loss: `round`, comparisons "
+        "(`>`), `argmax`, casts to int, `.numpy()`, `stop_gradient`. A score based on counts is "
+        "only a metric; as a loss, use a function of probabilities, such as "
+        "`binary_crossentropy`.",
     ),
     _of(
         "memory",
         rf"OOM when allocating tensor with shape{SHAPE}",
-        "there was no memory left for a tensor of shape ({0})",
+        "not enough memory was left for a tensor of shape ({0})",
         "Make the batch smaller and accumulate (`gradient_accumulation_steps`), or use "
         "`mixed_float16`.",
     ),
@@ -352,12 +355,13 @@ def explain(
 
     Args:
         error: the exception.
-        step: in which it was raised.
-        tensors: of that step, by name; those of a shape that the message names are listed.
+        step: step in which it was raised.
+        tensors: tensors of that step, by name; those with a shape that the message contains are
+            listed.
         scene: layers, and the `fit` that failed.
 
     Returns:
-        None where the message is none of those that are known here.
+        None if the message is unknown.
     """
     text = _COLORS.sub("", str(error))
     node = _NODE.search(text) or _BRACED_NODE.search(text)
@@ -421,9 +425,9 @@ def _words(
     feature = next((group for group in groups if group != "?"), "")
     words["feature"] = f": feature `{feature}`" if feature else ""
     words["none"] = (
-        "`fit` was given no labels (`y`), which the loss needs"
+        "`fit` got no labels (`y`), which the loss needs"
         if scene.unlabeled
-        else "there is None where a tensor is needed: `call` of the model, or of a layer, returned "
+        else "a tensor is needed, but got None: `call` of the model or of a layer returned "
         "nothing, or labels are missing"
     )
     return (layer.name if layer is not None else None), words

@@ -1,4 +1,4 @@
-"""Replacements of the methods of tapes and functions, shared by all adapters on TensorFlow."""
+"""Methods of tapes and functions that are replaced, shared by all adapters on TensorFlow."""
 
 from __future__ import annotations
 
@@ -10,57 +10,57 @@ from typing import Any, Final, Protocol
 
 import tensorflow as tf
 
-from mothtrap.adapters.tensorflow import names
+from mothtrap.adapters.tensorflow import internals
 from mothtrap.adapters.tensorflow.broadcasts import broadcast_under, is_broadcast, is_made_of
-from mothtrap.adapters.tensorflow.logged import GRAPH_LOG
-from mothtrap.adapters.tensorflow.looks import Broadcast, Look, Looks, Slot, Target
-from mothtrap.adapters.tensorflow.sums import summed_apart
-from mothtrap.tracing import frames
+from mothtrap.adapters.tensorflow.probes.logged import GRAPH_LOG
+from mothtrap.adapters.tensorflow.probes.probes import Broadcast, Look, Looks, Slot, Target
+from mothtrap.adapters.tensorflow.probes.sums import summed_apart
 from mothtrap.tracing.replacements import Contain, Function, Replacements, drop_own_frame
+from mothtrap.tracing.source import frames
 
 LOOKS: Final = Looks()
 """Looks at programs and eager steps of this process; adapters on TensorFlow share them."""
 
 
 class Listener(Protocol):
-    """Part of an adapter that hears of tapes and functions."""
+    """Part of an adapter that is notified of tapes and functions."""
 
     def busy(self) -> bool:
         """Return whether a step is in progress that another caller will end."""
 
     def began(self) -> None:
-        """Hear that an outermost function is called."""
+        """Handle the call of an outermost function."""
 
     def ended(self, function: Any, traces: int, looks: list[Look]) -> bool:
-        """Hear that it has returned, how often it was traced, and what it has shown.
+        """Handle its return, with its number of traces and its observations.
 
         Returns:
-            Whether a step was made of it.
+            Whether it made a step.
         """
 
     def tape_began(self) -> None:
-        """Hear that an outermost tape begins to record, eagerly."""
+        """Handle the start of an outermost eager tape."""
 
     def take_ending(self) -> BaseException | None:
-        """Return the exception to raise in the training after a function, or None."""
+        """Return the exception to raise after a function, or None."""
 
 
 class Sampling(Protocol):
-    """Part of an adapter that lets calls go by unseen."""
+    """Part of an adapter that skips observation of calls."""
 
     def passes(self, function: Any) -> bool:
-        """Return whether a call of an outermost function is to go by."""
+        """Return whether to skip observation of a call of an outermost function."""
 
     def passed(self, result: Any) -> bool:
-        """Hear what such a call has returned; return whether it need not be looked at."""
+        """Check the result of a skipped call; return whether it needs no inspection."""
 
 
 class Shared:
-    """Tapes and functions, replaced once for all adapters on TensorFlow.
+    """Replaced tapes and functions, shared by all TensorFlow-based adapters.
 
     Attributes:
-        passing: functions that are called go by unseen.
-        sampling: decides about each outermost call; None = all are seen.
+        passing: called functions are not observed.
+        sampling: decides about each outermost call; None = all are observed.
     """
 
     def __init__(self) -> None:
@@ -75,18 +75,18 @@ class Shared:
         self._listeners.insert(0, (listener, contain))
         if self._replacements is None:
             LOOKS.begin()
-            frames.generated.append(names.line_before_autograph)
+            frames.generated.append(internals.line_before_autograph)
             self._replacements = Replacements(self._contained)
             tape = tf.GradientTape
             self._replacements.around(tape, "__enter__", self._tape_began, None)
             self._replacements.around(tape, "__exit__", _tape_ended, None)
             self._replacements.around(tape, "gradient", None, _differentiated)
-            self._replacements.replace(names.function_type(), "__call__", self._around_call)
+            self._replacements.replace(internals.function_type(), "__call__", self._around_call)
             for name in ("__sub__", "__rsub__"):
                 self._replacements.around(tf.Tensor, name, None, _subtracted)
 
     def is_running(self) -> bool:
-        """Return whether a program that this thread has called is running, or being traced."""
+        """Return whether a program called by this thread is running or being traced."""
         return self._depth.now > 0
 
     def leave(self, listener: Listener) -> None:
@@ -98,7 +98,7 @@ class Shared:
             self._replacements = None
             LOOKS.take()
             GRAPH_LOG.leave()
-            frames.generated.remove(names.line_before_autograph)
+            frames.generated.remove(internals.line_before_autograph)
 
     def _contained(self, act: Contain, *args: Any) -> Any:
         return self._listeners[0][1](act, *args) if self._listeners else None
@@ -193,7 +193,7 @@ def _scalars_of(frame: FrameType | None) -> list[tuple[Any, str | None]]:
         return []
     place = frames.location(frame)
     found = [one for one in list(frame.f_locals.values()) if _is_float_scalar(one)]
-    return [(one, place) for one in found if names.is_recorded(one)]
+    return [(one, place) for one in found if internals.is_recorded(one)]
 
 
 def _is_float_scalar(value: Any) -> bool:
@@ -266,7 +266,7 @@ def _subtracted(left: Any, result: Any, args: tuple[Any, ...], *_: object) -> No
         return
     if not tf.executing_eagerly() or not is_broadcast(left, args[0]):
         return
-    if names.is_recorded(left) != names.is_recorded(args[0]):
+    if internals.is_recorded(left) != internals.is_recorded(args[0]):
         look = LOOKS.current()
         if look is not None:
             look.difference = result, frames.user_location()
@@ -285,7 +285,7 @@ def _not_asked_for(tape: Any, sources: Sequence[Any]) -> list[weakref.ref[Any]]:
 
 
 def values_of(gradient: Any) -> Any:
-    """Return a gradient as a tensor; of one of some rows only these."""
+    """Return a gradient as a tensor; for a gradient of some rows, only these."""
     return gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
 
 
@@ -294,7 +294,7 @@ def _is_variable(source: Any) -> bool:
 
 
 def scaled(look: Look, loss: Any, result: Any) -> None:
-    """Remember what was multiplied by a loss scale."""
+    """Record a value multiplied by a loss scale."""
     if result is not loss:
         look.made[id(result)] = (SCALED, loss)
         look.held += [result, loss]
@@ -304,7 +304,7 @@ SCALED: Final = object()
 
 
 def original_of(look: Look, tensor: Any) -> Any:
-    """Return the loss that was scaled to a tensor; the tensor where none was."""
+    """Return the loss that was scaled to a tensor, or the tensor itself."""
     how, source = look.made.get(id(tensor), (None, tensor))
     return source if how is SCALED else tensor
 

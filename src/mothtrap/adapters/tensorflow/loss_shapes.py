@@ -1,4 +1,4 @@
-"""Targets whose shape does not fit the output, by the loss that compares them."""
+"""Targets whose shape does not fit the output, found in the loss that compares them."""
 
 from __future__ import annotations
 
@@ -68,7 +68,8 @@ def explain_loss(error: BaseException, text: str, scene: Scene) -> tuple[Told, i
         scene: the model of a `fit` that has failed.
 
     Returns:
-        The words, and where in the text its message begins; None of another exception.
+        The explanation, and the position in the text at which its message begins; None for another
+        exception.
     """
     called = _called(error, text)
     loss = called or ALIASES.get(scene.loss, scene.loss)
@@ -120,9 +121,9 @@ def _told(loss: str, target: str, output: str, scene: Scene) -> Told:
         found = (
             _compared(named if loss else "", labels, outputs),
             (
-                f"If each of the {labels[1]} positions of a sequence has a target, give the last "
-                "recurrent layer `return_sequences=True`, so that there is an output for each.",
-                f"Otherwise give one target for each row, of shape {_text(outputs)}.",
+                f"If each of the {labels[1]} positions of a sequence has a target, set "
+                "`return_sequences=True` in the last recurrent layer to get an output for each.",
+                f"Otherwise, pass one target per row, with shape {_text(outputs)}.",
             ),
         )
     elif loss in SPARSE:
@@ -146,9 +147,8 @@ def _are_by_position(labels: Shape, outputs: Shape) -> bool:
 
 
 _FIXES: Final = (
-    "Class numbers take `sparse_categorical_crossentropy`, one-hot rows "
-    "`categorical_crossentropy`; one class against the rest takes `Dense(1)` and "
-    "`binary_crossentropy`.",
+    "Use `sparse_categorical_crossentropy` for class numbers, and `categorical_crossentropy` for "
+    "one-hot rows. For one class against the rest, use `Dense(1)` and `binary_crossentropy`.",
 )
 
 
@@ -166,26 +166,26 @@ def _sparse(named: str, loss: str, labels: Shape, outputs: Shape) -> Told:
         shape = _text(outputs) if is_flat else _text(labels)
         other = "tf.nn." * (loss == SPARSE[1]) + ONE_HOT[2 * (loss == SPARSE[1])]
         return (
-            f"one-hot labels of shape {shape} were given to {named}, which takes class numbers of "
-            f"shape {wanted}; the output has shape {_text(outputs)}",
-            (f"Use `{other}` for one-hot labels, or give class numbers: `y.argmax(axis=-1)`.",),
+            f"one-hot labels of shape {shape} were passed to {named}, which takes class numbers "
+            f"of shape {wanted}; the output has shape {_text(outputs)}",
+            (f"Use `{other}` for one-hot labels, or pass class numbers: `y.argmax(axis=-1)`.",),
         )
     sentence = (
-        f"labels of shape {_text(labels)} were given to {named}, which takes one class number "
+        f"labels of shape {_text(labels)} were passed to {named}, which takes one class number "
         f"for each row of the output, shape {wanted}; the output has shape {_text(outputs)}"
     )
     if len(outputs) > len(labels) + 1:
         return sentence, (
-            "Bring the output to one row for each label: `Flatten`, `GlobalAveragePooling2D`, or "
+            "Reduce the output to one row per label: `Flatten`, `GlobalAveragePooling2D`, or "
             "`return_sequences=False` in the last recurrent layer.",
         )
     if len(labels) == len(outputs) > 1 and labels[0] == outputs[0] and labels[1] not in ("1", "?"):
         return sentence, (
-            f"If each of the {labels[1]} positions of a sequence has a label, give the last "
-            "recurrent layer `return_sequences=True`, so that there is an output for each.",
-            f"Otherwise give labels of shape {wanted}, one class number for each row.",
+            f"If each of the {labels[1]} positions of a sequence has a label, set "
+            "`return_sequences=True` in the last recurrent layer to get an output for each.",
+            f"Otherwise, pass labels of shape {wanted}, one class number per row.",
         )
-    return sentence, (f"Give labels of shape {wanted}, one class number for each row.",)
+    return sentence, (f"Pass labels of shape {wanted}, one class number per row.",)
 
 
 def _one_hot(named: str, loss: str, labels: Shape, outputs: Shape) -> Told | None:
@@ -193,20 +193,20 @@ def _one_hot(named: str, loss: str, labels: Shape, outputs: Shape) -> Told | Non
     if len(labels) == 1 or (labels[1:] == ("1",) and classes != "1"):
         other = "tf.nn." * (loss == ONE_HOT[2]) + SPARSE[loss == ONE_HOT[2]]
         return (
-            f"class numbers of shape {_text(labels)} were given to {named}, which takes one-hot "
+            f"class numbers of shape {_text(labels)} were passed to {named}, which takes one-hot "
             f"labels of the output's shape, {_text(outputs)}",
             (
-                f"Use `{other}` for class numbers, or give one-hot labels: "
+                f"Use `{other}` for class numbers, or pass one-hot labels: "
                 f"`keras.utils.to_categorical(y, {classes})`.",
             ),
         )
     if labels[:-1] == outputs[:-1]:
         return (
-            f"one-hot labels of shape {_text(labels)} were given to {named}, but the output has "
+            f"one-hot labels of shape {_text(labels)} were passed to {named}, but the output has "
             f"shape {_text(outputs)}: {labels[-1]} classes against {classes} units",
             (
-                f"Give the last layer {labels[-1]} units; or make labels of as many classes as "
-                f"units, `keras.utils.to_categorical(y, {classes})`.",
+                f"Give the last layer {labels[-1]} units; or create labels with as many classes "
+                f"as units, `keras.utils.to_categorical(y, {classes})`.",
             ),
         )
     return None
@@ -215,7 +215,7 @@ def _one_hot(named: str, loss: str, labels: Shape, outputs: Shape) -> Told | Non
 def _binary(named: str, labels: Shape, outputs: Shape) -> Told | None:
     units = outputs[-1] if outputs else "?"
     sentence = (
-        f"labels of shape {_text(labels)} were given to {named}, which takes labels of the "
+        f"labels of shape {_text(labels)} were passed to {named}, which takes labels of the "
         f"output's shape, {_text(outputs)}"
     )
     if len(labels) == 1 or (labels[1:] == ("1",) and units != "1"):
@@ -227,7 +227,7 @@ def _binary(named: str, labels: Shape, outputs: Shape) -> Told | None:
     if units == "1" and labels[:-1] == outputs[:-1]:
         return sentence, (
             f"Give the last layer {labels[-1]} units: with softmax and `categorical_crossentropy` "
-            "where just one class is right, with sigmoid where several can be.",
+            "if exactly one class is right, with sigmoid if several can be.",
         )
     return None
 

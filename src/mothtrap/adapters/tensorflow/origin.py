@@ -1,4 +1,4 @@
-"""The operation at which an eager step stopped to be finite, found by hearing of each one."""
+"""The first operation of an eager step with a result that is not finite."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from mothtrap.adapters.tensorflow import names
+from mothtrap.adapters.tensorflow import internals
 
 MAX_ROWS: Final = 64
 MOVES: Final = frozenset(
@@ -25,7 +25,7 @@ MOVES: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Place:
-    """Where an operation ran: line of the user's, path of the layer."""
+    """Location of an operation: the user's line, and the layer's path."""
 
     location: str | None
     module: str
@@ -36,11 +36,11 @@ class Bad:
     """An operation whose result is not finite.
 
     Attributes:
-        backward: the operation whose gradient it is part of; '' in the forward.
-        nan: its result holds NaN, and not only infinities.
-        causes: operations that made the arguments that are not finite.
-        given: an argument is not finite that no operation of the step made.
-        tensors, attrs: it was called with, where all of them are finite.
+        backward: operation to whose gradient it belongs; '' in the forward pass.
+        nan: its result contains NaN, not only infinities.
+        causes: operations that produced the non-finite arguments.
+        given: an argument is not finite, and no operation of the step produced it.
+        tensors, attrs: arguments of its call, if all of them are finite.
     """
 
     operation: str
@@ -57,15 +57,15 @@ class Bad:
 
     @property
     def told(self) -> str:
-        """The operation in words."""
+        """The operation as text."""
         return f"gradient of {self.backward}" if self.backward else self.operation
 
 
 class Search:
-    """Hears of the operations of an eager step.
+    """Receives the operations of an eager step.
 
     Args:
-        where: returns the place of the operation that runs.
+        where: returns the location of the current operation.
     """
 
     def __init__(self, where: Callable[[], Place]) -> None:
@@ -77,11 +77,11 @@ class Search:
     @contextmanager
     def listening(self) -> Iterator[None]:
         """Hear of every operation of the block."""
-        with names.each_operation(self._operation):
+        with internals.each_operation(self._operation):
             yield
 
     def of(self, value: Any) -> Bad | None:
-        """Return the operation that made a value, where it is not finite."""
+        """Return the operation that produced a value, if the value is not finite."""
         return self._bad.get(id(value))
 
     def _operation(
@@ -115,7 +115,7 @@ class Search:
             )
 
     def _here(self) -> tuple[Place, str]:
-        found = names.differentiated(sys._getframe(1))
+        found = internals.differentiated(sys._getframe(1))
         if found is not None:
             operation, outputs = found
             known = (self._places.get(id(one)) for one in outputs)
@@ -125,10 +125,10 @@ class Search:
 
 
 def origin_of(bad: Bad) -> Bad:
-    """Return the first operation on the way to a bad one that made what it was not given.
+    """Return the first operation before a bad one that produced the non-finite value.
 
-    NaN is followed before infinities; an infinity that a program writes down (a mask) is none
-    of an operation's making.
+    NaN is followed before infinities; an infinity that a program contains as a constant (a mask)
+    has no origin.
     """
     seen: set[int] = set()
     while id(bad) not in seen:

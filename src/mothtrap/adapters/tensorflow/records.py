@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from mothtrap.adapters.tensorflow import names
+from mothtrap.adapters.tensorflow import internals
 
 Array = npt.NDArray[Any]
 Row = list[Array]
@@ -42,11 +42,11 @@ WORDS: Final = {
 
 
 class NotFollowedError(Exception):
-    """A pipeline has a transformation through which no names can be carried."""
+    """A pipeline has a transformation through which names cannot be tracked."""
 
 
 def records_of(data: Any, rows: Sequence[Row]) -> Iterator[tuple[int, str]]:
-    """Yield which of some rows a record is, and its name, for all records that are one of them.
+    """Yield which of some rows matches a record, and the record's name.
 
     Args:
         data: the data set of batches that the rows are of.
@@ -56,7 +56,7 @@ def records_of(data: Any, rows: Sequence[Row]) -> Iterator[tuple[int, str]]:
         The position in `rows`; a name such as `record 17 of data/part-2.tfrecord`.
 
     Raises:
-        NotFollowedError: it cannot be said where elements come from.
+        NotFollowedError: the origin of elements cannot be determined.
     """
 
     def compared(name: Any, element: Any) -> tuple[Any, Any]:
@@ -74,7 +74,7 @@ def records_of(data: Any, rows: Sequence[Row]) -> Iterator[tuple[int, str]]:
 
 def named(data: Any) -> Any:
     """Return a data set of the names and elements of another one, or more, in any order."""
-    kind, given = names.transformation(data), names.inputs_of(data)
+    kind, given = internals.transformation(data), internals.inputs_of(data)
     if kind in UNCHANGED:
         return named(given[0])
     if kind in _CARRIED:
@@ -99,7 +99,7 @@ def _source(data: Any, kind: str) -> Any:
 
 
 def _mapped(data: Any) -> Any:
-    function = _converted(names.function_of(data))
+    function = _converted(internals.function_of(data))
 
     def mapped(name: Any, element: Any) -> tuple[Any, Any]:
         return name, _packed(function(*unpacked(element)))
@@ -108,7 +108,7 @@ def _mapped(data: Any) -> Any:
 
 
 def _filtered(data: Any) -> Any:
-    function = _converted(names.function_of(data))
+    function = _converted(internals.function_of(data))
     return _given(data).filter(_as_it_is(lambda _, element: function(*unpacked(element))))
 
 
@@ -122,7 +122,7 @@ def _batched(data: Any) -> Any:
 
 
 def _flattened(data: Any) -> Any:
-    function = _converted(names.function_of(data))
+    function = _converted(internals.function_of(data))
 
     def opened(name: Any, element: Any) -> Any:
         inner = named(function(*unpacked(element)))
@@ -132,7 +132,7 @@ def _flattened(data: Any) -> Any:
 
 
 def _zipped(data: Any) -> Any:
-    inner = names.zipped(data)
+    inner = internals.zipped(data)
     every = tf.data.Dataset.zip(tuple(map(named, tf.nest.flatten(inner))))
 
     def joined(*named: Any) -> tuple[Any, Any]:
@@ -142,16 +142,16 @@ def _zipped(data: Any) -> Any:
 
 
 def _concatenated(data: Any) -> Any:
-    first, second = names.inputs_of(data)
+    first, second = internals.inputs_of(data)
     return named(first).concatenate(named(second))
 
 
 def _skipped(data: Any) -> Any:
     """Return what `skip` leaves of the elements of files: a header is not to be parsed."""
-    [given] = names.inputs_of(data)
-    if any(names.transformation(one) in OTHERS_LEFT for one in names.every_part(given)):
+    [given] = internals.inputs_of(data)
+    if any(internals.transformation(one) in OTHERS_LEFT for one in internals.every_part(given)):
         return named(given)
-    return named(given).skip(names.count_of(data))
+    return named(given).skip(internals.count_of(data))
 
 
 _CARRIED: Final[dict[str, Callable[[Any], Any]]] = {
@@ -161,7 +161,7 @@ _CARRIED: Final[dict[str, Callable[[Any], Any]]] = {
     "PaddedBatch": _batched,
     "FlatMap": _flattened,
     "Interleave": _flattened,
-    "TFRecordFiles": lambda data: named(names.read_by(data)),
+    "TFRecordFiles": lambda data: named(internals.read_by(data)),
     "Zip": _zipped,
     "Concatenate": _concatenated,
     "Skip": _skipped,
@@ -169,7 +169,7 @@ _CARRIED: Final[dict[str, Callable[[Any], Any]]] = {
 
 
 def _given(data: Any) -> Any:
-    [given] = names.inputs_of(data)
+    [given] = internals.inputs_of(data)
     return named(given)
 
 
@@ -190,7 +190,7 @@ def _converted(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def unpacked(element: Any) -> tuple[Any, ...]:
-    """Return the arguments that a function of the user's takes an element as."""
+    """Return the arguments as which a user's function receives an element."""
     return element if type(element) is tuple else (element,)
 
 
@@ -218,11 +218,11 @@ def _is_like(tensor: Any, wanted: Array) -> Any:
 
 
 def are_same(one: Any, other: Any) -> Any:
-    """Return, value by value of arrays or tensors, whether two are the same; NaN is like NaN."""
+    """Return whether two values are equal, elementwise for arrays; NaN equals NaN."""
     return (one == other) | ((one != one) & (other != other))
 
 
 def told(name: bytes) -> str:
-    """Return the name of an element in words: `record 17 of data/part-2.tfrecord`."""
+    """Return the name of an element as text: `record 17 of data/part-2.tfrecord`."""
     parts = dict.fromkeys(name.decode(errors="replace").split(BETWEEN))
     return " of ".join(part for part in reversed(parts) if part)

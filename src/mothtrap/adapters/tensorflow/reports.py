@@ -1,4 +1,4 @@
-"""Everything that can be reported of a loop of TensorFlow without an optimizer of Keras."""
+"""Everything that is reported of a loop of TensorFlow without an optimizer of Keras."""
 
 from __future__ import annotations
 

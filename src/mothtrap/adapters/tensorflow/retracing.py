@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.functions import FunctionTraced
-from mothtrap.tracing import frames
+from mothtrap.tracing.source import frames
 
 TOLD_AT: Final = (8, 16, 32, 64, 128, 256, 512, 1024)
 
@@ -23,7 +23,7 @@ class Traces:
     """Counts traces and calls of each function.
 
     Args:
-        job: takes the facts.
+        job: receives the facts.
     """
 
     def __init__(self, job: Job) -> None:
@@ -31,7 +31,7 @@ class Traces:
         self._counts: weakref.WeakKeyDictionary[Any, _Counts] = weakref.WeakKeyDictionary()
 
     def called(self, function: Any, traces: int) -> None:
-        """Take a call of a function that was traced so many times for it."""
+        """Record a call of a function, with the number of traces it caused."""
         counts = self._counts.setdefault(function, _Counts())
         before, counts.calls = counts.traces, counts.calls + 1
         counts.traces += traces

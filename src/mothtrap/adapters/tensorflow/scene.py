@@ -1,4 +1,4 @@
-"""Facts about a model that make the exception which ended a script clearer."""
+"""Facts about a model that help to explain the exception that ended a script."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MadeLayer:
-    """A layer: its name and class, the line that made it, and the rows of an embedding."""
+    """A layer: name, class, the line that created it, and the rows of an embedding."""
 
     name: str
     kind: str
@@ -21,14 +21,14 @@ class Scene:
     """Layers of the process, and the `fit` in which the exception arose.
 
     Attributes:
-        layers: of the process.
+        layers: layers of the process.
         fitted: whether the exception arose under `fit`.
-        loss: name of the function that the model was compiled with; empty where that is unknown.
+        loss: name of the function with which the model was compiled; empty if unknown.
         loss_at: the line of `compile`.
-        unlabeled: whether `fit` was given arrays without labels.
-        find_record: looks for the record of a file at which a pipeline failed. It gets `record`
-            for a damaged file, `element` for a function that failed, and returns words or ''.
-        record: what it has found.
+        unlabeled: whether `fit` received arrays without labels.
+        find_record: finds the record of a file at which a pipeline failed. It gets `record` for a
+            damaged file, `element` for a function that failed, and returns a description or ''.
+        record: its result.
     """
 
     layers: tuple[MadeLayer, ...] = ()
@@ -40,14 +40,14 @@ class Scene:
     record: str = ""
 
     def layer(self, name: str) -> MadeLayer | None:
-        """Return the only layer of a name; None where there are several, or none."""
+        """Return the only layer with a name; None if there are several or none."""
         return _only(layer for layer in self.layers if layer.name == name)
 
     def embedding(self, rows: int, node: str) -> MadeLayer | None:
-        """Return the embedding with so many rows, or None where several may be meant.
+        """Return the embedding with a number of rows; None if it is ambiguous.
 
         Args:
-            rows: of its table.
+            rows: rows of its table.
             node: name of the operation in the graph, `model_1/words_1/GatherV2`; may be empty.
         """
         found = [layer for layer in self.layers if layer.rows == rows]
@@ -58,7 +58,7 @@ class Scene:
 
 
 def told(layer: MadeLayer) -> str:
-    """Return a layer in words: `Embedding "words" (made at train.py:3)`."""
+    """Return a layer as text: `Embedding "words" (made at train.py:3)`."""
     made = f" (made at {layer.location})" if layer.location else ""
     return f'{layer.kind} "{layer.name}"{made}'
 

@@ -1,4 +1,4 @@
-"""The file and the record that a pipeline of `tf.data` works on while no step is made.
+"""The file and the record that a pipeline of `tf.data` reads while no step is made.
 
 A pipeline reads in threads of TensorFlow, which no Python code sees. So the system is asked for
 the files that these threads wait for. Functions of Python that a pipeline calls are visible, and
@@ -21,12 +21,12 @@ from typing import Final
 import numpy as np
 import tensorflow as tf
 
-from mothtrap.adapters.tensorflow import names
-from mothtrap.adapters.tensorflow.batches import opened_data
+from mothtrap.adapters.tensorflow import internals
+from mothtrap.adapters.tensorflow.probes.batches import opened_data
 from mothtrap.core.facts.stalls import InputState
 from mothtrap.core.working_folder import shown
-from mothtrap.tracing import frames
-from mothtrap.tracing.blocked_files import BlockedFile, blocked_files
+from mothtrap.tracing.jobs.blocked_files import BlockedFile, blocked_files
+from mothtrap.tracing.source import frames
 
 MAX_NAMED: Final = 3
 MAX_FILES: Final = 10_000
@@ -47,7 +47,7 @@ Files = tuple[str, ...]
 
 
 class StalledInput:
-    """Names the file and the record that pipelines of this process work on."""
+    """Names the file and record on which this process's pipelines are working."""
 
     def __init__(self) -> None:
         self._found: dict[object, str] = {}
@@ -69,8 +69,8 @@ class StalledInput:
         opened = opened_data()
         known = [id(data) for data in opened]
         if known != self._files_of[0]:
-            parts = [part for data in opened for part in names.every_part(data)]
-            given = (path for part in parts for path in names.paths_given(part))
+            parts = [part for data in opened for part in internals.every_part(data)]
+            given = (path for part in parts for path in internals.paths_given(part))
             paths = (os.path.realpath(os.fsdecode(path)) for path in islice(given, MAX_FILES))
             self._files_of = known, tuple(dict.fromkeys(paths))
         return self._files_of[1]
@@ -88,7 +88,7 @@ class StalledInput:
         """Return the line of Python that runs, and the record that its function was given."""
         given = frozenset(_texts(called))
         record = self._searching(given, lambda: _record_of(given, files)) if given else ""
-        return f"`{called.f_code.co_name}` runs{record}, in line {frames.location(running)}"
+        return f"`{called.f_code.co_name}` is running{record}, in line {frames.location(running)}"
 
     def _searching(self, key: object, search: Callable[[], str]) -> str:
         """Return what a search has found; '' while it searches.
@@ -172,7 +172,7 @@ def _record_at(path: str, offset: int) -> str:
         end += _HEADER.size + len(data) + _CHECKSUM
         if end > offset:
             return f", in record {number}"
-    return f", behind record {number}" if end else ""
+    return f", after record {number}" if end else ""
 
 
 def _elements(path: str) -> Iterator[tuple[str, int, bytes]]:

@@ -24,12 +24,12 @@ from mothtrap.core.check_plan import CheckPlan
 from mothtrap.core.facts.checks import CheckResult
 from mothtrap.core.facts.stalls import CollectiveCall
 from mothtrap.core.replays import ReplayPlan
-from mothtrap.tracing.adapter_job import traced
 from mothtrap.tracing.handle import AdapterSpec
+from mothtrap.tracing.jobs.adapter_job import traced
 
 
 def attach(job: Job, targets: Sequence[object]) -> ObjectHooks:
-    """Watch models and their optimizers, the models first; touches nothing else.
+    """Watch models and their optimizers, models first, and nothing else.
 
     Raises:
         TypeError: the first is no model, or one that follows the models is no optimizer.
@@ -47,7 +47,7 @@ def attach(job: Job, targets: Sequence[object]) -> ObjectHooks:
 
 
 def attach_process(job: Job) -> ProcessHooks:
-    """Watch every model and optimizer of this process, from before they are made."""
+    """Watch every model and optimizer of this process, from before their creation."""
     tracer = Tracer(traced(job))
     tracer.random_start.early = True
     return ProcessHooks(tracer)

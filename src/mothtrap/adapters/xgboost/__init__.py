@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import xgboost
 
-from mothtrap.adapters.xgboost.patches import XGBoostHandle
+from mothtrap.adapters.xgboost.hooks import XGBoostHandle
 from mothtrap.adapters.xgboost.values import KINDS
 from mothtrap.core.adapters import Environment
 from mothtrap.core.reports import Reports

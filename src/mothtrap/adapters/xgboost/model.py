@@ -1,4 +1,4 @@
-"""A booster of XGBoost as the neutral rounds see it: settings, tables, trees, predictions."""
+"""A booster of XGBoost as rounds of boosting: settings, tables, trees, predictions."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class BoosterModel:
     """A booster in training.
 
     Args:
-        booster: of the training; of cross-validation that of its first fold.
+        booster: booster of the training run; for cross-validation, that of its first fold.
         train: the training data; None = unknown.
-        evals: data that are evaluated, with their names.
-        container: of the callbacks; None in a loop of the script's own.
-        rounds_asked: rounds that the script asks for, 0 = unknown.
+        evals: evaluated data, with their names.
+        container: container of the callbacks; None in a custom loop.
+        rounds_asked: requested number of rounds, 0 = unknown.
     """
 
     library = "xgboost"
@@ -92,12 +92,12 @@ class BoosterModel:
         return next((one for one in callbacks if isinstance(one, EarlyStopping)), None)
 
     def tables(self) -> tuple[Table | None, Sequence[tuple[Table, str]]]:
-        """Return the training data, and what is evaluated."""
+        """Return the training data and the evaluated data."""
         train = None if self._train is None else _table(self._train)
         return train, [(_table(data), name) for data, name in self._evals]
 
     def train_site(self, latest: Latest) -> str | None:
-        """Return that of cross-validation."""
+        """Return the name of the cross-validation data."""
         return ("train" if "train" in latest else "") if self._is_cv else None
 
     def leaves(self, made: int) -> tuple[Sequence[Floats], int]:
@@ -118,7 +118,7 @@ class BoosterModel:
         return {name: float(np.sum(value)) for name, value in scores.items()}
 
     def importances(self) -> Mapping[str, Mapping[str, float]]:
-        """Return splits, gain and coverage by feature, each as mean and in total."""
+        """Return the number, gain and coverage of splits by feature, as mean and total."""
         return {
             kind: {
                 name: float(np.sum(value))
@@ -128,7 +128,7 @@ class BoosterModel:
         }
 
     def predictions(self, site: str) -> npt.NDArray[Any] | None:
-        """Return the predictions for evaluated data, which the booster keeps."""
+        """Return the predictions for evaluated data that the booster stores."""
         if self._is_cv:
             return None
         data = next((data for data, name in self._evals if name == site), None)
@@ -141,7 +141,7 @@ class BoosterModel:
 
 
 def stored_values(table: xgboost.DMatrix) -> npt.NDArray[Any] | None:
-    """Return the values that a table holds itself; None where it has bins in their place."""
+    """Return the values stored in a table; None if it stores bins instead."""
     rows, columns = table.num_row(), table.num_col()
     if type(table) is not xgboost.DMatrix or not 0 < rows * columns <= MAX_CELLS:
         return None

@@ -38,12 +38,12 @@ def importances(booster: xgboost.Booster) -> dict[str, Floats]:
 def nodes(booster: xgboost.Booster, made: int) -> dict[str, Floats]:
     """Return the nodes of the trees of a round by column, float64[N].
 
-    `gain` is the value of a leaf, NaN where it has several; `split` is NaN in leaves and where a
-    split asks for categories; `gain` of splits and `cover` are NaN in trees of several outputs.
+    `gain` is the value of a leaf, NaN if it has several values; `split` is NaN in leaves and in
+    categorical splits; `gain` of splits and `cover` are NaN in trees with several outputs.
 
     Args:
-        booster: of trees.
-        made: the round, from 0.
+        booster: booster of trees.
+        made: number of the round, from 0.
     """
     names = _names(booster)
     rows = [

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import xgboost
 
 from mothtrap.adapters.xgboost.model import stored_values
 from mothtrap.checks.fitted_tables import FittedTable
-from mothtrap.tracing import frames
+from mothtrap.tracing.source import frames
 
 
 def collect(take: Callable[[FittedTable], None]) -> None:
@@ -34,6 +34,7 @@ def _fitted(original: Callable[..., Any], take: Callable[[FittedTable], None]) -
     @functools.wraps(original)
     def fit(model: Any, X: Any, y: Any, *args: Any, **kwargs: Any) -> Any:
         classes = isinstance(model, xgboost.XGBClassifier)
+        task = "classes" if classes else _task(getattr(model, "objective", None))
         for x, target, trains in [
             (X, y, True),
             *((*s, False) for s in kwargs.get("eval_set") or ()),
@@ -43,7 +44,7 @@ def _fitted(original: Callable[..., Any], take: Callable[[FittedTable], None]) -
                     x=x,
                     y=target,
                     role="train" if trains else "evaluation",
-                    task="classes" if classes else "numbers",
+                    task=task,
                     model=type(model).__name__,
                     location=frames.user_location(),
                 )
@@ -54,8 +55,7 @@ def _fitted(original: Callable[..., Any], take: Callable[[FittedTable], None]) -
 
 
 def _take(take: Callable[[FittedTable], None], params: Any, table: Any, evaluations: Any) -> None:
-    objective = str(dict(params).get("objective", "") if params else "")
-    classes = objective.startswith(("binary", "multi"))
+    task = _task(dict(params).get("objective") if params else None)
     others = [one for one, _ in evaluations if one is not table]
     for each in (table, *others):
         x = stored_values(each)
@@ -65,8 +65,13 @@ def _take(take: Callable[[FittedTable], None], params: Any, table: Any, evaluati
                     x=x,
                     y=each.get_label(),
                     role="train" if each is table else "evaluation",
-                    task="classes" if classes else "numbers",
+                    task=task,
                     model="Booster",
                     location=frames.user_location(),
                 )
             )
+
+
+def _task(objective: object) -> Literal["classes", "numbers"]:
+    """Return the task of an objective such as `binary:logistic`; a function is a regression."""
+    return "classes" if str(objective).startswith(("binary", "multi")) else "numbers"

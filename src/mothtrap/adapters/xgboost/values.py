@@ -1,4 +1,4 @@
-"""Labels, predictions, SHAP values, importance and trees, where a collection asks for them.
+"""Labels, predictions, SHAP values, importance, and trees, if a collection requests them.
 
 Shape suffixes: R = rows, F = features and the bias.
 """
@@ -29,10 +29,10 @@ TOLD_AGAIN: Final = 2.0
 
 
 class Values:
-    """Takes what the collections in force ask for, at the rounds that they name.
+    """Captures the data that active collections request at their rounds.
 
     Args:
-        job: takes the tensors.
+        job: receives the tensors.
     """
 
     def __init__(self, job: Job) -> None:
@@ -48,13 +48,13 @@ class Values:
         train: xgboost.DMatrix | None,
         evals: Sequence[tuple[xgboost.DMatrix, str]],
     ) -> None:
-        """Take the values of a round that is complete.
+        """Capture the values of a complete round.
 
         Args:
             owner: identifies the training.
-            booster: that was trained.
+            booster: booster that was trained.
             train: the training data; None = unknown.
-            evals: data that are evaluated, with their names.
+            evals: evaluated data, with their names.
         """
         wanted = {kind for kind in KINDS if self._job.wants(kind)}
         if not wanted:
@@ -102,11 +102,11 @@ class Values:
         elif self._told_s:
             return
         else:
-            self._told_s, takes = 1e-9, "a time that cannot be predicted"
+            self._told_s, takes = 1e-9, "an unpredictable time"
         trees = booster.num_boosted_rounds()
         self._job.say(
             f"mothtrap: SHAP values of {rows:,} rows x {columns:,} features take {takes} after "
-            f"round {trees:,}, at each round that a collection asks for"
+            f"round {trees:,}, in each round that a collection requests"
         )
 
     def _keep(self, kind: str, name: str, array: Any) -> None:

@@ -70,7 +70,9 @@ class AnomalousRows(Probe):
         known, others = order[: min(len(order) // 2, MAX_ROWS)], order[len(order) // 2 :][:MAX_ROWS]
         usual_RF, new_RF = encoder.one_hot(usual.table), encoder.one_hot(new.table)
         subject.budget.spend()
-        usual_R, new_R = distances(usual_RF[known], [usual_RF[others], new_RF])
+        others_R, new_R = distances(usual_RF[known], [usual_RF[others], new_RF])
+        (known_R,) = distances(usual_RF[others], [usual_RF[known]])
+        usual_R = np.concatenate([others_R, known_R])  # twice the rows make the quantile surer
         sure_R, share_sure = self._sure(subject)
         limit = float(np.quantile(usual_R, FAR))
         far_R = (new_R > limit) & sure_R

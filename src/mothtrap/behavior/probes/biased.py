@@ -36,9 +36,10 @@ class Biased(Probe):
 
     Fires:
         When the mean differs from 0 by more than 0.1 standard deviations of the target, with a
-        p-value below 1e-4. For numbers also when the overall mean exceeds 0.15 standard
-        deviations of the residuals and 0.02 of the target: correcting it removes 2 % of the squared
-        error.
+        p-value below 1e-4. For numbers also when the overall mean exceeds 0.1 standard
+        deviations of the residuals and 0.02 of the target: correcting it removes 1 % of the squared
+        error. In a segment, the mean must also differ that much from the mean of rows with a
+        similar prediction, without the segments that were found before.
 
     Stays quiet:
         Models that return only labels, because the most frequent label is a fair answer.
@@ -59,7 +60,7 @@ class Biased(Probe):
         0.1, unit="standard deviations of the target", source="chosen by hand"
     )
     least_of_residuals: float = threshold(
-        0.15, unit="standard deviations of the residuals", source="chosen by hand"
+        0.1, unit="standard deviations of the residuals", source="chosen by hand"
     )
     least_at_all: float = threshold(
         0.02,
@@ -90,7 +91,7 @@ class Biased(Probe):
             of_residuals = self.least_of_residuals * float(residual_R.std())
             limit = min(limit, max(of_residuals, self.least_at_all * spread))
         if 2 * p < self.p_limit and abs(residual_R.mean()) > limit:
-            yield self._suspicion(subject, name, residual_R, sign, 2 * p, interval, None)
+            yield self._suspicion(name, residual_R, sign, 2 * p, interval, None)
 
     def _in_segments(
         self, subject: Subject, name: str, residual_R: Floats, spread: float, prediction_R: Floats
@@ -109,13 +110,15 @@ class Biased(Probe):
             candidate, sign = max(found, key=lambda each: each[0].z)
             segment_R = candidate.segment.mask(subject.table)
             mask_R = segment_R & subject.confirm_R
-            p, interval = mean_above(sign * left_R[mask_R])
+            given_R, limit = residual_R[mask_R], self.least_share * spread
+            p, interval = mean_above(sign * given_R)
+            p = max(p, mean_above(sign * left_R[mask_R])[0])
+            # What is left can be large where the mean itself is not.
             large = mask_R.sum() >= LEAST_ROWS and (
-                float(sign * left_R[mask_R].mean()) > self.least_share * spread
+                min(sign * left_R[mask_R].mean(), sign * given_R.mean()) > limit
             )
             if large and p < self.p_limit:
-                segment = candidate.segment
-                yield self._suspicion(subject, name, residual_R, sign, p, interval, segment)
+                yield self._suspicion(name, given_R, sign, p, interval, candidate.segment)
             taken_R |= segment_R
             for half_R in (subject.propose_R, subject.confirm_R):
                 for rows_R in (segment_R & half_R, ~taken_R & half_R):
@@ -142,7 +145,6 @@ class Biased(Probe):
 
     def _suspicion(
         self,
-        subject: Subject,
         name: str,
         residual_R: Floats,
         sign: float,
@@ -150,10 +152,8 @@ class Biased(Probe):
         interval: tuple[float, float],
         segment: Segment | None,
     ) -> Suspicion:
-        mask_R = subject.confirm_R
-        if segment is not None:
-            mask_R = mask_R & segment.mask(subject.table)
-        mean = float(residual_R[mask_R].mean())
+        """Describe the mean of residuals, which are those of the segment's rows."""
+        mean = float(residual_R.mean())
         where = f"where {segment}, " if segment is not None else ""
         much = "low" if sign > 0 else "high"
         what = f"the probability of {name} is" if name else "predictions are"
@@ -163,10 +163,10 @@ class Biased(Probe):
             features=segment.columns if segment is not None else (),
             segment=segment,
             evidence={
-                "n": int(mask_R.sum()),
+                "n": len(residual_R),
                 "value": mean,
                 "reference": 0.0,
-                "interval": [sign * each for each in interval],
+                "interval": sorted(sign * each for each in interval),
                 **({"class": name} if name else {}),
             },
         )

@@ -20,11 +20,11 @@ ROWS = 64
 
 @dataclass(frozen=True)
 class DependsOnCompanions(Probe):
-    """The answer to a row changes with the other rows of the call, or from call to call.
+    """The prediction for a row changes with the other rows of the call, or from call to call.
 
     What it detects:
-        Answers to 64 rows that change if the same rows are passed again, in the reverse order, or
-        in halves.
+        Predictions for 64 rows that change if the same rows are passed again, in the reverse order,
+        or in halves.
 
     Why it matters:
         The same customer gets a different answer depending on who else is in the batch. Scores

@@ -60,7 +60,7 @@ class FeaturesNotSeparated(Probe):
     least_ratio: float = threshold(2.0, unit="times the network's error", source="chosen by hand")
 
     def look(self, subject: Subject) -> Iterator[Suspicion]:
-        """Compare the votes of nearest neighbors with the network's answers."""
+        """Compare the nearest neighbors' votes with the network's predictions."""
         network, judged = network_of(subject), subject.judged
         if subject.reading.is_regression:
             raise NotApplicable("the network predicts numbers, not classes")

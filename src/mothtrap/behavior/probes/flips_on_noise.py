@@ -60,7 +60,7 @@ class FlipsOnNoise(Probe):
     noise: float = threshold(0.01, unit="robust deviations", source="chosen by hand")
 
     def look(self, subject: Subject) -> Iterator[Suspicion]:
-        """Add noise, and count the changed answers."""
+        """Add noise, and count the changed predictions."""
         if subject.reading.is_regression:
             raise NotApplicable("the model predicts numbers")
         rows = subject.table.take(subject.asked)

@@ -19,8 +19,8 @@ class IdleUnits(Probe):
     """Channels of a layer are dead, or copies of other channels.
 
     What it detects:
-        In each hidden linear and convolutional layer: channels to which the answer has no gradient
-        in any row, and channels that are a multiple of another one in all rows.
+        In each hidden linear and convolutional layer: channels for which the prediction has no
+        gradient in any row, and channels that are a multiple of another one in all rows.
 
     Why it matters:
         Such channels cost time and memory, and add nothing. Many of them mean that the training

@@ -19,23 +19,27 @@ ROWS = 64
 MAX_COLUMNS = 50
 UNSEEN = "a value that no row has"
 UNSEEN_KIND = "a category that no row has"
+FOR_LEVELS = "Train the model with a separate level for unseen categories, or refuse such rows."
+FOR_NUMBERS = "Refuse rows with missing or infinite numbers, or fill them in as in training."
 
 
 @dataclass(frozen=True)
 class InvalidAnswers(Probe):
-    """The model answers odd inputs with NaN, or accepts columns in the wrong order.
+    """The model returns NaN for unusual inputs, or accepts columns in the wrong order.
 
     What it detects:
-        Answers to the rows as they are, to single rows, missing and infinite values, unseen
+        Predictions for the rows as given, for single rows, missing and infinite values, unseen
         categories, unusual combinations of values, extreme values, and columns in another order.
 
     Why it matters:
-        A refusal is noticed and handled. NaN and answers to wrong columns are used in decisions.
+        A refusal is noticed and handled. NaN and predictions from wrong columns are used in
+        decisions.
 
     Fires:
         When an answer is not finite, a single row is refused, or a data frame with columns in
         another order gets other answers. An exception for a missing, infinite, or unseen value is
-        fine, and NaN for a missing or infinite number is a note.
+        fine. NaN for a missing or infinite number is a note, and so are columns that are read by
+        position, as LightGBM reads them.
 
     Stays quiet:
         Arrays without column names, which are not reordered.
@@ -68,6 +72,7 @@ class InvalidAnswers(Probe):
                     f"{'have' if len(bad) > 1 else 'has'} {kind}",
                     features=tuple(bad),
                     severity=None if kind == UNSEEN_KIND else Severity.INFO,
+                    fixes=(FOR_LEVELS if kind == UNSEEN_KIND else FOR_NUMBERS,),
                     exact=True,
                     evidence={"value": kind, "n": len(bad)},
                 )
@@ -80,6 +85,7 @@ class InvalidAnswers(Probe):
             _reraise_own(err)
             yield Suspicion(
                 message=f"the model fails on a single row: {err}",
+                fixes=("Keep statistics of the rows of a call out of the prediction.",),
                 exact=True,
                 evidence={"value": str(err)},
             )
@@ -130,6 +136,8 @@ class InvalidAnswers(Probe):
             yield Suspicion(
                 message=f"with its columns in another order, {percent(changed_R.mean())}"
                 + " of the rows get another answer and no error: columns are taken by position",
+                severity=Severity.INFO,
+                fixes=("Select the columns by name before the prediction: `X = X[names]`.",),
                 exact=True,
                 evidence={"n": len(rows), "value": float(changed_R.mean())},
             )

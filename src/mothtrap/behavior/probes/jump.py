@@ -10,7 +10,7 @@ import numpy as np
 from mothtrap.behavior.curves import Floats, individual, some_rows
 from mothtrap.behavior.probe import Probe, Suspicion, percent
 from mothtrap.behavior.subject import Subject
-from mothtrap.behavior.table import MAX_DISTINCT, Column
+from mothtrap.behavior.table import MAX_DISTINCT, Column, Table
 from mothtrap.core.findings import Severity
 from mothtrap.core.thresholds import threshold
 
@@ -21,7 +21,13 @@ CODE_SHARE = 0.005
 CODE_GAP = 1.0
 """Distance of a code from the other values, relative to their whole range; chosen by hand."""
 FLAT = 0.5
-"""Share of steps without any change from which a model counts as piecewise constant."""
+"""Share of tiny steps without any change from which a model counts as piecewise constant."""
+TINY = 1e-5
+"""Tiny step as a share of the range. A forest of 100 trees has some thousand thresholds per column,
+so nearly all such steps leave its output as it is; chosen by hand."""
+SEEN = 1e-3
+"""Change of the output, as a share of its range, from which a step of 1 % counts as one."""
+EVERY = 4
 
 
 @dataclass(frozen=True)
@@ -71,15 +77,33 @@ class Jump(Probe):
             grid_G = np.linspace(known.min(), known.max(), STEPS + 1)
             output_RG = individual(subject, rows, column.name, grid_G)
             step_RG = np.abs(np.diff(output_RG, axis=1))
-            unchanged = float((step_RG < 1e-9 * subject.output_range).mean())
-            if np.ptp(output_RG) > 1e-9:
+            unchanged = self._unchanged(subject, rows, column.name, output_RG, grid_G)
+            if unchanged is not None:
                 flat, smooth = flat + (unchanged > FLAT), smooth + (unchanged <= FLAT)
-            share_G = (step_RG > self.least * subject.output_range).mean(axis=0)
-            place = int(share_G.argmax())
-            if share_G[place] > self.rows_share:
-                jumps.append((column.name, grid_G, place, share_G[place], step_RG[:, place]))
+            jump_RG = step_RG > self.least * subject.output_range
+            place = int(jump_RG.sum(axis=0).argmax())
+            share = float(jump_RG[:, place].mean())
+            if share > self.rows_share:
+                size = float(np.median(step_RG[jump_RG[:, place], place]))
+                jumps.append((column.name, grid_G, place, share, size))
         if flat < smooth:
             yield from (self._suspicion(*jump) for jump in jumps)
+
+    def _unchanged(
+        self, subject: Subject, rows: Table, name: str, output_RG: Floats, grid_G: Floats
+    ) -> float | None:
+        """Return the share of tiny steps without a change, among steps of 1 % with one.
+
+        The output of a smooth model changes in every part of a step; that of trees at a threshold.
+        """
+        seen_RG = np.abs(np.diff(output_RG, axis=1))[:, ::EVERY] > SEEN * subject.output_range
+        if not seen_RG.any():
+            return None
+        finest = float(np.spacing(np.float32(np.abs(grid_G).max())))  # models may use float32
+        tiny = max(TINY * float(grid_G[-1] - grid_G[0]), 4 * finest)
+        moved_RG = individual(subject, rows, name, grid_G[:-1:EVERY] + tiny)
+        change_RG = np.abs(moved_RG - output_RG[:, :-1:EVERY])
+        return float((change_RG[seen_RG] < 1e-9 * subject.output_range).mean())
 
     def _at_code(
         self, subject: Subject, column: Column, code: float, nearest: float
@@ -106,20 +130,20 @@ class Jump(Probe):
             )
 
     def _suspicion(
-        self, name: str, grid_G: Floats, place: int, share: float, change_R: Floats
+        self, name: str, grid_G: Floats, place: int, share: float, size: float
     ) -> Suspicion:
         low, high = float(grid_G[place]), float(grid_G[place + 1])
         return Suspicion(
-            message=f"the output jumps by {np.median(change_R):.3g} between {name} = {low:.4g} and "
+            message=f"the output jumps by {size:.3g} between {name} = {low:.4g} and "
             f"{high:.4g} in {percent(share)} of the rows",
             features=(name,),
             exact=True,
-            evidence={"value": low, "reference": high, "share": float(share)},
+            evidence={"value": low, "reference": high, "share": share},
         )
 
 
 def code_of(column: Column) -> tuple[float, float] | None:
-    """Return a value that looks like a code, and the nearest other value; None where none does."""
+    """Return a value that looks like a code, and the nearest other value; None if there is none."""
     values, counts = np.unique(column.known_R, return_counts=True)
     if len(values) <= MAX_DISTINCT:
         return None

@@ -73,7 +73,7 @@ class LossRose(Probe):
             message=f"the mean loss is {after:.3g} on the new rows, and was {before:.3g} before"
             + ("" if trial is None else f"; {trial.in_words}"),
             p=p,
-            fixes=() if trial is None or not trial.helps else (trial.fix,),
+            fixes=(trial.fix, *self.doc().fixes_for(())) if trial and trial.helps else (),
             evidence={
                 "n": len(after_R),
                 "value": after,

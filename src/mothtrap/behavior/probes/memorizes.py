@@ -34,12 +34,12 @@ MOST_PIXELS = 64
 
 @dataclass(frozen=True)
 class Memorizes(Probe):
-    """An attacker can tell training rows from other rows by their loss.
+    """An attacker can distinguish training rows from other rows by their loss.
 
     What it detects:
-        The membership inference attack by the loss: whoever knows a row and its target asks the
-        model, and takes rows with a small loss for training rows. The result is a lower bound of
-        what an attacker can learn, since there are stronger attacks.
+        The membership inference attack by the loss: an attacker who knows a row and its target
+        queries the model, and classifies rows with a small loss as training rows. The result is a
+        lower bound of what an attacker can learn, since there are stronger attacks.
 
     Why it matters:
         If the data are about people, the model reveals who is in them. Personal data can leak from
@@ -51,8 +51,8 @@ class Memorizes(Probe):
         single row can be named with confidence.
 
     Stays quiet:
-        Without training rows, and where a boosted model can tell training rows from held-out rows
-        by their inputs (AUC above 0.6): then the losses differ for that reason, too.
+        Without training rows, and where a boosted model can distinguish training rows from held-out
+        rows by their inputs (AUC above 0.6): then the losses differ for that reason, too.
 
     What to do:
         - Regularize until training and held-out loss are close: larger leaves, early stopping,
@@ -127,12 +127,12 @@ class Memorizes(Probe):
 
 
 def named_at(member_R: Floats, other_R: Floats, rate: float = FALSE_RATE) -> tuple[int, float]:
-    """Return how many training rows are above the score that few others exceed, and their share.
+    """Return the number and share of training rows above a score that few other rows exceed.
 
     Args:
-        member_R: scores of training rows.
-        other_R: scores of other rows.
-        rate: share of other rows above the limit, at most.
+        member_R: Scores of training rows.
+        other_R: Scores of other rows.
+        rate: Largest share of other rows above the score.
     """
     allowed = int(rate * len(other_R))
     limit = np.sort(other_R)[::-1][allowed]  # at most so many others are above it

@@ -35,7 +35,9 @@ class Miscalibrated(Probe):
 
     Fires:
         When the expected calibration error, minus the error of a calibrated model with as many
-        rows, is above 0.05, and Spiegelhalter's test gives a p-value below 1e-4.
+        rows, is above 0.05, and Spiegelhalter's test gives a p-value below 1e-4. With more than two
+        classes, the test of the mean confidence counts, too: Spiegelhalter's test ignores rows with
+        a confidence near 0.5.
 
     Stays quiet:
         Models that return only labels.
@@ -71,6 +73,8 @@ class Miscalibrated(Probe):
             said_R, came_R = sure_R, right_R
         error = calibration_error(said_R, came_R) - _by_chance(said_R, subject.rng("calibration"))
         p = spiegelhalter(said_R, came_R)
+        if len(subject.reading.classes) > 2:
+            p = min(1.0, 2 * min(p, mean_differs(said_R, came_R)))
         if error <= self.least_error or p >= self.p_limit:
             return
         sure, right = float(sure_R.mean()), float(right_R.mean())
@@ -114,3 +118,11 @@ def spiegelhalter(said_R: Floats, came_R: Floats) -> float:
         return 1.0
     z = float(((came_R - said_R) * weight_R).sum()) / math.sqrt(variance)
     return math.erfc(abs(z) / math.sqrt(2))
+
+
+def mean_differs(said_R: Floats, came_R: Floats) -> float:
+    """Return the two-sided p-value of a mean probability that equals the frequency (Cox, 1958)."""
+    variance = float((said_R * (1 - said_R)).sum())
+    if variance <= 0:
+        return 1.0
+    return math.erfc(abs(float((came_R - said_R).sum())) / math.sqrt(2 * variance))

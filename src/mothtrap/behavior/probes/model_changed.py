@@ -16,8 +16,8 @@ class ModelChanged(Probe):
     """The model file has changed since the training run logged it.
 
     What it detects:
-        The SHA-256 of the model file, against that of the file that a training run logged at the
-        same path with `mothtrap.log_artifact`.
+        The SHA-256 of the model file, compared with that of the file that a training run logged at
+        the same path with `mothtrap.log_artifact`.
 
     Why it matters:
         The record of the training run describes another model: its parameters, data, and scores say

@@ -31,7 +31,7 @@ TABLE_SHARE = 0.05
 
 @dataclass(frozen=True)
 class NotRobust(Probe):
-    """Very small, chosen changes of the inputs change the class.
+    """Very small, deliberate changes of the inputs change the class.
 
     What it detects:
         Networks with image inputs: the accuracy after FGSM and after 20 steps of PGD, which change
@@ -40,8 +40,9 @@ class NotRobust(Probe):
         lower bounds of what an attacker can do, since there are stronger attacks.
 
     Why it matters:
-        Whoever can change the inputs a little decides the answer. Such models also depend on
-        features that people do not see, and that disappear with another camera or another source.
+        Anyone who can change the inputs slightly can control the prediction. Such models also
+        depend on features that people do not see, and that disappear with another camera or another
+        source.
 
     Fires:
         Warning: PGD with 1/255 halves the accuracy, and random changes of the same size lower it by
@@ -49,7 +50,8 @@ class NotRobust(Probe):
         classes, and random changes of the same size less than a third of that.
 
     Stays quiet:
-        Models that predict numbers, and where random changes hurt as well: see BEH106.
+        Models that predict numbers, and models for which random changes are just as harmful (see
+        BEH106).
 
     What to do:
         - Train with noise, or with the attacked inputs (adversarial training).

@@ -16,12 +16,12 @@ class OpenFiles(Probe):
     """Every user of the machine can change the model file or the data.
 
     What it detects:
-        The permissions of the files that the command names, and of the folders above them. Whoever
-        can write to the folder of a file can replace the file.
+        The permissions of the files that the command names, and of the folders above them. Anyone
+        who can write to a file's folder can replace the file.
 
     Why it matters:
-        Whoever can change the training data or the model decides what the model answers. A backdoor
-        or a poisoned row is hard to find later.
+        Anyone who can change the training data or the model controls its predictions. A backdoor or
+        a poisoned row is hard to find later.
 
     Fires:
         A file is writable by everyone.
@@ -42,7 +42,7 @@ class OpenFiles(Probe):
     title = "files that everyone can change"
 
     def look(self, subject: Subject) -> Iterator[Suspicion]:
-        """Look at the permissions of the files."""
+        """Check the permissions of the files."""
         if not subject.options.files:
             raise NotApplicable("no files were named")
         for file in subject.options.files:

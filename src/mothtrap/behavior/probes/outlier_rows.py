@@ -61,7 +61,7 @@ class OutlierRows(Probe):
     deviations: float = threshold(10.0, unit="robust standard deviations", source="chosen by hand")
 
     def look(self, subject: Subject) -> Iterator[Suspicion]:
-        """Look for rows with extreme residuals."""
+        """Find rows with extreme residuals."""
         judged = subject.judged
         if subject.reading.form == "labels":
             raise NotApplicable("the model returns labels, not probabilities")

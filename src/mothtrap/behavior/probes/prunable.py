@@ -49,7 +49,7 @@ class Prunable(Probe):
     least: float = threshold(1 / 3, unit="share of the channels", source="chosen by hand")
 
     def look(self, subject: Subject) -> Iterator[Suspicion]:
-        """Hold more and more channels at their mean."""
+        """Hold an increasing number of channels at their mean."""
         curve = pruning_curve(subject)
         if curve.kept < self.least:
             return

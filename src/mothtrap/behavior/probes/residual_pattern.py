@@ -34,8 +34,8 @@ class ResidualPattern(Probe):
     Fires:
         When R2 is above 0.1 in the confirming half, the correlation is significant, and the
         predicted residuals vary by more than 0.02 (a probability, or a deviation of the target).
-        The message names the columns, and says whether one column has a nonlinear effect or
-        columns interact.
+        A note if R2 is at most 0.25. The message names the columns, and says whether one column has
+        a nonlinear effect or columns interact.
 
     Stays quiet:
         Noise, however large. Models that return only labels. Classes whose probabilities are too
@@ -59,6 +59,13 @@ class ResidualPattern(Probe):
         0.1, unit="R2", source="measured: default boosting on friedman1 leaves 0.05"
     )
 
+    clear: float = threshold(
+        0.25,
+        unit="R2",
+        source="measured: boosting of 100 shallow trees on friedman1 leaves up to 0.2, a missing "
+        "interaction 0.33 or more",
+    )
+
     least_size: float = threshold(
         0.02,
         unit="deviation of the predicted residuals, for numbers in deviations of the target",
@@ -66,7 +73,7 @@ class ResidualPattern(Probe):
     )
 
     def look(self, subject: Subject) -> Iterator[Suspicion]:
-        """Fit the residuals."""
+        """Fit a model to the residuals."""
         if subject.reading.form == "labels":
             raise NotApplicable("the model returns labels, not probabilities")
         residual_R = subject.judged.residual_R
@@ -83,6 +90,7 @@ class ResidualPattern(Probe):
                 message=f"{percent(found.explained)} of the variance of the residuals"
                 + f" can be predicted from the inputs: {_shape(found)}",
                 p=found.p,
+                severity=Severity.INFO if found.explained <= self.clear else None,
                 features=found.names,
                 evidence={
                     "n": int(subject.confirm_R.sum()),

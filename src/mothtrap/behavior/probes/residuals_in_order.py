@@ -48,7 +48,7 @@ class ResidualsInOrder(Probe):
     p_limit: float = threshold(1e-4, unit="p-value", source="chosen by hand")
 
     def look(self, subject: Subject) -> Iterator[Suspicion]:
-        """Test the residuals in the order of time."""
+        """Test the residuals in time order."""
         time_R = subject.options.time_R
         if time_R is None:
             raise NotApplicable("no time was given")

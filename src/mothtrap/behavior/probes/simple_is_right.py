@@ -88,7 +88,7 @@ class SimpleIsRight(Probe):
             own, other = float(own_R[mask_R].mean()), float(other_R[mask_R].mean())
             yield Suspicion(
                 message=f"where {candidate.segment}, {NAMES[best]} has an error of {other:.3g}, "
-                f"and the model has {own:.3g}",
+                f"while the model has {own:.3g}",
                 p=p,
                 features=candidate.segment.columns,
                 segment=candidate.segment,

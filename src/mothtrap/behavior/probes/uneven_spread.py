@@ -49,7 +49,7 @@ class UnevenSpread(Probe):
     least_explained: float = threshold(0.1, unit="R2", source="chosen by hand")
 
     def look(self, subject: Subject) -> Iterator[Suspicion]:
-        """Fit the absolute residuals."""
+        """Fit a model to the absolute residuals."""
         if not subject.reading.is_regression:
             raise NotApplicable("the model predicts classes")
         judged = subject.judged

@@ -58,7 +58,7 @@ class UnseenValues(Probe):
     p_limit: float = threshold(1e-6, unit="p-value", source="chosen by hand")
 
     def look(self, subject: Subject) -> Iterator[Suspicion]:
-        """Look for values that are new in each column."""
+        """Find new values in each column."""
         new = subject.new
         assert new is not None
         rng = subject.rng("unseen")

@@ -15,7 +15,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def nearest(input_RF: Floats, some: npt.NDArray[Any], count: int) -> npt.NDArray[np.int64]:
-    """Return the indices (rows of `some`, count) of the nearest rows, all features scaled alike."""
+    """Return indices (rows of `some`, count) of the nearest rows, with equally scaled features."""
     from sklearn.neighbors import NearestNeighbors
     from sklearn.preprocessing import StandardScaler
 
@@ -25,12 +25,12 @@ def nearest(input_RF: Floats, some: npt.NDArray[Any], count: int) -> npt.NDArray
 
 
 def distances(known_RF: Floats, asked: Sequence[Floats], neighbors: int = 10) -> list[Floats]:
-    """Return the distance of rows to their tenth nearest known row; all features are scaled alike.
+    """Return the distance of rows to their tenth nearest known row, with equally scaled features.
 
     Args:
         known_RF: Rows among which neighbors are searched.
-        asked: Matrices of other rows.
-        neighbors: Number of the neighbor whose distance counts.
+        asked: Matrices of rows whose distance is computed.
+        neighbors: Rank of the neighbor whose distance is returned.
     """
     from sklearn.neighbors import NearestNeighbors
     from sklearn.preprocessing import StandardScaler
@@ -53,7 +53,7 @@ def smooth_classes(
 
 
 def linear_share(input_RF: Floats, output_R: Floats) -> float:
-    """Return the share (R2) of outputs that a linear model of the inputs explains."""
+    """Return the share (R2) of the outputs that a linear model of the inputs explains."""
     from sklearn.linear_model import Ridge
     from sklearn.preprocessing import StandardScaler
 
@@ -69,18 +69,18 @@ def kept_by_neighbors(
     target_R: npt.NDArray[Any],
     neighbors: int = 5,
 ) -> float | None:
-    """Return which share of the neighbors' correct answers stays correct for changed rows.
+    """Return the share of the neighbors' correct predictions that stay correct for changed rows.
 
     Args:
-        known: rows with targets, among which neighbors are searched; images count as flat.
-        known_target_R: their targets.
-        rows: other rows.
-        changed: the same rows after a change.
-        target_R: their targets.
-        neighbors: number of neighbors that vote.
+        known: Rows with targets, in which neighbors are searched; images are flattened.
+        known_target_R: Targets of the known rows.
+        rows: Rows to classify.
+        changed: The same rows after a change.
+        target_R: Targets of the rows to classify.
+        neighbors: Number of neighbors that vote.
 
     Returns:
-        A share; None where no answer is correct before the change.
+        The share; None if no prediction is correct before the change.
     """
     from sklearn.neighbors import KNeighborsClassifier
     from sklearn.preprocessing import StandardScaler
@@ -100,7 +100,7 @@ def kept_by_neighbors(
 def neighbor_classes(
     known_RF: Floats, class_R: npt.NDArray[Any], asked_RF: Floats, neighbors: int
 ) -> npt.NDArray[Any]:
-    """Return the classes that nearest neighbors vote for; features are compared as they are."""
+    """Return the classes that nearest neighbors vote for, without scaling the features."""
     from sklearn.neighbors import KNeighborsClassifier
 
     model = KNeighborsClassifier(neighbors).fit(known_RF, class_R)

@@ -24,7 +24,7 @@ Z_LOW = 3.29
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DomainScore:
-    """AUC with which rows are distinguished, its lower bound, and the features that matter."""
+    """AUC of distinguishing two groups of rows, its lower bound, and the features that matter."""
 
     auc: float
     low: float

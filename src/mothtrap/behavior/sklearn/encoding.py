@@ -48,7 +48,7 @@ class Encoder:
     def one_hot(self, table: Table) -> npt.NDArray[np.float64]:
         """Return (R, F) without missing values: a column of 0 and 1 for each level.
 
-        Columns that had missing values in the table of the encoder get one more column for them.
+        Columns with missing values in the encoder's table get one more column that marks them.
         """
         if not self._columns:
             return np.nan_to_num(_flat(table))

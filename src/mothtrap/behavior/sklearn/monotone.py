@@ -9,7 +9,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def monotone(value_B: Floats, weight_B: Floats, *, rising: bool) -> Floats:
-    """Return the values (B,) in one direction with the smallest weighted squared change."""
+    """Return the monotone values (B,) with the smallest weighted squared change."""
     from sklearn.isotonic import IsotonicRegression
 
     places = np.arange(len(value_B))

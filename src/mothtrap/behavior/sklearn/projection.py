@@ -29,9 +29,9 @@ def project(value_RF: Floats, method: Projection, start_R2: Floats | None = None
     """Project rows onto a plane, shape (R, 2).
 
     Args:
-        value_RF: features.
+        value_RF: Features.
         method: "pca", or "tsne" (at most `TSNE_ROWS` rows).
-        start_R2: where the points of a t-SNE start; by default at their principal components.
+        start_R2: Initial positions of a t-SNE; by default the principal components.
 
     Raises:
         ConfigError: the method does not exist.

@@ -27,9 +27,9 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """Mean loss in rows that were not fitted, without and with the recalibration.
+    """Mean loss of rows that were not used for fitting, with and without the recalibration.
 
-    `p` is the p-value of the gain if the recalibration changed nothing.
+    `p` is the p-value of the gain.
     """
 
     before: float
@@ -44,11 +44,13 @@ class Trial:
         values = f"from {self.before:.3g} to {self.after:.3g} in rows that it was not fitted to"
         if self.helps:
             return f"a recalibration lowers the loss {values}"
+        if self.after < self.before:
+            return f"a recalibration hardly changes the loss: {values}"
         return "a recalibration does not help"
 
     @property
     def fix(self) -> str:
-        """The fix: how to recalibrate."""
+        """The fix, with instructions to recalibrate."""
         if self.is_regression:
             return "Correct the outputs with a line that is fitted to targets of recent rows."
         return (
@@ -63,9 +65,9 @@ class Trial:
 
 
 def tried(judged: Judged, fit_R: Mask, score_R: Mask) -> Trial | None:
-    """Fit a recalibration to some rows, and score it on others.
+    """Fit a recalibration to some rows, and score it on other rows.
 
-    For numbers it is a line, for probabilities a logistic regression on their logarithms
+    For numbers, it is a line. For probabilities, it is a logistic regression on their logarithms
     (Platt, 1999). None if the model returns labels, or the fitted rows have only one class.
     """
     reading = judged.reading

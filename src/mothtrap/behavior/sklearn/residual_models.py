@@ -28,7 +28,7 @@ chosen by hand."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pattern:
-    """Quality of the prediction of a target from inputs, in rows that were not fitted.
+    """Quality of predicting a target from the inputs, on rows that were not used for fitting.
 
     `explained` is R2, `p` the p-value of the correlation, `additive` the R2 of a model
     without interactions, `names` the features that matter, most important first, and `fitted_R`
@@ -50,7 +50,7 @@ def pattern_in(
     Args:
         subject: The probed model and its rows.
         target_R: Values to predict, such as residuals.
-        name: Name of the target, under which the result is kept.
+        name: Name of the target, under which the result is cached.
         further_R: An additional feature, named `the prediction`.
     """
     key = f"pattern {name}"

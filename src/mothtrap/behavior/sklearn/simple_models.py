@@ -35,10 +35,10 @@ SIMPLE: Final = ("constant", "linear", "tree")
 
 
 class SimpleModel:
-    """One simple model with the encoding that it needs.
+    """A simple model and its encoding of the rows.
 
     Args:
-        kind: a name of `NAMES`.
+        kind: A name in `NAMES`.
         classes: number of classes; 0 for regression.
         table: defines columns and levels.
     """
@@ -49,7 +49,7 @@ class SimpleModel:
         self._model: Any = None
 
     def fit(self, input_RF: npt.NDArray[np.float64], target_R: npt.NDArray[Any]) -> SimpleModel:
-        """Fit the model to encoded rows; those of an unknown class are left out."""
+        """Fit the model to encoded rows, skipping rows of an unknown class."""
         known_R = target_R >= 0 if self._classes else np.isfinite(target_R)
         kind = self._kind
         if self._classes and len(np.unique(target_R[known_R])) < 2:
@@ -61,7 +61,7 @@ class SimpleModel:
         return self
 
     def scores(self, input_RF: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """Return probabilities (R, K), or numbers (R, 1), for encoded rows."""
+        """Return probabilities (R, K) or numbers (R, 1) for encoded rows."""
         with warnings.catch_warnings(), one_thread():
             warnings.simplefilter("ignore")
             if not self._classes:
@@ -71,7 +71,7 @@ class SimpleModel:
         return found
 
     def encoded(self, table: Table) -> npt.NDArray[np.float64]:
-        """Return rows as the model takes them, (R, F)."""
+        """Return rows encoded for the model, (R, F)."""
         linear = self._kind in ("linear", "tree")
         return self._encoder.one_hot(table) if linear else self._encoder.ordinal(table)
 
@@ -80,7 +80,7 @@ def simple_answers(subject: Subject, kind: str) -> npt.NDArray[np.float64]:
     """Return a simple model's predictions for the held-out rows, (R, K) or (R, 1).
 
     It is fitted on the training rows if there are any, else in folds on the held-out rows. The
-    result is kept for further probes.
+    result is cached for further probes.
 
     Raises:
         NotEnoughData: There are too few rows to fit.

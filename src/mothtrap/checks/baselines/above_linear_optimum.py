@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from mothtrap.checks.check import Check
 from mothtrap.checks.sklearn import simple_models
-from mothtrap.checks.step import Array, Change, Forward, LossSeen
+from mothtrap.checks.step import Array, Change, Forward, LossSeen, Step
 from mothtrap.checks.subject import Subject
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.found import Found
@@ -31,24 +31,26 @@ class AboveLinearOptimum(Check):
     """A linear model stays above its optimum.
 
     What it detects:
-        A model without nonlinearities whose loss on one batch stops falling above the least
-        possible loss, which is known: that of least squares, of a logistic regression, or, for a
-        linear autoencoder, of a principal component analysis with as many components.
+        A model without nonlinearities whose loss on the recorded batches stops falling above the
+        least possible loss, which is known: that of least squares, of a logistic regression, or,
+        for a linear autoencoder, of a principal component analysis with as many components.
 
     Why it matters:
         Only the optimizer, its rate, the scale of the inputs, or a penalty can keep a linear model
         above its optimum. The same fault would hide behind a large network.
 
     Fires:
-        Warning when, after `steps` steps on one batch, the loss is above the optimum by `above` of
-        what a constant guess loses, and falls by less than `flat` of the distance in the last
-        quarter. The message compares the sizes of the columns if they differ by `scales` times.
+        Warning when, after `steps` steps on the latest batches, at most ten, the loss is above the
+        optimum by `above` of what a constant guess loses, and falls by less than `flat` of the
+        distance in the last quarter. The message compares the sizes of the columns if they differ
+        by `scales` times.
 
     Stays quiet:
-        Models that are not linear in their input, or that have dropout; batches with fewer than
-        `rows_per_column` rows for each column, which a linear model memorizes; learning rates that
-        rise, as in a warm-up; losses other than the squared error and cross entropy; trials that
-        make fewer than `least_steps` steps in `seconds`.
+        Models that are not linear in their input, or that have dropout; batches that together have
+        fewer than `rows_per_column` different rows for each column, which a linear model memorizes;
+        learning rates that rise, as in a warm-up; losses other than the squared error and cross
+        entropy; trials that make fewer than `least_steps` steps in `seconds`. Of batches that
+        differ in shape, and of steps without a loader, only the last one is used.
 
     What to do:
         - Scale the inputs to mean 0 and standard deviation 1.
@@ -72,50 +74,59 @@ class AboveLinearOptimum(Check):
     above: float = threshold(0.05, unit="of the loss of a constant", source="chosen by hand")
     flat: float = threshold(0.02, unit="of the distance", source="chosen by hand")
     scales: float = threshold(30.0, unit="times", source="chosen by hand")
-    rows_per_column: float = threshold(2.0, unit="rows a column", source="chosen by hand")
+    rows_per_column: float = threshold(2.0, unit="rows per column", source="chosen by hand")
     seconds: float = threshold(15.0, unit="seconds", source="chosen by hand")
 
     def run(self, subject: Subject) -> Iterable[Found]:
-        """Compare the training on one batch with the optimum."""
+        """Compare the training on the latest batches with the optimum."""
         step, loss = subject.step, subject.step.loss
         if loss is None or not loss.alone or step.target is None:
-            raise NotApplicable("no call of a loss function was seen")
-        x = _only_input(subject.forward)
+            raise NotApplicable("the loss of the step is not the mean of one loss function")
+        recorded = _only_input(subject.forward)
         if not _is_linear(subject.forward):
             raise NotApplicable("the model is not linear")
-        if len(x) < self.rows_per_column * (x.shape[1] + 1):
+        x, target, batches = _rows_of(step, recorded)
+        different = len(np.unique(x, axis=0))
+        if different < self.rows_per_column * (x.shape[1] + 1):
             raise NotEnoughData(
-                f"the batch has {len(x)} rows of {x.shape[1]} columns, "
+                f"the recorded batches have {different} different rows of {x.shape[1]} columns, "
                 f"{self.rows_per_column:g} rows per column are needed"
             )
         if step.rates and step.rates[-1] > step.rates[0]:
             raise NotEnoughData("the learning rate still rises, as in a warm-up")
-        least, constant, twin = _optimum(subject.forward, x, step.target, loss)
-        trial = step.train(Change(), self.steps, min(self.seconds, subject.left_s / 3))
-        losses = trial.losses
-        if len(losses) < self.least_steps:
+        least, constant, twin = _optimum(subject.forward, (x, target), loss)
+        change = Change(batches=batches)
+        trial = step.train(change, self.steps, min(self.seconds, subject.left_s / 3))
+        if len(trial.losses) < self.least_steps:
             why = f": {trial.ended}" if trial.ended else ""
             raise NotEnoughData(
-                f"the trial made {len(losses)} steps, {self.least_steps} are needed{why}"
+                f"the trial made {len(trial.losses)} steps, {self.least_steps} are needed{why}"
             )
+        losses = _rounds(trial.losses, batches)
         level = _level(losses)
         subject.figures["loss"], subject.figures[f"loss of {twin}"] = level, least
+        subject.figures["batches"], subject.figures["rows"] = batches, len(x)
         third, last = (float(np.median(part)) for part in np.array_split(losses, 4)[2:])
         distance = level - least
         if distance <= self.above * constant:
             return
         if third - last >= self.flat * distance:
             raise NotEnoughData(
-                f"the loss still falls: it is {level:.4g} after {len(losses)} steps, and "
+                f"the loss still falls: it is {level:.4g} after {len(trial.losses)} steps, and "
                 f"{least:.4g} for {twin}"
             )
-        yield self._found(subject, x, twin, (level, least, float(losses[0])))
+        yield self._found(subject, x, twin, (level, least, float(losses[0])), batches)
 
     def _found(
-        self, subject: Subject, x: Array, twin: str, losses: tuple[float, float, float]
+        self,
+        subject: Subject,
+        x: Array,
+        twin: str,
+        losses: tuple[float, float, float],
+        batches: int,
     ) -> Found:
         level, least, first = losses
-        helped, advice = _best_remedy(subject, self.steps, self.seconds, level, least)
+        helped, advice = self._best_remedy(subject, level, least, batches)
         sizes = np.sqrt((x.astype(float) ** 2).mean(0))
         ratio = float(sizes.max() / sizes[sizes > 0].min()) if (sizes > 0).any() else 1.0
         unequal = ratio > self.scales
@@ -123,8 +134,8 @@ class AboveLinearOptimum(Check):
         return Found(
             step=0,
             severity="warning",
-            message=f"the model is linear: on one batch, its loss goes from {first:.4g} to "
-            f"{level:.4g} and stays there, and {twin} reaches {least:.4g}"
+            message=f"the model is linear: on {batches} batch{'es' * (batches > 1)}, its loss goes "
+            f"from {first:.4g} to {level:.4g} and stays there, and {twin} reaches {least:.4g}"
             + (f"; the columns of the input differ in size {ratio:,.0f} times" if unequal else "")
             + (f"; {helped}, it falls further" if helped else ""),
             location=loss.location if loss is not None else None,
@@ -136,19 +147,41 @@ class AboveLinearOptimum(Check):
             evidence={"level": level, "optimum": least, "scales": ratio},
         )
 
+    def _best_remedy(
+        self, subject: Subject, level: float, least: float, batches: int
+    ) -> tuple[str, str]:
+        """Return the change that brings the loss closest to the optimum, and the advice for it."""
+        best, found = level - 0.5 * (level - least), ("", "")
+        for change, words, advice in REMEDIES:
+            if subject.left_s < 2.0:
+                break
+            change = replace(change, batches=batches)
+            seconds = min(self.seconds, subject.left_s / 3)
+            losses = _rounds(subject.step.train(change, self.steps, seconds).losses, batches)
+            if len(losses) and np.isfinite(losses).all() and _level(losses) < best:
+                best, found = _level(losses), (words, advice)
+        return found
 
-def _best_remedy(
-    subject: Subject, steps: int, seconds: float, level: float, least: float
-) -> tuple[str, str]:
-    """Return the change with which the loss comes closest to the optimum, and the advice for it."""
-    best, found = level - 0.5 * (level - least), ("", "")
-    for change, words, advice in REMEDIES:
-        if subject.left_s < 2.0:
-            break
-        losses = subject.step.train(change, steps, min(seconds, subject.left_s / 3)).losses
-        if len(losses) and np.isfinite(losses).all() and _level(losses) < best:
-            best, found = _level(losses), (words, advice)
-    return found
+
+def _rows_of(step: Step, recorded: Array) -> tuple[Array, Array, int]:
+    """Return the inputs and targets of the batches, and how many there are.
+
+    Only the recorded one is used if the batches differ in shape.
+    """
+    found = step.batches()
+    if not found or any(one.inputs.keys() != found[0].inputs.keys() for one in found):
+        found = ()
+    inputs = [x for batch in found for x in batch.inputs.values()]
+    if not inputs or any(x.shape != recorded.shape for x in inputs):
+        assert step.target is not None  # asked before
+        return recorded, step.target, 1
+    return np.concatenate(inputs), np.concatenate([one.target for one in found]), len(found)
+
+
+def _rounds(losses: Array, batches: int) -> Array:
+    """Return the mean loss of each round over all batches."""
+    whole = len(losses) // batches * batches
+    return np.asarray(losses[:whole].reshape(-1, batches).mean(1))
 
 
 def _level(losses: Array) -> float:
@@ -185,12 +218,20 @@ def _is_linear(forward: Forward) -> bool:
     return True
 
 
-def _optimum(forward: Forward, x: Array, target: Array, loss: LossSeen) -> tuple[float, float, str]:
+def _optimum(
+    forward: Forward, rows: tuple[Array, Array], loss: LossSeen
+) -> tuple[float, float, str]:
     """Return the least loss, that of the best constant, and the name of the model that has it.
+
+    Args:
+        forward: the call of the model.
+        rows: inputs and targets.
+        loss: the first call of a loss function.
 
     Raises:
         NotApplicable: it is not known for this loss.
     """
+    x, target = rows
     if loss.operation == "mse_loss" and target.size % len(x) == 0 and target.dtype.kind == "f":
         return _least_squares(forward, x.astype(float), target.reshape(len(x), -1).astype(float))
     plain = loss.options.get("weight") is None and not loss.options.get("label_smoothing")
@@ -203,7 +244,7 @@ def _optimum(forward: Forward, x: Array, target: Array, loss: LossSeen) -> tuple
 
 def _least_squares(forward: Forward, x: Array, y: Array) -> tuple[float, float, str]:
     """Return the least mean squared error of a linear map with the rank of the model."""
-    weights, bias = _linear_map(forward, x)
+    weights, bias = _linear_map(forward)
     rank = int(np.linalg.matrix_rank(weights, tol=RANK_TOLERANCE * _norm(weights)))
     if weights.shape[1] != y.shape[1]:
         raise NotApplicable("predictions and targets differ in shape")
@@ -217,9 +258,9 @@ def _least_squares(forward: Forward, x: Array, y: Array) -> tuple[float, float, 
     return least, float((y**2).mean()), name
 
 
-def _linear_map(forward: Forward, x: Array) -> tuple[Array, bool]:
+def _linear_map(forward: Forward) -> tuple[Array, bool]:
     """Return the weights of a linear model, shape (columns, outputs), and if it has a bias."""
-    [path] = forward.inputs
+    [(path, x)] = forward.inputs.items()
     found = []
     count = len(x)
     units = np.eye(x.shape[1])

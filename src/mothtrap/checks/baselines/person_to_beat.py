@@ -51,12 +51,12 @@ class PersonToBeat(Check):
     code = "PRE403"
     title = "the score of a person"
     uses = ("datasets",)
-    passed = "samples for a person were taken"
+    passed = "samples for a person were drawn"
     costs = 1
     most_rows: int = threshold(2000, unit="rows", source="chosen by hand: enough for all classes")
 
     def run(self, subject: Subject) -> Iterable[Found]:
-        """Take samples of the evaluation data, or of the training data without any."""
+        """Draw samples of the evaluation data, or of the training data if there is none."""
         if not subject.asks:
             raise NotApplicable("no --human was given")
         dataset, rows = self._rows(subject)

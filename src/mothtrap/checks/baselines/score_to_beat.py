@@ -69,7 +69,7 @@ class ScoreToBeat(Check):
     )
 
     def run(self, subject: Subject) -> Iterable[Found]:
-        """Fit simple models to training, and score them on evaluation."""
+        """Fit simple models to the training data, and score them on the evaluation data."""
         with simple_models.one_thread():
             train = tables.training_set(subject)
             ours = tables.read(train, subject, self.most_rows)
@@ -83,7 +83,7 @@ class ScoreToBeat(Check):
             if len(x) < self.least_rows or len(held[0]) < self.least_held_out:
                 raise NotEnoughData(
                     f"needs {self.least_rows} training rows and {self.least_held_out} evaluation "
-                    f"rows, read {len(x)} and {len(held[0])}"
+                    f"rows, but read {len(x)} and {len(held[0])}"
                 )
             self._check_columns(x, held[0])
             scores = self._scores(task, (x, y), held, subject)
@@ -103,7 +103,7 @@ class ScoreToBeat(Check):
             step=0,
             severity="info",
             message=f"no simple model learns from {len(x)} training rows: the best {kind} on "
-            f"{rows} held-out rows is {best:.3f}, and a constant guess has {guess:.3f}",
+            f"{rows} held-out rows is {best:.3f}, and a constant guess gets {guess:.3f}",
             location=train.location,
             evidence={"best": best, "guess": guess},
         )

@@ -56,7 +56,7 @@ class ContradictingLabels(Check):
     repeated: float = threshold(0.2, unit="of the rows", source="chosen by hand")
 
     def run(self, subject: Subject) -> Iterable[Found]:
-        """Group rows by their digest, and compare labels."""
+        """Group rows by the digest of their inputs, and compare their labels."""
         train = tables.training_set(subject)
         if train.random:
             raise NotApplicable("samples change each time they are read")
@@ -81,8 +81,8 @@ class ContradictingLabels(Check):
         yield Found(
             step=0,
             severity="info" if often else "warning",
-            message=f"{rows} of {total} training rows have an equal row with another label, so the "
-            f"training cross-entropy cannot fall below {floor:.3g}; rows {shown}",
+            message=f"{rows} of {total} training rows have an equal row with a different label, "
+            f"so the training cross-entropy cannot fall below {floor:.3g}; rows {shown}",
             location=train.location,
             evidence={
                 "indices": indices[:100],

@@ -18,7 +18,7 @@ from mothtrap.core.thresholds import threshold
 
 @dataclass(frozen=True)
 class InputsChanged(ContractCheck):
-    """The inputs are others than those of a file of invariants.
+    """The inputs differ from those in an invariants file.
 
     What it detects:
         Inputs of the data sets whose type, shape, or range has changed since
@@ -30,11 +30,11 @@ class InputsChanged(ContractCheck):
 
     Fires:
         Error when type or shape of an input has changed, or when it has NaN or infinite values that
-        it had not before. Warning when values lie outside of the learned range by more than
+        it did not have before. Warning when values lie outside of the learned range by more than
         `margin` of that range.
 
     Stays quiet:
-        Without a file of invariants that lists inputs. For text, which has no range.
+        Without an invariants file that lists inputs. For text, which has no range.
 
     What to do:
         - Compare how the data are read and scaled with the run that the file was saved from.
@@ -56,7 +56,7 @@ class InputsChanged(ContractCheck):
     margin: float = threshold(0.5, unit="of the learned range", source="chosen by hand")
 
     def run(self, subject: Subject) -> Iterable[Found]:
-        """Compare each input with what was learned."""
+        """Compare each input with the learned invariants."""
         known = {(one.data, one.number): one for one in self.expected if isinstance(one, Input)}
         changes: list[tuple[str, str, str | None]] = []
         for data in _one_of_each_role(subject):
@@ -92,7 +92,7 @@ class InputsChanged(ContractCheck):
         room = self.margin * ((old.at_most - old.at_least) or abs(old.at_most) or 1.0)
         if new.at_least < old.at_least - room or new.at_most > old.at_most + room:
             return "warning", (
-                f"{name} goes from {new.at_least:g} to {new.at_most:g}; it went from "
+                f"{name} ranges from {new.at_least:g} to {new.at_most:g}; it ranged from "
                 f"{old.at_least:g} to {old.at_most:g}"
             )
         return None
@@ -114,7 +114,7 @@ def _inputs(data: DataSet, subject: Subject) -> Iterator[Input]:
     """
     rows = tables.read(data, subject)
     if not rows.indices:
-        raise NotEnoughData("a data set has no rows that could be read")
+        raise NotEnoughData("a dataset has no readable rows")
     for number, array in enumerate(rows.inputs):
         values = _numbers(array)
         finite = values[np.isfinite(values)]

@@ -25,7 +25,7 @@ MOST_ROWS = 400
 
 @dataclass(frozen=True)
 class IntegersWrapped(Check):
-    """Pictures of bytes were read as signed numbers.
+    """Image bytes were read as signed numbers.
 
     What it detects:
         Pictures whose values lie between -128 and 127, times a constant, and in which the bright
@@ -58,13 +58,13 @@ class IntegersWrapped(Check):
     code = "PRE312"
     title = "bytes are read as signed numbers"
     uses = ("datasets",)
-    passed = "no picture has wrapped bytes"
+    passed = "no image has wrapped bytes"
     costs = 3
     pairs: int = threshold(50, unit="pairs of pixels", source="chosen by hand")
     times: float = threshold(1.5, unit="times the pairs around 0", source="chosen by hand")
 
     def run(self, subject: Subject) -> Iterable[Found]:
-        """Compare the two places at which neighboring pixels can jump."""
+        """Count the jumps between neighboring pixels from 127 to -128, and from 0 to -1."""
         for data in subject.datasets:
             rows = tables.read(data, subject, MOST_ROWS)
             levels = _levels(rows)
@@ -94,7 +94,10 @@ def _levels(rows: Rows) -> Array | None:
         NotEnoughData: no row could be read.
     """
     if not rows.indices:
-        raise NotEnoughData("a data set has no rows that could be read")
+        raise NotEnoughData(
+            "images of {data.name} have bytes that were read as signed numbers: {middle:,} pairs "
+            "of neighboring pixels jump from 127 to -128, and {zero:,} from 0 to -1"
+        )
     pictures = [one for one in rows.inputs if one.ndim > 2 and one.dtype.kind in "biuf"]
     if not pictures:
         raise NotApplicable("the inputs are not images")

@@ -35,7 +35,7 @@ class LabelNoise(Check):
         the quarter of the rows in which it is most confident as elsewhere: in `share` of them,
         `sure_ratio` times as often, and `least_wrong` times. Errors of a simple model gather where
         it is unsure; wrong labels are everywhere. The message names the rows, the most confident
-        first. Of larger datasets `most_rows` rows are checked.
+        first. In larger datasets, `most_rows` rows are checked.
 
     Stays quiet:
         Without scikit-learn; targets that are not class numbers; inputs that are neither a table
@@ -72,7 +72,7 @@ class LabelNoise(Check):
     most_rows: int = threshold(4000, unit="rows", source="chosen by hand: some seconds")
 
     def run(self, subject: Subject) -> Iterable[Found]:
-        """Predict each row by a model that did not see it."""
+        """Predict the label of each row with a model that did not see the row."""
         train = tables.training_set(subject)
         if train.random:
             raise NotApplicable("samples change each time they are read")
@@ -82,8 +82,8 @@ class LabelNoise(Check):
             counts = np.bincount(labels)
             if len(classes) < 2 or counts.min() < self.least_rows:
                 raise NotEnoughData(
-                    f"needs two classes and {self.least_rows} rows of each, "
-                    f"read {int(counts.min())} of one"
+                    f"needs two classes and {self.least_rows} rows of each, but read "
+                    f"{int(counts.min())} of one"
                 )
             probabilities, accuracy = simple_models.held_out_probabilities(
                 tables.features(rows), labels
@@ -124,8 +124,9 @@ def label_issues(labels: Array, probabilities: Array) -> Array:
     its own class is not the likeliest. Equals the rule `confident_learning` of cleanlab 2.9.
 
     Args:
-        labels: 0 to classes - 1, shape (rows,).
-        probabilities: of a model that did not see the row, shape (rows, classes).
+        labels: Class numbers, 0 to classes - 1, shape (rows,).
+        probabilities: Class probabilities from a model that did not see the row, shape (rows,
+            classes).
     """
     each = range(probabilities.shape[1])
     means = [probabilities[labels == k, k].mean() if (labels == k).any() else 2.0 for k in each]

@@ -27,8 +27,8 @@ class LabelShift(Check):
         share of labels that would have to change to make the shares equal.
 
     Why it matters:
-        The evaluation measures another task than the one that the model learns. Usually the rows
-        are sorted by class, and were split without shuffling.
+        The evaluation measures a different task from the one that the model learns. Usually the
+        rows are sorted by class, and were split without shuffling.
 
     Fires:
         Warning when at least `warning` of the labels would have to change, or when `unseen` of the
@@ -51,7 +51,7 @@ class LabelShift(Check):
     code = "PRE304"
     title = "labels differ between training and evaluation"
     uses = ("datasets",)
-    passed = "training and evaluation have the same shares of classes"
+    passed = "training and evaluation have the same class shares"
     costs = 3
     explains = ("unseen_classes", "overfit")
     warning: float = threshold(0.25, unit="of the labels", source="chosen by hand")

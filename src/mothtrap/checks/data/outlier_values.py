@@ -57,7 +57,9 @@ class OutlierValues(Check):
     )
     share: float = threshold(0.01, unit="of the rows", source="the rows beyond 99 %")
     often: float = threshold(
-        0.01, unit="of the rows", source="chosen by hand: more often stand for a missing value"
+        0.01,
+        unit="of the rows",
+        source=("chosen by hand: more frequent ones stand for a missing value"),
     )
     least_rows: int = threshold(100, unit="rows", source="chosen by hand")
 

@@ -30,10 +30,12 @@ class RowsInBoth(Check):
 
     What it detects:
         Samples that training and evaluation datasets share by index, and evaluation samples whose
-        inputs equal those of a training sample.
+        inputs equal those of a training sample. Samples that change each time they are read, such
+        as augmented images, are compared as the dataset stores them: in an array that is one of its
+        attributes, in files that a list names, or in a dataset that it wraps.
 
     Why it matters:
-        The model can memorize these rows. The evaluation is too good, and overfitting stays hidden.
+        The model can memorize these rows. The score is too good, and overfitting stays hidden.
 
     Fires:
         Error when two parts of one dataset share samples, or when `rows` or more evaluation rows,
@@ -46,8 +48,8 @@ class RowsInBoth(Check):
         and there is another evaluation dataset: some scripts measure the training score this way.
 
     Stays quiet:
-        Data in which rows repeat anyway, such as a few discrete columns; augmented samples of
-        different datasets; blank samples, whose values are all equal.
+        Data in which rows repeat anyway, such as a few discrete columns; augmented samples that are
+        stored in another way; blank samples, whose values are all equal.
 
     What to do:
         - Split once, by indices that do not overlap: `random_split(data, lengths,
@@ -68,7 +70,7 @@ class RowsInBoth(Check):
     passed = "no evaluation row is a training row"
     costs = 3
     explains = ("too_good_to_be_true",)
-    rows: int = threshold(5, unit="rows", source="as DAT510; chosen by hand")
+    rows: int = threshold(5, unit="rows", source="as in DAT510")
     share: float = threshold(0.01, unit="of the evaluation rows", source="chosen by hand")
     copied: float = threshold(0.05, unit="of the evaluation rows", source="chosen by hand")
     whole: float = threshold(
@@ -88,17 +90,16 @@ class RowsInBoth(Check):
             shared = sorted({place for train in trains for place in _shared(train, other)})
             if shared:
                 yield self._by_index(other, shared, len(others))
-            elif not other.random:
+            else:
                 left.append(other)
-        trains = tuple(train for train in trains if not train.random)
-        if not trains or not left:
+        pairs = [pair for train in trains for other in left if (pair := _comparable(train, other))]
+        if not pairs:
             if len(left) < len(others) or _are_parts(subject):
                 return
             raise NotEnoughData("samples change each time they are read")
-        for train in trains:
+        for train, other in pairs:
             known = tables.digested(train, subject)
-            for other in left:
-                yield from self._by_value(known, other, subject, len(others))
+            yield from self._by_value(known, other, subject, len(others))
 
     def _by_index(self, other: DataSet, shared: Sequence[int], sets: int) -> Found:
         size = other.size or len(shared)
@@ -171,6 +172,21 @@ def _has_identifying_column(data: DataSet, subject: Subject) -> bool:
     distinct = np.unique(table, axis=0)
     values = (len(np.unique(column)) for column in distinct.T)
     return len(distinct) >= LEAST_DISTINCT and max(values) >= IDENTIFIES * len(distinct)
+
+
+def _comparable(train: DataSet, other: DataSet) -> tuple[DataSet, DataSet] | None:
+    """Return two datasets in a form in which equal rows have equal values; None if there is none.
+
+    Rows that change when they are read are compared as they are stored.
+    """
+    if not train.random and not other.random:
+        return train, other
+    first, second = train.stored, other.stored
+    if first is None or second is None or not first.size or not second.size:
+        return None
+    one, two = (part.read([0], math.inf).inputs for part in (first, second))
+    forms = [[(array.shape[1:], array.dtype) for array in part] for part in (one, two)]
+    return (first, second) if forms[0] == forms[1] else None
 
 
 def _shared(train: DataSet, other: DataSet) -> set[int]:

@@ -52,7 +52,7 @@ class TooFewRows(Check):
     costs = 3
     explains = ("too_little_data",)
     per_class: float = threshold(30.0, unit="rows of a class", source="as DAT512")
-    per_column: float = threshold(10.0, unit="rows a column", source="a common rule of thumb")
+    per_column: float = threshold(10.0, unit="rows per column", source="a common rule of thumb")
 
     def run(self, subject: Subject) -> Iterable[Found]:
         """Count rows, classes, and columns."""

@@ -81,7 +81,7 @@ def ends_at_zero(loss: LossSeen) -> bool:
 
 
 def known_floor(loss: LossSeen, level: float, right: float = 1.0) -> str:
-    """Describe the mistake that ends at a loss; '' if none does.
+    """Name the mistake that explains a final loss; '' if none does.
 
     Args:
         loss: the loss.

@@ -15,21 +15,21 @@ from mothtrap.core.thresholds import threshold
 
 @dataclass(frozen=True)
 class ArchitectureChanged(ContractCheck):
-    """The layers are others than those of a file of invariants.
+    """The layers differ from those in an invariants file.
 
     What it detects:
         Layers that are missing or new, and layers whose type, output shape, or number of parameters
         has changed since `mothtrap check --save-invariants FILE`.
 
     Why it matters:
-        A change of the model is easy to overlook, for example if an option decides about it. Old
+        A change to the model is easy to overlook, for example if an option controls it. Old
         checkpoints no longer fit, and scores cannot be compared.
 
     Fires:
         Error when a layer differs. The message names `max_named` of them.
 
     Stays quiet:
-        Without a file of invariants that lists layers.
+        Without an invariants file that lists layers.
 
     What to do:
         - If the change was made on purpose, save the invariants again.
@@ -50,7 +50,7 @@ class ArchitectureChanged(ContractCheck):
     max_named: int = threshold(4, unit="layers", source="chosen by hand")
 
     def run(self, subject: Subject) -> Iterable[Found]:
-        """Compare the table of layers."""
+        """Compare the table of layers with the invariants."""
         layers = [_entry(row) for row in subject.forward.layers()]
         subject.learned.extend(layers)
         subject.figures["layers"] = len(layers)

@@ -21,7 +21,7 @@ REMEDIES = (
     (
         Change(scheduled=False),
         "a constant learning rate",
-        "Let the schedule decay more slowly: its length is counted in calls of `scheduler.step()`.",
+        "Let the schedule decay more slowly: its length is counted in calls to `scheduler.step()`.",
     ),
     (Change(rate=10.0), "ten times the learning rate", "Raise the learning rate."),
     (Change(rate=0.1), "a tenth of the learning rate", "Lower the learning rate."),
@@ -228,10 +228,10 @@ class CannotOverfit(Check):
         if len(trial.losses) < self.least_steps:
             why = f": {trial.ended}" if trial.ended else ""
             raise NotEnoughData(
-                f"needs {self.least_steps} steps, the trial took {len(trial.losses)}{why}"
+                f"needs {self.least_steps} steps, but the trial took {len(trial.losses)}{why}"
             )
         if np.isnan(trial.losses).all():
-            raise NotApplicable("no backward of the step starts from a scalar")
+            raise NotApplicable("no backward call of the step starts from a scalar")
         if not math.isfinite(trial.losses[0]):
             raise NotEnoughData("the loss of the recorded step is not finite")
         if np.nanmin(trial.losses) < 0:

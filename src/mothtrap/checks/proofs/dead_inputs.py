@@ -10,7 +10,7 @@ import numpy as np
 from mothtrap.checks.check import Check
 from mothtrap.checks.step import Array, Forward
 from mothtrap.checks.subject import Subject
-from mothtrap.core.errors import NotApplicable
+from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.found import Found
 from mothtrap.core.thresholds import threshold
 
@@ -28,9 +28,9 @@ class DeadInputs(Check):
         has weights of zero there.
 
     Fires:
-        Warning when the gradient of the outputs by a column is exactly 0, and the outputs stay
-        exactly the same when the column gets the values of other rows. The message names
-        `max_named` columns.
+        Warning when the gradient of the outputs with respect to a column is exactly 0, and the
+        outputs stay exactly the same when the column gets the values of other rows. The message
+        names `max_named` columns.
 
     Stays quiet:
         Columns that are constant in the batch; integer inputs; sequences.
@@ -49,7 +49,7 @@ class DeadInputs(Check):
     code = "PRE106"
     title = "a part of the input is not used"
     uses = ("step",)
-    passed = "every column of the input has an influence"
+    passed = "every input column has an effect"
     costs = 2
     max_named: int = threshold(12, unit="columns", source="chosen by hand")
 
@@ -64,6 +64,7 @@ class DeadInputs(Check):
         if not tables or forward.rows < 2:
             raise NotApplicable("the model has no floating-point input with columns or channels")
         influence = forward.influence()
+        used_at_all = False
         for path, array in tables.items():
             axis = forward.channels if array.ndim == 4 else 1
             reached = influence.get(path)
@@ -71,8 +72,11 @@ class DeadInputs(Check):
             varies = np.ptp(_by_column(array, axis), axis=0) > 0
             suspects = np.flatnonzero(varies & (used == 0 if used is not None else True))
             dead = _confirmed(forward, path, array, suspects.tolist(), axis)
+            used_at_all = used_at_all or len(dead) < int(varies.sum())
             if dead and len(dead) < int(varies.sum()):
                 yield self._found(forward, path, dead, array)
+        if not used_at_all:
+            raise NotEnoughData("no column that varies has an influence; see PRE105")
 
     def _found(self, forward: Forward, path: str, dead: list[int], array: Array) -> Found:
         named = ", ".join(map(str, dead[: self.max_named]))

@@ -162,7 +162,7 @@ def _entropy(loss: LossSeen, rows: int) -> float:
 
     Args:
         loss: 0 is returned for one without classes.
-        rows: of the batch; the targets of sequences may be joined, row after row.
+        rows: rows of the batch; the targets of sequences may be joined, row after row.
     """
     if not loss.has_classes:
         return 0.0
@@ -199,7 +199,7 @@ def _judged(trial: Trial) -> Array:
     losses = trial.losses
     if len(losses) < 20:
         why = f": {trial.ended}" if trial.ended else ""
-        raise NotEnoughData(f"needs 20 steps, the trial took {len(losses)}{why}")
+        raise NotEnoughData(f"needs 20 steps, but the trial took {len(losses)}{why}")
     if np.nanmin(losses) < 0:
         raise NotApplicable("the loss is negative, so a lower loss need not be better")
     if not np.isfinite(losses).all():

@@ -16,7 +16,7 @@ from mothtrap.core.thresholds import threshold
 
 @dataclass(frozen=True)
 class LayersUnused(Check):
-    """The optimizer holds layers that no watched step calls.
+    """The optimizer updates layers that no watched step calls.
 
     What it detects:
         Layers with parameters in the optimizer that were not called in the watched steps, and got
@@ -52,7 +52,7 @@ class LayersUnused(Check):
     max_named: int = threshold(4, unit="layers", source="chosen by hand")
 
     def run(self, subject: Subject) -> Iterable[Found]:
-        """Make the table of layers, and report those that are not used."""
+        """Build the table of layers, and report unused layers."""
         gradients = {one.module: one.gradient for one in reversed(subject.step.parameters)}
         layers = [
             msgspec.structs.replace(one, gradient=gradients.get(one.name, ""))
@@ -64,7 +64,7 @@ class LayersUnused(Check):
         subject.figures["trained"] = sum(one.parameters for one in layers if one.trained)
         operations = sum(one.multiplications for one in layers)
         if operations:
-            subject.figures["multiplications a batch"] = operations
+            subject.figures["multiplications per batch"] = operations
         idle = [
             one
             for one in subject.step.parameters

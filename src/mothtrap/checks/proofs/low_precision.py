@@ -21,7 +21,7 @@ batch normalization is 0 except for rounding. Chosen by hand."""
 
 @dataclass(frozen=True)
 class LowPrecision(Check):
-    """The gradient of a layer points in another direction than in float64.
+    """The gradient of a layer points in a different direction than in float64.
 
     What it detects:
         A layer whose gradient, in the precision of the script, has a different direction than the

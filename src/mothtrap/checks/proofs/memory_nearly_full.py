@@ -44,7 +44,7 @@ class MemoryNearlyFull(Check):
         fits is one that needs at most `safe` of it. A trial takes at most `seconds`.
 
     Stays quiet:
-        Systems that do not tell how much memory a process needed: Linux and CUDA do.
+        Systems that do not report how much memory a process needed: Linux and CUDA do.
 
     What to do:
         - Use a smaller batch, and accumulate gradients over several of them.
@@ -63,7 +63,7 @@ class MemoryNearlyFull(Check):
     passed = "the batch fits into memory"
     costs = 4
     most: float = threshold(0.92, unit="of the memory", source="chosen by hand")
-    safe: float = threshold(0.85, unit="of the memory", source="as batch-size finders")
+    safe: float = threshold(0.85, unit="of the memory", source="as in batch-size finders")
     seconds: float = threshold(5.0, unit="seconds", source="chosen by hand")
 
     def run(self, subject: Subject) -> Iterable[Found]:
@@ -84,7 +84,8 @@ class MemoryNearlyFull(Check):
             if used > self.safe * whole or subject.left_s < self.seconds:
                 break
         if not needed:
-            raise NotEnoughData("the memory of a step could not be measured")
+            why = f": {trial.ended}" if trial.ended else ""
+            raise NotEnoughData(f"the memory of a step could not be measured{why}")
         figures = subject.figures
         figures["rows of the batch"], present = needed[0]
         fits, exact = _rows_that_fit(needed, self.safe * whole)

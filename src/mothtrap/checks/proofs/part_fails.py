@@ -20,8 +20,8 @@ class PartFails(Check):
 
     What it detects:
         An exception in the data loading (`--part data`), or in the code around the steps, such as
-        evaluation, logging, and checkpoints (`--part callbacks`). The model gives recorded outputs
-        and computes nothing, so that the other code runs early.
+        evaluation, logging, and checkpoints (`--part callbacks`). The model returns recorded
+        outputs and computes nothing, so that the other code runs early.
 
     Why it matters:
         Code at the end of an epoch runs for the first time after hours. An error there loses the
@@ -51,13 +51,13 @@ class PartFails(Check):
     forms: int = threshold(1, unit="numbers and types of arrays", source="chosen by hand")
 
     def run(self, subject: Subject) -> Iterable[Found]:
-        """Report how the part ran."""
+        """Report the result of running the part alone."""
         seen = subject.part
         if seen is None:
             raise NotApplicable("only --part data and --part callbacks run a part alone")
         subject.figures["steps"] = seen.turns
         if seen.part == "data":
-            subject.figures["seconds a batch"] = float(np.median(seen.seconds or [0.0]))
+            subject.figures["seconds per batch"] = float(np.median(seen.seconds or [0.0]))
             subject.figures["slowest"] = max(seen.seconds, default=0.0)
         else:
             subject.figures["epochs"] = seen.epochs

@@ -25,23 +25,26 @@ WINDOW = 5
 
 @dataclass(frozen=True)
 class RateOutOfRange(Check):
-    """The learning rate is far from those with which the loss falls.
+    """The learning rate is far from the rates at which the loss falls.
 
     What it detects:
-        A learning rate with which the loss does not fall, or hardly falls, although it falls with a
+        A learning rate at which the loss does not fall, or hardly falls, although it falls at a
         much lower or a much higher one. The check also measures the band of rates that work.
 
     Why it matters:
-        The learning rate is the option that most often decides whether a training succeeds. A wrong
+        The learning rate is the option that most often decides whether training succeeds. A wrong
         order of magnitude costs the whole run.
 
     Fires:
         Warning when the loss, after `steps` steps on the recorded batches, is above `stays` times
         the first loss, and with `lower` times the rate below `falls` times the first loss and half
-        of the other. Warning when it falls by less than `slow` of the first loss in `long` steps
-        on one batch, and with `higher` times the rate, or a quarter or the square of that factor,
-        below `learns` times it. For the band, three sweeps raise the rate in each step. It begins
-        where the loss has fallen by `slow`, and ends where it is `diverged` times the first.
+        of the other. Warning when the loss of the watched steps rises above `jumps` times the
+        first, and `steps` steps from the first weights with `lower` times the rate lead to half of
+        the loss to which they lead with the script's rate. Warning when the loss falls by less than
+        `slow` of the first loss in `long` steps on one batch, and with `higher` times the rate, or
+        a quarter, the square, or ten times the square of that factor, below `learns` times it. For
+        the band, three sweeps raise the rate in each step. It begins where the loss has fallen by
+        `slow`, and ends where it is `diverged` times the first.
 
     Stays quiet:
         Rates that rise in the watched steps, as in a warm-up: then only the band is measured.
@@ -75,6 +78,7 @@ class RateOutOfRange(Check):
     slow: float = threshold(0.1, unit="of the first loss", source="chosen by hand")
     lower: float = threshold(0.03, unit="of the rate", source="chosen by hand")
     higher: float = threshold(100.0, unit="times the rate", source="chosen by hand")
+    jumps: float = threshold(3.0, unit="times the first loss", source="chosen by hand")
     diverged: float = threshold(2.0, unit="times the first loss", source="chosen by hand")
     agree: float = threshold(30.0, unit="times", source="chosen by hand")
     seconds: float = threshold(15.0, unit="seconds", source="chosen by hand")
@@ -98,6 +102,8 @@ class RateOutOfRange(Check):
         found = []
         if not level <= self.stays * first:
             found = list(self._too_high(subject, rate, first, level))
+        if not found and self._jumps(step, own):
+            found = list(self._overshoots(subject, rate))
         if not found and np.isfinite(level) and level > (1 - self.slow) * first:
             found = [] if step.loaded else list(self._too_low(subject, rate))
         yield from found
@@ -109,6 +115,18 @@ class RateOutOfRange(Check):
         if other < self.falls * first and not other > 0.5 * level:
             yield self._found(subject, rate, self.lower, (first, level, other))
 
+    def _jumps(self, step: Step, own: Array) -> bool:
+        """Return whether the loss has jumped in the watched steps, or at the start of a trial."""
+        seen = np.array(step.losses if len(step.losses) > 1 else own, dtype=float)
+        return bool(np.isfinite(seen[0])) and not np.max(seen) <= self.jumps * seen[0]
+
+    def _overshoots(self, subject: Subject, rate: float) -> Iterable[Found]:
+        own = self._trial(subject, Change(batches=ORDERS[0], fresh=True))
+        change = Change(batches=ORDERS[0], rate=self.lower, fresh=True)
+        first, level, other = float(own[0]), _level(own), _level(self._trial(subject, change))
+        if other < self.falls * first and not other > 0.5 * level:
+            yield self._found(subject, rate, self.lower, (first, level, other), float(own.max()))
+
     def _too_low(self, subject: Subject, rate: float) -> Iterable[Found]:
         step = subject.step
         if step.rates[-1] > step.rates[0]:
@@ -118,15 +136,24 @@ class RateOutOfRange(Check):
         first, level = float(own[0]), _level(own)
         if level <= (1 - self.slow) * first:
             return
-        for higher in (self.higher, self.higher / 4, self.higher**2):
+        for higher in (self.higher, self.higher / 4, self.higher**2, self.higher**2.5):
             losses = self._trial(subject, Change(rate=factor * higher), self.long)
             if _level(losses) < self.learns * first:
                 found = (first, level, _level(losses))
                 yield self._found(subject, rate * factor, higher, found)
                 return
+        raise NotEnoughData(
+            f"the loss falls by less than {self.slow:.0%} in {self.long} steps on one batch, and "
+            "higher learning rates help little"
+        )
 
     def _found(
-        self, subject: Subject, rate: float, factor: float, losses: tuple[float, float, float]
+        self,
+        subject: Subject,
+        rate: float,
+        factor: float,
+        losses: tuple[float, float, float],
+        jump: float = 0.0,
     ) -> Found:
         first, level, other = losses
         high = factor < 1
@@ -136,7 +163,9 @@ class RateOutOfRange(Check):
             step=0,
             severity="warning",
             message=f"in {steps} steps with the learning rate {rate:.3g}, the loss goes from "
-            f"{first:.4g} to {level:.4g}; with {factor * rate:.3g}, it falls to {other:.4g}",
+            f"{first:.4g} "
+            + (f"over {jump:.4g} " if jump else "")
+            + f"to {level:.4g}; with {factor * rate:.3g}, it falls to {other:.4g}",
             location=loss.location if loss is not None else None,
             fixes=(f"{'Lower' if high else 'Raise'} the learning rate.",),
             evidence={"rate": rate, "loss": level, "other": other, "factor": factor},
@@ -155,7 +184,7 @@ class RateOutOfRange(Check):
         if len(losses) < self.least_steps:
             why = f": {trial.ended}" if trial.ended else ""
             raise NotEnoughData(
-                f"the trial made {len(losses)} steps, {self.least_steps} are needed{why}"
+                f"the trial made {len(losses)} steps; needs {self.least_steps}{why}"
             )
         if np.isnan(losses).all() or np.nanmin(losses) < 0:
             raise NotApplicable("the step has no loss that is known to be positive")

@@ -17,11 +17,11 @@ from mothtrap.core.thresholds import threshold
 
 @dataclass(frozen=True)
 class ResumeDiffers(Check):
-    """A resumed training differs from one that went on.
+    """A resumed training run differs from an uninterrupted one.
 
     What it detects:
-        Weights, tensors of the optimizer such as Adam's moments, or learning rates that are others
-        after resuming than they were when the checkpoint was written. The check runs the script
+        Weights, tensors of the optimizer such as Adam's moments, or learning rates that differ
+        after resuming from their values when the checkpoint was written. The check runs the script
         until it has written a checkpoint, then for a few steps more. It runs the command that
         resumes the training from this checkpoint, and compares the first steps.
 
@@ -50,14 +50,14 @@ class ResumeDiffers(Check):
     """
 
     code = "PRE203"
-    title = "a resumed training differs"
-    passed = "the resumed training goes on as before"
+    title = "a resumed run differs"
+    passed = "the resumed run continues as before"
     costs = 6
     least: float = threshold(1e-6, unit="of the learning rate", source="rounding of float32")
     least_loss: float = threshold(1e-4, unit="of the loss", source="rounding of float32")
 
     def run(self, subject: Subject) -> Iterable[Found]:
-        """Compare the training before and after it is resumed."""
+        """Compare the steps after a checkpoint with the steps after resuming from it."""
         if subject.resume is None:
             raise NotApplicable("no --resume-command was given")
         seen = subject.resume()
@@ -71,18 +71,20 @@ class ResumeDiffers(Check):
         if changed:
             yield self._found("warning", " and ".join(changed), seen)
         elif not self._has_same_losses(before, after):
-            yield self._found("info", "the loss, and so the data or random numbers", seen)
+            yield self._found("info", "the loss, and therefore in the data or random numbers", seen)
 
     def _found(self, severity: str, what: str, seen: Resumed) -> Found:
         losses = ""
         if seen.before.losses and seen.after.losses:
             one, other = seen.before.losses[0], seen.after.losses[0]
-            losses = f"; the loss of the next step is {one:.4g} without and {other:.4g} after it"
+            losses = (
+                f"; the loss of the next step is {one:.4g} without resuming and {other:.4g} after "
+                "it"
+            )
         return Found(
             step=0,
             severity=severity,  # type: ignore[arg-type]  # one of three literals
-            message=f"resumed from {seen.before.checkpoint}, the training differs in {what}"
-            + losses,
+            message=f"resumed from {seen.before.checkpoint}, training differs in {what}" + losses,
             evidence={"before": list(seen.before.losses), "after": list(seen.after.losses)},
         )
 
@@ -97,7 +99,7 @@ class ResumeDiffers(Check):
     def _has_same_losses(self, before: StepState, after: StepState) -> bool:
         count = min(len(before.losses), len(after.losses))
         if not count:
-            raise NotEnoughData("no loss was seen after the checkpoint")
+            raise NotEnoughData("no loss was recorded after the checkpoint")
         pair = before.losses[:count], after.losses[:count]
         return bool(np.allclose(*pair, rtol=self.least_loss, atol=0.0, equal_nan=True))
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.checks.check import Check
+from mothtrap.checks.starts import CANNOT_START
 from mothtrap.checks.subject import Subject
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.found import Found
@@ -20,12 +21,12 @@ UNITS = {"days": 86_400.0, "hours": HOUR_S, "minutes": 60.0, "seconds": 1.0}
 
 @dataclass(frozen=True)
 class RunTakesLong(Check):
-    """The whole run takes longer than it may.
+    """The whole run takes longer than allowed.
 
     What it detects:
         A run whose steps take longer together than `most_hours`. The check starts the script once
         more without observing it, and measures the median time of its steps, how long they wait for
-        data, and the memory. The loops around the step tell how many steps and epochs follow: loops
+        data, and the memory. The loops around the step show how many steps and epochs follow: loops
         over `range(epochs)` or over a loader, and the arguments of Keras `fit`.
 
     Why it matters:
@@ -52,7 +53,7 @@ class RunTakesLong(Check):
     """
 
     code = "PRE205"
-    title = "the run takes long"
+    title = "the run takes too long"
     passed = "time and memory of the whole run"
     costs = 5
     most_hours: float = threshold(168.0, unit="hours", source="chosen by hand: one week")
@@ -62,10 +63,10 @@ class RunTakesLong(Check):
     def run(self, subject: Subject) -> Iterable[Found]:
         """Measure the steps of a second start, and count those of the whole run."""
         if subject.starts is None:
-            raise NotApplicable("this script cannot be started again by a check")
+            raise NotApplicable(subject.missing.get("trials") or CANNOT_START)
         second = subject.starts().second
         if len(second.seconds) < 2:
-            raise NotEnoughData(f"needs 2 steps, the second start made {len(second.seconds)}")
+            raise NotEnoughData(f"needs 2 steps, but the second start made {len(second.seconds)}")
         step_s = float(np.median(second.seconds[1:]))
         figures, loops = subject.figures, subject.loops
         hours = loops.steps * step_s / HOUR_S
@@ -73,9 +74,9 @@ class RunTakesLong(Check):
             figures["steps"] = math.ceil(loops.steps)
             figures.update([_time(loops.steps * step_s, "of the run")])
         if math.isfinite(loops.epoch):
-            figures["steps an epoch"] = math.ceil(loops.epoch)
+            figures["steps per epoch"] = math.ceil(loops.epoch)
             figures.update([_time(loops.epoch * step_s, "an epoch")])
-        figures["seconds a step"] = _rounded(step_s)
+        figures["seconds per step"] = _rounded(step_s)
         figures["MiB of memory"] = second.memory_bytes // MIB
         if second.device_bytes:
             figures["MiB on the device"] = second.device_bytes // MIB
@@ -88,15 +89,17 @@ class RunTakesLong(Check):
                 step=0,
                 severity="warning",
                 message=f"the run of {math.ceil(loops.steps):,} steps takes {hours:,.0f} hours "
-                f"without evaluations and checkpoints, and may take {self.most_hours:,.0f}; a step "
-                f"takes {step_s:.3g} s",
+                f"without evaluations and checkpoints (limit {self.most_hours:,.0f}); a "
+                f"step takes {step_s:.3g} s",
                 evidence={"hours": hours, "step_s": step_s},
             )
         elif waiting > self.most_waiting and step_s >= self.least_step_s:
             yield Found(
                 step=0,
                 severity="info",
-                message=f"steps of {step_s:.3g} s wait {waiting:.0%} of their time for data",
+                message=(
+                    f"steps of {step_s:.3g} s spend {waiting:.0%} of their time waiting for data"
+                ),
                 evidence={"share": waiting, "step_s": step_s},
             )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from mothtrap.checks.check import Check
-from mothtrap.checks.starts import Starts
+from mothtrap.checks.starts import CANNOT_START, Starts
 from mothtrap.checks.subject import Subject
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.found import Found
@@ -49,7 +49,7 @@ class StartsDiffer(Check):
 
     code = "PRE201"
     title = "two starts train differently"
-    passed = "two starts of the script train alike"
+    passed = "two starts of the script train identically"
     costs = 5
     least: float = threshold(
         1e-3, unit="of the loss", source="chosen by hand: above what rounding changes in ten steps"
@@ -58,7 +58,7 @@ class StartsDiffer(Check):
     def run(self, subject: Subject) -> Iterable[Found]:
         """Compare the losses and weights of two starts."""
         if subject.starts is None:
-            raise NotApplicable("this script cannot be started again by a check")
+            raise NotApplicable(subject.missing.get("trials") or CANNOT_START)
         starts = subject.starts()
         first, second = starts.first, starts.second
         count = min(len(first.losses), len(second.losses))

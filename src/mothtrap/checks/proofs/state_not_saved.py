@@ -26,7 +26,7 @@ class StateNotSaved(Check):
 
     Why it matters:
         A checkpoint does not contain these tensors. A model that is loaded from it has their
-        initial values, and returns other outputs than the trained model.
+        initial values, and returns different outputs from the trained model.
 
     Fires:
         Warning when the output in evaluation mode changes by more than `least` standard deviations
@@ -58,7 +58,7 @@ class StateNotSaved(Check):
     max_named: int = threshold(4, unit="tensors", source="chosen by hand")
 
     def run(self, subject: Subject) -> Iterable[Found]:
-        """Report tensors whose first value changes the output."""
+        """Report tensors whose initial value changes the output."""
         forward = subject.forward
         stale = forward.stale()
         if stale is None:
@@ -78,8 +78,8 @@ class StateNotSaved(Check):
             step=0,
             severity="warning",
             message=f"{forward.model}.state_dict() does not contain "
-            f"{', '.join(list(lost)[: self.max_named])}{more}: with the first value, the outputs "
-            f"differ by {max(lost.values()):.2g} standard deviations",
+            f"{', '.join(list(lost)[: self.max_named])}{more}: with their first values, "
+            f"the outputs differ by {max(lost.values()):.2g} standard deviations",
             layers=tuple(lost),
             location=forward.location,
             evidence={"change": max(lost.values())},

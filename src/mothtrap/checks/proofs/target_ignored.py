@@ -25,7 +25,7 @@ class TargetIgnored(Check):
 
     What it detects:
         A step whose loss stays exactly the same when each row gets the target of another row, and a
-        loss whose targets are made of the model's own predictions.
+        loss whose targets are computed from the model's own predictions.
 
     Why it matters:
         A loss that ignores its targets cannot teach the model anything about them.
@@ -75,7 +75,7 @@ class TargetIgnored(Check):
             yield Found(
                 step=0,
                 severity="error",
-                message="the targets of the loss are made of the predictions of the model",
+                message="the loss targets are computed from the model's own predictions",
                 location=loss.location,
                 evidence={"loss": loss.value},
             )

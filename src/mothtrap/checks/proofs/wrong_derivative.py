@@ -14,7 +14,7 @@ from mothtrap.core.thresholds import threshold
 
 @dataclass(frozen=True)
 class WrongDerivative(Check):
-    """The backward of the model does not compute the derivative of its forward.
+    """The model's backward pass does not compute the derivative of its forward pass.
 
     What it detects:
         A model whose gradient, computed by backward in float64, differs from finite differences of
@@ -29,7 +29,7 @@ class WrongDerivative(Check):
         directions, while the finite differences at two step widths `agree`: a warning if the model
         applies an `autograd.Function` of yours. A note if it applies none, or only functions with a
         few different output values, such as a sign: then values are detached, or a straight-through
-        estimator is used, as a rule on purpose.
+        estimator is used, usually on purpose.
 
     Stays quiet:
         Directions that cross a kink, at which the finite differences disagree; models that cannot

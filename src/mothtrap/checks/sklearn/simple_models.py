@@ -15,6 +15,7 @@ import numpy as np
 
 from mothtrap.checks.subject import Array
 from mothtrap.core.errors import NotApplicable
+from mothtrap.core.extras import install_command
 
 NAMES = ("dummy", "linear", "gradient boosting")
 FOLDS = 5
@@ -29,7 +30,7 @@ BOOSTING_RATE, BOOSTING_ITERATIONS = 0.2, 50
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Compute with one thread inside a block.
+    """Use one thread inside a block.
 
     Threads that OpenMP started before a process was copied do not exist in the copy, which
     would wait for them.
@@ -38,7 +39,7 @@ def one_thread() -> Iterator[None]:
         NotApplicable: scikit-learn is not installed.
     """
     if importlib.util.find_spec("sklearn") is None:
-        raise NotApplicable("scikit-learn is not installed: pip install 'mothtrap[check]'")
+        raise NotApplicable(f"scikit-learn is not installed: {install_command('check')}")
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(1), warnings.catch_warnings():
@@ -50,8 +51,8 @@ def simple_model(name: str, task: Literal["classes", "numbers"]) -> Any:
     """Return an unfitted estimator.
 
     Args:
-        name: one of `NAMES`.
-        task: classification or regression.
+        name: Model name, one of `NAMES`.
+        task: "classification" or "regression".
     """
     from sklearn.dummy import DummyClassifier, DummyRegressor
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
@@ -71,7 +72,7 @@ def simple_model(name: str, task: Literal["classes", "numbers"]) -> Any:
 
 
 def held_out_probabilities(x: Array, labels: Array) -> tuple[Array, float]:
-    """Return class probabilities from a model that did not see the row.
+    """Return class probabilities for each row from a model that did not see the row.
 
     Logistic regression and nearest neighbors are tried, and the more accurate one is used.
 
@@ -99,7 +100,7 @@ def held_out_probabilities(x: Array, labels: Array) -> tuple[Array, float]:
 
 
 def logistic_optimum(x: Array, labels: Array) -> tuple[float, float]:
-    """Return the least cross entropy of a linear model without a penalty, and of a constant.
+    """Return the lowest cross-entropy of a linear model without a penalty, and of a constant.
 
     Args:
         x: float64, shape (rows, features).

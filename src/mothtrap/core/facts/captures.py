@@ -8,12 +8,12 @@ from mothtrap.core.fact import Fact
 
 
 class CaptureChanged(Fact, frozen=True, kw_only=True, tag=True):
-    """A change of capture while the job ran: by a request, or by itself.
+    """A change of what is captured while the job runs: by request, or automatically.
 
-    It counts from `from_step` on. `collections` are those in force since then, by name;
-    `added` what those say that came (see `core.config.given`). `error` says why nothing was
-    changed. `request` is empty where there was none: a script that `mothtrap run` started gave
-    collections to `mothtrap.watch`, or what was asked for some steps is over.
+    It applies from `from_step` on. `collections` are those that are active since then, by name;
+    `added` contains the settings of new ones (see `core.config.given`). `error` says why nothing
+    was changed. `request` is empty if there was no request: a script under `mothtrap run` passed
+    collections to `mothtrap.watch`, or the steps of an earlier request have passed.
     """
 
     request: str
@@ -24,13 +24,13 @@ class CaptureChanged(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class Thinned(Fact, frozen=True, kw_only=True, tag=True):
-    """Captures that were skipped to stay within the budget `overhead`.
+    """Captures that were skipped to keep within the `overhead` budget.
 
-    What is not there was not looked at: it says nothing about the training. `step` is the
-    first skipped step that was not told before, `last_step` the last; the steps between
-    them that have values were captured. `what` is the reason to capture, in words, `kinds`
-    and `statistics` what would have been captured. `count` of `due` captures were skipped;
-    the numbers of all such facts of one `what` add up.
+    Missing data was not inspected, so it says nothing about the training. `step` is the first
+    skipped step that was not yet reported, `last_step` the last one; steps between them that have
+    values were captured. `what` is the reason for the capture, in words; `kinds` and `statistics`
+    are what would have been captured. `count` of `due` captures were skipped; the numbers of all
+    such facts with the same `what` add up.
     """
 
     last_step: int
@@ -42,13 +42,13 @@ class Thinned(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class Unwatched(Fact, frozen=True, kw_only=True, tag=True):
-    """Steps that were not watched at all: they are too short for the budget `overhead`.
+    """Steps that were not observed at all because they are too short for the `overhead` budget.
 
-    Those from `step` to `last_step` took `seconds`. The first 64 steps of a process are
-    always watched, and no loss among the others was NaN or infinite. `losses` has the loss of
-    each step (see `core.packed_floats`; NaN = unknown), which belongs to the series `loss_of`;
-    `rates` has its learning rates, of the optimizer `rate_of`. Both are empty where the adapter
-    does not read them.
+    The steps from `step` to `last_step` took `seconds`. The first 64 steps of a process are always
+    watched, and no loss in the others was NaN or infinite. `losses` contains the loss of each step
+    (see `core.packed_floats`; NaN = unknown), which belongs to the series `loss_of`; `rates`
+    contains the learning rates of the optimizer `rate_of`. Both are empty if the adapter does not
+    read them.
     """
 
     last_step: int
@@ -79,7 +79,7 @@ class SettingIgnored(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class ToolError(Fact, frozen=True, kw_only=True, tag=True):
-    """A part of mothtrap failed and was switched off; training went on."""
+    """A part of mothtrap failed and was switched off; training continued."""
 
     part: str
     error: str
@@ -87,7 +87,7 @@ class ToolError(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class Dropped(Fact, frozen=True, kw_only=True, tag=True):
-    """Captured data that was given up: a queue was full, or the run at its size limit."""
+    """Captured data that was discarded: a queue was full, or the run reached its size limit."""
 
     what: str
     count: int
@@ -107,10 +107,10 @@ class NumberLogged(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class FullSteps(Fact, frozen=True, kw_only=True, tag=True):
-    """The rule by which steps are watched in full from `step` on; the others are light.
+    """The rule for observing steps in full from `step` on; other steps are observed lightly.
 
-    Those n and n + 1 are, where n is a multiple of `every`; with `every` = 1 all are. Further
-    ones may be: after a signal, or because values of theirs were requested.
+    Steps n and n + 1 are observed in full if n is a multiple of `every`; with `every` = 1, all
+    steps are. Other steps may also be, after a signal or because their values were requested.
     """
 
     every: int

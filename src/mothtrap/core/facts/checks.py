@@ -50,7 +50,7 @@ class CheckResult(Fact, frozen=True, kw_only=True, tag=True):
         found: findings of the check.
         figures: measured numbers by name, shown with the result.
         layers: the table of layers; empty for all checks except PRE501.
-        learned: layers or inputs that the check has seen, for a file of invariants.
+        learned: layers or inputs found by the check, for a file of invariants.
         asked: samples for a person to predict; they are not stored in the run.
         seconds: duration of the check in seconds.
     """

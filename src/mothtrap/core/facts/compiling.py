@@ -9,9 +9,9 @@ class Retraced(Fact, frozen=True, kw_only=True, tag=True):
     """A compiled function was traced and compiled again after its first call.
 
     Attributes:
-        function: its name.
-        traces: so far.
-        calls: so far.
+        function: name of the function.
+        traces: number of traces so far.
+        calls: number of calls so far.
         changed: the argument that was different, in words (`batch: float32[64,3] -> [32,3]`).
         location: line of the function.
     """
@@ -29,8 +29,8 @@ class KeyReused(Fact, frozen=True, kw_only=True, tag=True):
     Attributes:
         function: compiled function that draws.
         draws: lines that draw from the key in one call.
-        each_step: calls with the very same key running; 0 where one call alone draws twice.
-        location: of the first draw.
+        each_step: number of consecutive calls with the same key; 0 if a single call draws twice.
+        location: location of the first draw.
     """
 
     function: str
@@ -40,16 +40,15 @@ class KeyReused(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class UpdateDropped(Fact, frozen=True, kw_only=True, tag=True):
-    """A function made new weights, or a new state, and was called again with the old ones.
+    """A function returned new weights or a new state, but was called again with the old ones.
 
     Attributes:
-        function: its name, or that of the optimizer.
-        calls: running with the same ones.
-        why: `unchanged` where it returns what it was given, `in place` where it changes its
-            arguments, which is not seen outside of it, `not applied` where it computes gradients
-            and applies them to nothing, `not stepped` where an optimizer never steps; nothing
-            where the caller drops the result.
-        state: the argument whose new value is dropped; nothing for the weights.
+        function: name of the function, or of the optimizer.
+        calls: number of consecutive calls with the same weights or state.
+        why: `unchanged` if it returns its arguments, `in place` if it changes its arguments, which
+            is not visible outside, `not applied` if it computes gradients but does not apply them,
+            `not stepped` if an optimizer never steps; empty if the caller drops the result.
+        state: argument whose new value is dropped; empty for the weights.
         location: line of the call, or of the function where that loses the update.
     """
 
@@ -66,7 +65,7 @@ class HostCallback(Fact, frozen=True, kw_only=True, tag=True):
     Attributes:
         function: its name.
         callbacks: lines that do.
-        location: of the first.
+        location: location of the first.
     """
 
     function: str

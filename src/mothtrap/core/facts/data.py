@@ -8,11 +8,11 @@ from mothtrap.core.fact import Fact
 class LoaderBegan(Fact, frozen=True, kw_only=True, tag=True):
     """A loader of batches began its first pass over its data.
 
-    `loader` is a label, `location` the line that iterates over it. `sampler`: `sequential`,
-    `shuffled`, `with_replacement`, `iterable` (the data decide on their order, in each of
-    `workers` processes) or `own` (one that the user wrote). `samples`, `batch_size` and
-    `batches` (in a pass) are None where unknown. `in_order`: batches come in the order
-    in which they were drawn, whichever process is ready first.
+    `loader` is a label, `location` the line that iterates over it. `sampler` is `sequential`,
+    `shuffled`, `with_replacement`, `iterable` (the data decide on their order, in each of `workers`
+    processes) or `own` (a custom sampler). `samples`, `batch_size` and `batches` (per pass) are
+    None if unknown. `in_order`: batches arrive in the order in which they were drawn, regardless of
+    which process is ready first.
     """
 
     loader: str
@@ -26,14 +26,14 @@ class LoaderBegan(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class BatchesLoaded(Fact, frozen=True, kw_only=True, tag=True):
-    """Batches that a loader gave in one pass so far.
+    """Batches that a loader has returned in one pass so far.
 
-    `repeated` of them were seen before in the same pass, whole and bit by bit, so far as
-    one looks; batches whose rows are all the same do not count. For `other_indices` of them the
-    sampler drew other indices into the data; None where those are unknown. `equal_rows` is the
-    chance that two rows of the pass are equal. `rows` is the size of the first repeated batch.
-    `ended`: the pass is over. `trained`: a model was trained on the loader's batches; else they
-    are for an evaluation.
+    `repeated` is the number of batches that occurred before in the same pass, bit for bit, as far
+    as was checked; batches whose rows are all equal do not count. For `other_indices` of them, the
+    sampler drew different indices into the data; None if these are unknown. `equal_rows` is the
+    probability that two rows of the pass are equal. `rows` is the size of the first repeated batch.
+    `ended`: the pass is over. `trained`: a model was trained on the loader's batches; otherwise
+    they are for an evaluation.
     """
 
     loader: str
@@ -51,11 +51,11 @@ class BatchesLoaded(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class RowsRescaled(Fact, frozen=True, kw_only=True, tag=True):
-    """The same samples of a loader come with other values in each pass, by one constant factor.
+    """The same samples of a loader have different values in each pass, by a constant factor.
 
-    In pass `passes` the values of `tensor` were `scale` times those of the pass before plus a
-    constant (`offset`, in standard deviations), for all `samples` that were compared, and
-    so in the pass before. `first_step` is the step at which the first changed pass began.
+    In pass `passes`, the values of `tensor` were `scale` times those of the previous pass plus a
+    constant (`offset`, in standard deviations), for all `samples` that were compared. The same was
+    true in the pass before. `first_step` is the step at which the first changed pass began.
     """
 
     loader: str
@@ -70,9 +70,9 @@ class RowsRescaled(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class OneBatchUsed(Fact, frozen=True, kw_only=True, tag=True):
-    """All of the last `steps` trained on the same batch of a loader, which gave others.
+    """All of the last `steps` trained on the same batch of a loader that returned other batches.
 
-    `unused` batches of the loader came since `first_step` and were given to no model.
+    `unused` batches of the loader have arrived since `first_step` without being passed to a model.
     """
 
     loader: str
@@ -82,13 +82,13 @@ class OneBatchUsed(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class NonfiniteInput(Fact, frozen=True, kw_only=True, tag=True):
-    """A tensor that came from the data holds NaN or Inf; masks are left out.
+    """A tensor from the data contains NaN or Inf; masks are left out.
 
-    `tensor` is its place in the loader's batch, or the argument of the model. `source` is
-    the loader's label, or the path of the model. `nan` and `inf` count elements, `rows`
-    are the first few rows concerned of `row_count`, `samples` their indices in the data
-    where the loader's sampler told them. `computed`: all that the loader gave for the step
-    was finite, so the script has made these values.
+    `tensor` is its position in the loader's batch, or the argument of the model. `source` is the
+    loader's label, or the path of the model. `nan` and `inf` count elements, `rows` are the first
+    few of `row_count` affected rows, and `samples` their indices in the data if the loader's
+    sampler provided them. `computed`: all values from the loader in this step were finite, so the
+    script computed these values.
     """
 
     tensor: str
@@ -118,16 +118,17 @@ class InputDistribution(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class RowsShared(Fact, frozen=True, kw_only=True, tag=True):
-    """Number of rows of an evaluation's inputs that were trained on, bit by bit, so far as seen.
+    """Number of rows of an evaluation's inputs that are bit-identical to rows trained on.
 
-    `source` is the loader's label, or says which calls of the model are meant. `train_rows`
-    counts distinct rows of training, `eval_rows` those of the evaluation, `shared` of them
-    the ones found in training. `expected_share`: what chance gives, judged by how often
-    rows are equal within a training batch. `copied`: rows that come several times, though
-    they are too far from all others to be equal by chance, are among the shared ones.
-    `share_of_all` is the share of the evaluation's rows that were trained on, each counted as
-    often as it comes; None in older runs. `earlier`: they were trained on in an earlier training
-    of the same model, which went on with its weights.
+    `source` is the loader's label, or describes the calls of the model. `train_rows` is the number
+    of distinct training rows, `eval_rows` that of evaluation rows; `shared` of these also occur in
+    training. `expected_share` is the share expected by chance, estimated from how often rows are
+    equal within a training batch. `copied`: the shared rows include rows that occur several times,
+    although they are too far from all others to be equal by chance. `share_of_all` is the share of
+    the evaluation's rows that were trained on, counting duplicates; None in older runs. `earlier`:
+    they were trained on in an earlier training run of the same model, whose weights were kept.
+    `own_dataset`: the rows come from a loader whose dataset is another object than that of the
+    training loader.
     """
 
     module: str
@@ -140,13 +141,14 @@ class RowsShared(Fact, frozen=True, kw_only=True, tag=True):
     copied: bool = False
     share_of_all: float | None = None
     earlier: bool = False
+    own_dataset: bool = False
     location: str | None = None
 
 
 class IndicesShared(Fact, frozen=True, kw_only=True, tag=True):
-    """A loader that is trained on and one that is evaluated on draw from the same data.
+    """A training loader and an evaluation loader draw from the same data.
 
-    The numbers are of distinct indices into that data; `shared` are in both.
+    The numbers are distinct indices into that data; `shared` are in both.
     """
 
     train_loader: str
@@ -158,9 +160,9 @@ class IndicesShared(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class SplitDrawn(Fact, frozen=True, kw_only=True, tag=True):
-    """Indices that loaders of training and of evaluation draw from one set of data.
+    """Indices that training and evaluation loaders draw from one dataset.
 
-    `data` is the class of that set, `size` its length. `trained` and `evaluated` are packed
+    `data` is the class of that dataset, `size` its length. `trained` and `evaluated` are packed
     (`core.packed`), distinct and sorted.
     """
 
@@ -173,12 +175,13 @@ class SplitDrawn(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class TargetOrder(Fact, frozen=True, kw_only=True, tag=True):
-    """The targets of the batches that one loss call site was given, in order.
+    """The targets of the batches that one loss call site received, in order.
 
     One entry per optimizer step in `steps`: for a class loss the number of targets per
     class in `counts` (neighboring classes together where there are many), else number,
     mean and variance of the targets in `moments`; the other one is empty. `sampler` is
-    that of the loader whose batches were trained on, None without a loader.
+    that of the loader whose batches were trained on, None without a loader. `loaded`: the
+    loss keeps no target, so they are the last tensor of the loader's batches.
     """
 
     site: str
@@ -187,4 +190,5 @@ class TargetOrder(Fact, frozen=True, kw_only=True, tag=True):
     moments: tuple[tuple[float, float, float], ...] = ()
     loader: str | None = None
     sampler: str | None = None
+    loaded: bool = False
     location: str | None = None

@@ -6,14 +6,14 @@ from mothtrap.core.fact import Fact
 
 
 class EpochMetrics(Fact, frozen=True, kw_only=True, tag=True):
-    """The metrics that the loop of a framework tells of one epoch, which ended before `step`.
+    """Metrics of one epoch that a framework's loop reports; the epoch ended before `step`.
 
-    `fit` is a label of the line that trains, `epoch` counts from 0. `values` are of the data
-    trained on, means over the epoch, `held_out` of the validation after it, if there was one, both
-    by the metric's name. `loss` is the one that is trained. A metric is in one of
-    `higher_is_better` and `lower_is_better` where it is known which way it is better.
-    `weighted`: `fit` was given weights of rows or classes. `output_losses`: names of those values
-    that are the losses of single outputs of the model, before they are weighed and added.
+    `fit` is a label of the line that trains; `epoch` counts from 0. `values` contains means over
+    the epoch of metrics on the training data, and `held_out` those of the validation after it, if
+    any, both by the metric's name. `loss` is the one that is minimized. A metric is in
+    `higher_is_better` or `lower_is_better` if the direction is known.
+    `weighted`: `fit` received weights of rows or classes. `output_losses`: names of the values that
+    are losses of single outputs of the model, before they are weighted and added.
     """
 
     fit: str
@@ -29,10 +29,10 @@ class EpochMetrics(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class WeightsAveraged(Fact, frozen=True, kw_only=True, tag=True):
-    """A loop that a framework runs has ended, and has put moving averages in the weights' place.
+    """A framework's loop has ended and replaced the weights with moving averages.
 
-    They have taken the weights of `updates` steps, and keep the share `momentum` of what they
-    were in each. `location` is the line that made the optimizer.
+    They include the weights of `updates` steps, and keep the share `momentum` of their previous
+    value in each. `location` is the line that created the optimizer.
     """
 
     momentum: float
@@ -41,13 +41,13 @@ class WeightsAveraged(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class MetricWatched(Fact, frozen=True, kw_only=True, tag=True):
-    """A part of a training acts by a metric, and was told by the script which way it is better.
+    """A callback acts on a metric, in a direction that the script set.
 
-    `callback` is its class, `monitor` the metric as the script names it: `metric` of
-    `EpochMetrics` of the same `fit`, and there of `held_out` or of `values`. It takes the greatest
-    for the best (`direction` is `max`) or the smallest (`min`). It `stops` the training,
-    `restores` the best weights at its end, `lowers_rate`, or `saves` the best weights. `location`
-    is the line that made it, else the one that trains.
+    `callback` is its class, and `monitor` the metric as the script names it. `metric` is the metric
+    in `EpochMetrics` of the same `fit`, in `held_out` or in `values`. The callback treats the
+    largest (`direction` is `max`) or the smallest value (`min`) as the best. It `stops` the
+    training, `restores` the best weights at the end, `lowers_rate`, or `saves` the best weights.
+    `location` is the line that created it, or else the line that trains.
     """
 
     fit: str

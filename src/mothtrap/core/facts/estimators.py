@@ -6,14 +6,14 @@ from mothtrap.core.fact import Fact
 
 
 class EstimatorFitted(Fact, frozen=True, kw_only=True, tag=True):
-    """A fit of an estimator has ended, or so many partial fits.
+    """A fit of an estimator, or a number of partial fits, has ended.
 
-    `fit` is its label, unique in the run; `estimator` the class, `call` the method. `iterations`
-    are passes over the rows, of `max_iterations`; `exhausted`: the last of them was made before
-    the library found that it had converged. `label_counts` has the rows of each class,
-    `predicted_counts` what is predicted for `judged` of the rows; both are empty of numbers, of
-    which `label_std` and `predicted_std` are the standard deviations. `loss_curve` has the
-    training loss of each pass, at most the last 50.
+    `fit` is its label, unique in the run; `estimator` is the class, and `call` the method.
+    `iterations` is the number of passes over the rows, out of `max_iterations`; `exhausted`: all of
+    them were used before the library found that the fit had converged. `label_counts` contains the
+    number of rows of each class, and `predicted_counts` the number of predictions of each class
+    among `judged` rows. For numbers both are empty, and `label_std` and `predicted_std` are the
+    standard deviations. `loss_curve` contains the training loss of at most the last 50 passes.
     """
 
     fit: str

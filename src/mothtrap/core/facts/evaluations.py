@@ -10,15 +10,15 @@ from mothtrap.core.fact import Fact
 class Evaluation(Fact, frozen=True, kw_only=True, tag=True):
     """The losses that one call site computed in one evaluation.
 
-    An evaluation is what a model under training runs without a graph between two optimizer
-    steps. `site` is a label of the call site: the line of the loss, and the line that called
-    the function it is in. `value` is the mean over the rows of all its `calls`, of an average
-    row also where the loss was summed. `number` counts evaluations of the site from 0;
-    `first` and `best` are over all of them so far, the best of the step `best_step`.
-    `guess` is the loss of the best guess that is the same for every row, None = unknown.
+    An evaluation is work of a model in training that runs without a graph between two optimizer
+    steps. `site` is a label of the call site: the line of the loss, and the line that called the
+    enclosing function. `value` is the mean over the rows of all `calls`, per row even if the loss
+    was summed. `number` counts evaluations of the site from 0; `first` and `best` refer to all of
+    them so far, and the best one was at `best_step`. `guess` is the loss of the best constant
+    prediction; None = unknown.
     `label_counts`: hard targets of each class 0, 1 ..., None = unknown or no classes.
-    `train_losses`: mean of each loss series (by label) over the steps since the site's
-    evaluation before; empty before the first step.
+    `train_losses`: mean of each loss series (by label) over the steps since the site's previous
+    evaluation; empty before the first step.
     """
 
     site: str
@@ -37,11 +37,11 @@ class Evaluation(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class EvaluationMetrics(Fact, frozen=True, kw_only=True, tag=True):
-    """The metrics that a framework computes on one set of data, from `step` on.
+    """Metrics that a framework computes on one dataset, from `step` on.
 
-    `site` is the name of the data. `loss` is the metric that is comparable with the losses of
-    training, None where there is none. The values are numbers of evaluations, by metric and
-    site. Every metric is in one of `higher_is_better` and `lower_is_better`.
+    `site` is the name of the data. `loss` is the metric that is comparable with the training
+    losses; None if there is none. The values are numbers of evaluations, by metric and site. Every
+    metric is in `higher_is_better` or `lower_is_better`.
     """
 
     site: str
@@ -53,12 +53,13 @@ class EvaluationMetrics(Fact, frozen=True, kw_only=True, tag=True):
 class EvaluationPhase(Fact, frozen=True, kw_only=True, tag=True):
     """Mode of a module of a trained model in one evaluation.
 
-    `forwards`: how often. `trains`: it was set to training. `dropouts` and `norms` are
-    paths of the dropouts and batch norms in it that behaved as in training, at most 8 of each.
-    `labelled`: losses computed from targets after its first forward. `repeated`: the same
-    input was given twice running. `number` counts the evaluations of the module from 0 and
-    `steps` those of training since the one before. `output_shape` is that of its one
-    output, None where it has several.
+    `forwards` is the number of forward passes. `trains`: it was in training mode. `dropouts` and
+    `norms` are paths of its dropouts and batch norms that behaved as in training, at most 8 of
+    each.
+    `labelled`: losses were computed from targets after its first forward pass. `repeated`: the same
+    input was passed twice in a row. `number` counts the evaluations of the module from 0, and
+    `steps` the training steps since the previous one. `output_shape` is the shape of its only
+    output; None if it has several.
     """
 
     module: str
@@ -76,10 +77,10 @@ class EvaluationPhase(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class BootstrappedTargets(Fact, frozen=True, kw_only=True, tag=True):
-    """A model under training runs without a graph step after step, or a copy that none trains.
+    """A model under training runs step after step without a backward, or a copy that none trains.
 
-    Targets are made of its output: they move with the model. `module` is the
-    model, which ran so in `steps` of the latest steps, at most 20. Observed once.
+    Targets are computed from its output, so they move with the model. `module` is the model, which
+    ran in this way in `steps` of the latest steps, at most 20. Reported once.
     """
 
     module: str
@@ -90,8 +91,8 @@ class BootstrappedTargets(Fact, frozen=True, kw_only=True, tag=True):
 class EqualStates(Fact, frozen=True, kw_only=True, tag=True):
     """Predictions and bootstrapped targets were computed from equal data in two tensors.
 
-    That was so in each of the first `steps` steps that had both. `location` is where the model was
-    made. Observed once.
+    This was the case in each of the first `steps` steps that had both. `location` is the line that
+    created the model. Reported once.
     """
 
     steps: int
@@ -99,11 +100,11 @@ class EqualStates(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class EqualViews(Fact, frozen=True, kw_only=True, tag=True):
-    """One model was given equal data twice before a backward, in two tensors or in two halves.
+    """A model received equal data twice before a backward pass, in two tensors or two halves.
 
-    That was so in each of the first `steps` steps in which it was called twice, with other data in
-    each step. `dropout`: it contains one, which makes two outputs of equal data differ. `location`
-    is where the model was made. Observed once.
+    This was the case in each of the first `steps` steps in which it was called twice, with
+    different data in each step. `dropout`: it contains dropout, so two outputs of equal data
+    differ. `location` is the line that created the model. Reported once.
     """
 
     steps: int
@@ -114,12 +115,13 @@ class EqualViews(Fact, frozen=True, kw_only=True, tag=True):
 class TrainingMode(Fact, frozen=True, kw_only=True, tag=True):
     """The mode in which a module runs in training steps, from `step` on.
 
-    It is told at the first step and after each change that lasts.
-    `trains`: it is set to training. `dropouts` and `norms` are paths of its dropouts
-    (probability above 0) and batch norms (with statistics of their own), `sleeping` those of
-    them that behave as in evaluation, at most 8 of each. `rates` has what each of `dropouts`
-    drops; empty in older runs. `location` is the line that made the module, or, where it is not
-    set to training, the only one that calls `eval()` or the one that calls it without the flag.
+    Reported at the first step and after each lasting change.
+    `trains`: it is in training mode. `dropouts` and `norms` are paths of its dropouts (probability
+    above 0) and batch norms (with their own statistics); `sleeping` are those of them that behave
+    as in evaluation, at most 8 of each. `rates` contains the drop rate of each of `dropouts`; empty
+    in older runs. `location` is the line that created the module. If the module is not in training
+    mode, it is the only line that calls `eval()`, or the line that calls the module without the
+    flag.
     """
 
     module: str
@@ -143,9 +145,9 @@ class DropoutRate(msgspec.Struct, frozen=True, kw_only=True):
 class NormBatches(Fact, frozen=True, kw_only=True, tag=True):
     """Numbers of samples that the batch norms of a model got in sampled training forwards.
 
-    `forwards` were looked at so far, evenly over those of the run; in `single` of them a
-    batch norm had one sample, in `few` fewer than four. `samples` is the most frequent
-    number, `module` the batch norm that had the fewest.
+    `forwards` is the number of inspected forward passes, spread evenly over the run; in `single` of
+    them a batch norm had one sample, in `few` fewer than four. `samples` is the most frequent
+    number, `module` the batch norm with the fewest samples.
     """
 
     module: str
@@ -157,7 +159,7 @@ class NormBatches(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class EvaluationNorms(Fact, frozen=True, kw_only=True, tag=True):
-    """Batch norms that are evaluated with statistics of mostly the latest training batch.
+    """Batch norms that evaluate with statistics mostly from the latest training batch.
 
     `module` is the path of the batch norm with the highest `momentum` (in the sense of PyTorch:
     the weight of the latest batch). That batch had `last_rows` rows; most had `rows`.
@@ -171,11 +173,11 @@ class EvaluationNorms(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class NormAverages(Fact, frozen=True, kw_only=True, tag=True):
-    """The slowest batch norm of those that a model trains, and whose averages were new.
+    """The slowest trained batch norm whose running averages started at their initial values.
 
-    Evaluations go by running averages. Those of `module` have taken `updates` batches up to
-    `step`, each of which has the weight `momentum` (in the sense of PyTorch: that of the new
-    one), and take about `per_step` of them in each step from then on.
+    Evaluations use running averages. Those of `module` have included `updates` batches up to
+    `step`, each with the weight `momentum` (as in PyTorch: the weight of the new batch), and
+    include about `per_step` more in each later step.
     """
 
     module: str

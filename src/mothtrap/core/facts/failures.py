@@ -8,12 +8,12 @@ from mothtrap.core.fact import Fact
 class ScriptFailed(Fact, frozen=True, kw_only=True, tag=True):
     """The exception of the framework that ended the script, in words.
 
-    `kind`: `shape`, `dtype`, `device`, `type`, `index`, `label`, `graph`, `memory`, `data`, or
-    `other` where only the place is known. `error` is its type and its first line, shortened.
-    `sentence` says what failed, what it was given, what it needs, and who made that. `module`
-    is the path of the module that failed, or in whose forward it happened. `inputs` were given
-    to what failed, `batch` says where the data came from. `location` is the line of the user's
-    own code that was running. `fixes` go from the likeliest on.
+    `kind` is `shape`, `dtype`, `device`, `type`, `index`, `label`, `graph`, `memory`, `data`, or
+    `other` if only the place is known. `error` is its type and its first line, shortened.
+    `sentence` says what failed, what input it got, what it needs, and where the input came from.
+    `module` is the path of the module that failed, or in whose forward pass it happened. `inputs`
+    are the inputs of the failed operation, and `batch` describes the origin of the data. `location`
+    is the line of the user's own code that was running. `fixes` lists the most likely fix first.
     """
 
     kind: str

@@ -8,8 +8,8 @@ from mothtrap.core.fact import Fact
 class FunctionTraced(Fact, frozen=True, kw_only=True, tag=True):
     """Number of traces of a function so far, reported after some of them.
 
-    `calls` are those seen so far, `function` its name, `arguments` types and shapes of the
-    latest two calls that were traced, as text.
+    `calls` is the number of calls so far, `function` is its name, and `arguments` contains types
+    and shapes of the latest two traced calls, as text.
     """
 
     function: str
@@ -22,11 +22,12 @@ class FunctionTraced(Fact, frozen=True, kw_only=True, tag=True):
 class ModelCompiled(Fact, frozen=True, kw_only=True, tag=True):
     """Settings with which a model was compiled for training, reported at its first step.
 
-    `runs_eagerly`: step by step in Python, not as a compiled program; `whole_process` where
-    that was set for all functions. `policy` is the type in which it computes. `loss_scaled`:
-    in half precision the loss is multiplied by a scale before the gradients are taken; None
-    where no half precision is used, or that cannot be seen. `linear_layers`: hidden layers of a
-    model that has nothing nonlinear before its last layer; `linear_location` made the first.
+    `runs_eagerly`: the model runs step by step in Python instead of as a compiled program;
+    `whole_process` if this was set for all functions. `policy` is the type in which it computes.
+    `loss_scaled`: in half precision, the loss is multiplied by a scale before the gradients are
+    computed; None without half precision, or if unknown. `linear_layers`: hidden layers of a model
+    without any nonlinearity before its last layer; `linear_location` is the line that created the
+    first.
     """
 
     model: str

@@ -8,14 +8,14 @@ from mothtrap.core.fact import Fact
 
 
 class StepGuarded(Fact, frozen=True, kw_only=True, tag=True):
-    """A step that was not sound, and what the guard did with it.
+    """A step with a fault, and the guard's action.
 
     `action`: `reported` (it was applied), `skipped`, `stopped`, `raised` (it was not), `refused`
     (the script itself did not apply it).
-    `fault`: `loss`, `gradient` (not finite), `norm` (of the gradients, too large), `worker`
-    (unsound on another worker); `reason` says it in words. `parameters` are those whose
-    gradients are concerned, nearest to the loss first, at most a few of `concerned`.
-    `optimizers` are those that did not step; `applied` others of the step that already had.
+    `fault` is `loss`, `gradient` (not finite), `norm` (of the gradients, too large) or `worker`
+    (bad on another worker); `reason` describes it in words. `parameters` are those whose gradients
+    are affected, nearest to the loss first, at most a few of `concerned`. `optimizers` are those
+    that did not step; `applied` are other optimizers of the step that had already stepped.
     """
 
     action: Literal["reported", "skipped", "stopped", "raised", "refused"]
@@ -31,7 +31,7 @@ class StepGuarded(Fact, frozen=True, kw_only=True, tag=True):
 class TrainingStopped(Fact, frozen=True, kw_only=True, tag=True):
     """The training was stopped on request before `step`; `request` is the id of the request.
 
-    `error`: why it was not, where it was not.
+    `error`: the reason if it was not.
     """
 
     reason: str = ""

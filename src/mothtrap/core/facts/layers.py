@@ -13,22 +13,21 @@ from mothtrap.core.fact import Fact
 
 
 class DataTaken(Fact, frozen=True, kw_only=True, tag=True):
-    """A weighted layer was given data: a float tensor that no trained layer had made.
+    """A layer with weights received data: a float tensor that no trained layer produced.
 
-    `gain` is the root mean square of the weights times the square root of the fan-in: what
-    the layer multiplies inputs of that size by, about. `normalized`: the next module
-    normalizes the output of the layer. `grid`: the layer is a convolution, its features
-    are channels.
-    `rows` of `features` values each were looked at; `zeros` is the share of exact zeros,
-    `nonzero_rms` the root mean square of the other values, `smallest` and `largest` the
-    extremes. `feature_means`, `feature_stds` and `feature_ties` (share of the rows that have
-    the feature's median value: 1 = constant) go by feature; empty when there are too many.
-    `partners` gives for each feature the earlier one that it is most correlated with,
-    `correlations` how much (absolute); empty when not looked at.
-    `cut_at`: line that detached the tensor, where layers with a graph ran before in the
-    forward and the tensor is no input of the root.
-    `computed`: by its size the tensor is no input of the root and not several of them joined: the
-    model made it, such as an embedding of a time.
+    `gain` is the root mean square of the weights times the square root of the fan-in, which is
+    roughly the factor by which the layer scales its inputs. `normalized`: the next module
+    normalizes the output of the layer. `grid`: the layer is a convolution, and its features are
+    channels. `rows` rows of `features` values each were inspected; `zeros` is the share of exact
+    zeros, `nonzero_rms` the root mean square of the other values, and `smallest` and `largest` are
+    the extremes. `feature_means`, `feature_stds` and `feature_ties` (share of the rows with the
+    feature's median value: 1 = constant) have one value per feature; they are empty if there are
+    too many. `partners` contains, for each feature, the earlier feature with the highest
+    correlation, and `correlations` its absolute value; empty if not computed.
+    `cut_at`: line that detached the tensor, if layers with a graph ran before it in the forward
+    pass and the tensor is not an input of the root.
+    `computed`: judging by its size, the tensor is neither an input of the root module nor several
+    inputs joined, so the model computed it, such as an embedding of a time.
     """
 
     layer: str
@@ -61,7 +60,7 @@ class DataTaken(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class LayerScale(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Sizes (root mean squares) of what one weighted layer took and gave.
+    """Root mean square of the input and output of one layer with weights.
 
     `gain` as in `DataTaken`. `normalized`: the next module normalizes its output.
     `variance` is that of the output.
@@ -80,7 +79,7 @@ class LayerScale(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ForwardScales(Fact, frozen=True, kw_only=True, tag=True):
-    """The sizes of what the weighted layers of a root put out, in order of execution.
+    """Output sizes of the weighted layers of a root module, in order of execution.
 
     `normalizes`: a normalizing module ran anywhere in the root.
     """
@@ -91,12 +90,12 @@ class ForwardScales(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class OutputSpread(Fact, frozen=True, kw_only=True, tag=True):
-    """Spread of an output of a trained root between the rows of a batch.
+    """Spread of an output of a trained root module across the rows of a batch.
 
-    `place` says which of several outputs. `spread` is the standard deviation over rows,
-    root mean square over units, `rms` that of all values, `largest` the greatest
-    difference between any row and the first. `inputs_differ`: the rows of what the root
-    was called with are not all the same; None = unknown.
+    `place` identifies one of several outputs. `spread` is the root mean square over units of the
+    standard deviation over rows, `rms` is the root mean square of all values, and `largest` the
+    largest difference between any row and the first. `inputs_differ`: the rows of the root's inputs
+    are not all the same; None = unknown.
     """
 
     root: str
@@ -112,9 +111,9 @@ class OutputSpread(Fact, frozen=True, kw_only=True, tag=True):
 class UnitInputs(Fact, frozen=True, kw_only=True, tag=True):
     """Inputs of the units of a saturating module (sigmoid, tanh).
 
-    `function` is `sigmoid` or `tanh`. `counts` holds for each of the sampled `units` how
-    many of its inputs fell between the `edges`, one number for each gap and the open ends:
-    `units` times `len(edges) + 1` numbers. `last`: its output is an output of the root.
+    `function` is `sigmoid` or `tanh`. `counts` contains, for each of the sampled `units`, the
+    number of its inputs in each interval between `edges`, including the open ends: `units` times
+    `len(edges) + 1` numbers. `last`: its output is an output of the root module.
     """
 
     module: str
@@ -128,10 +127,10 @@ class UnitInputs(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class RouterLoad(Fact, frozen=True, kw_only=True, tag=True):
-    """Load of the experts of a mixture, as its router spread the rows of a batch.
+    """Load of the experts of a mixture, as its router distributed the rows of a batch.
 
-    `shares` goes by expert: of the rows, those whose highest score was its. `experts` is
-    the path of the experts, `router` of the layer that scores them.
+    `shares` contains, for each expert, the share of the rows for which it had the highest score.
+    `experts` is the path of the experts, `router` that of the layer that scores them.
     """
 
     router: str
@@ -142,17 +141,16 @@ class RouterLoad(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class AttentionLook(Fact, frozen=True, kw_only=True, tag=True):
-    """The attention of one operation, recomputed for some rows of a batch.
+    """Attention weights and scores of one operation, recomputed for some rows of a batch.
 
-    `number` counts the `of` attention operations of the graph in order of execution.
-    `entropies` goes by head: of the weights of a query, relative to the logarithm of the
-    choices it has, mean over queries with at least 8 choices; 0 = all on one, 1 = uniform.
-    `entropies` is empty where no query has so many.
-    `largest_logit` is the largest absolute score; None where only weights are kept.
-    `scale` is the number that products of queries and keys, of `width` numbers each, are
-    multiplied by. `top_weight` is the mean over queries of the largest weight,
-    `scaled_top_weight` what it would be with a scale of 1 / sqrt(width). None = not known.
-    `location` is the line that called the backward.
+    `number` counts the `of` attention operations of the graph in order of execution. `entropies`
+    contains, for each head, the entropy of a query's weights relative to the logarithm of its
+    number of choices, as a mean over queries with at least 8 choices; 0 = all weight on one choice,
+    1 = uniform. It is empty if no query has that many. `largest_logit` is the largest absolute
+    score; None if only weights are available. `scale` is the factor of the products of queries and
+    keys, which have `width` elements each. `top_weight` is the mean over queries of the largest
+    weight, and `scaled_top_weight` what it would be with a scale of 1 / sqrt(width). None =
+    unknown. `location` is the line that called backward.
     """
 
     number: int
@@ -171,8 +169,8 @@ class AttentionLook(Fact, frozen=True, kw_only=True, tag=True):
 class MaskOfOnes(Fact, frozen=True, kw_only=True, tag=True):
     """A mask of floating-point zeros and ones of the given `shape` is added to attention scores.
 
-    That keeps no key from being attended to. `module` is the path of the attention, "" where it is
-    a function. `location` is the line that made the module, or that called the backward.
+    So every key can be attended to. `module` is the path of the attention; "" for a function.
+    `location` is the line that created the module, or that called backward.
     """
 
     shape: tuple[int, ...]
@@ -181,11 +179,11 @@ class MaskOfOnes(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class SequenceAxes(Fact, frozen=True, kw_only=True, tag=True):
-    """A recurrence or an attention that takes axis 0 of its input for the sequence.
+    """A recurrent or attention module that treats axis 0 of its input as the sequence.
 
-    The input has the `shape` (sequence, batch, features), as the module sees it (`batch_first` is
-    not set). `samples` is the number of samples that a loader drew for the batch; None if the
-    batch comes from no loader. `location` is the line that made the module.
+    The input has the `shape` (sequence, batch, features), from the module's point of view
+    (`batch_first` is not set). `samples` is the number of samples that a loader drew for the batch;
+    None if the batch does not come from a loader. `location` is the line that created the module.
     """
 
     module: str
@@ -198,8 +196,8 @@ class SequenceAxes(Fact, frozen=True, kw_only=True, tag=True):
 class InitialWeights(Fact, frozen=True, kw_only=True, tag=True):
     """The weights of a layer before the first step, with their first gradient.
 
-    `rms` and `std` are of the weights, `gradient_range` is the distance between the 5th and
-    the 95th percentile of the gradient (of a sample of it); None without a gradient.
+    `rms` and `std` describe the weights; `gradient_range` is the distance between the 5th and the
+    95th percentile of (a sample of) the gradient; None without a gradient.
     """
 
     name: str
@@ -214,11 +212,11 @@ class InitialWeights(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class IdenticalUnits(Fact, frozen=True, kw_only=True, tag=True):
-    """The units of a layer have the same weights, and get the same gradient.
+    """All units of a layer have the same weights and get the same gradient.
 
-    Said when a weight was found so before the first step and still is, `looks` times by
-    now. `zero`: the weights are all 0; `gradient_zero`: so is the gradient. `moved`:
-    parameters of the same optimizer have changed since the first look.
+    Reported if this was true of a weight before the first step and still is, at `looks` checks so
+    far. `zero`: all weights are 0; `gradient_zero`: the gradient is 0, too. `moved`: parameters of
+    the same optimizer have changed since the first check.
     """
 
     name: str

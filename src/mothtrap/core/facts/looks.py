@@ -7,7 +7,7 @@ from mothtrap.core.steps import Mode
 
 
 class AdapterReports(Fact, frozen=True, kw_only=True, tag=True):
-    """All that an adapter can report (see `core.reports`), said at its first step.
+    """Everything that an adapter can report (see `core.reports`), declared at its first step.
 
     `facts` are tags.
     """
@@ -31,12 +31,11 @@ class Cannot(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class Looked(Fact, frozen=True, kw_only=True, tag=True):
-    """Observers stood ready to report `facts` (tags) in `how_many` steps from `first` to `last`.
+    """Observers of an adapter were ready to report `facts` (tags) in some steps.
 
-    They are those of an adapter; a later one of the same adapter and fact takes the place of
-    an earlier. `missed` are recorded steps of the adapter since `first` in which they did not
-    stand ready: 0 means that no step was left out.
-    Steps that were not watched at all (`Unwatched`) are not counted.
+    A later fact of the same adapter and the same observed fact replaces an earlier one. `missed` is
+    the number of the adapter's recorded steps since `first` in which the observers were not ready;
+    0 means that no step was missed. Steps that were not watched at all (`Unwatched`) do not count.
     """
 
     facts: tuple[str, ...]

@@ -10,8 +10,8 @@ from mothtrap.core.fact import Fact
 class LossSeries(Fact, frozen=True, kw_only=True, tag=True):
     """A loss series began: one backward call site with the optimizers stepped next.
 
-    `series` is the label that the `loss` scalars of the series bear in `of`.
-    `location` is the line of the loss call where known, else of the backward call.
+    `series` is the label in the `of` field of the series' `loss` scalars. `location` is the line of
+    the loss call if known, otherwise of the backward call.
     """
 
     series: str
@@ -25,16 +25,15 @@ class LossCall(Fact, frozen=True, kw_only=True, tag=True):
     `operation`: `cross_entropy`, `nll`, `binary_cross_entropy`,
     `binary_cross_entropy_with_logits`, `elementwise` (squared, absolute, huber ...),
     `policy_gain` (an advantage times a ratio of probabilities).
-    `chain`: the operations between the loss and the model, nearest first, ending
-    where views and casts end, e.g. `("softmax", "linear")`; `()` when not seen.
-    Shapes are of the prediction, the target and the unreduced result; None = unknown.
-    `classes` is the size of the class axis of a class loss. `reduction`: `mean`, `sum`,
-    `none`. `above`: the first operations on the way from the root of the backward to the loss, the
-    root's first, without a gradient scaler's; None = not read.
-    `softmax_sizes`: sizes of the axes of the (log-)softmaxes under the loss, its own and
-    others directly under it, nearest first. `alone`: nothing else that is trained was found
-    to take part in the loss; None when not seen.
-    Fields below `location` need values and are sampled; None = not looked at.
+    `chain` lists the operations between the loss and the model, nearest first, without views and
+    casts at the end, e.g. `("softmax", "linear")`; `()` if unknown. Shapes are those of the
+    prediction, the target and the unreduced result; None = unknown. `classes` is the size of the
+    class axis of a class loss. `reduction` is `mean`, `sum` or `none`. `above` lists the first
+    operations on the way from the root of the backward pass to the loss, the root's first, without
+    those of a gradient scaler; None = unknown.
+    `softmax_sizes`: sizes of the axes of the (log-)softmaxes before the loss, its own and others
+    directly before it, nearest first. `alone`: no other trained part contributes to the loss; None
+    if unknown. Fields below `location` need values and are sampled; None = not inspected.
     `rows_are_probabilities`: rows of the prediction sum to 1, lie in [0, 1] and differ.
     `label_counts`: hard targets per class in this call, ascending class.
     `prediction_spread`: standard deviation over rows of the class probabilities (for
@@ -46,6 +45,9 @@ class LossCall(Fact, frozen=True, kw_only=True, tag=True):
     `made_at`: the only line that calls the softmax or sigmoid which made the prediction, or, where
     `looks_ahead`, the attention. `looks_ahead`: what lets a position of a sequence see later
     ones, `attention` or `recurrent`; `causal` where none does; `""` where that cannot be said.
+    `negated`: this operation is subtracted from the loss; None where its sign is unknown.
+    `complete`: the loss is made of loss operations only; None where unknown. `optimistic`: this is
+    one of two values, and the loss takes the one that lets it fall further; None where neither is.
     `swapped`: what was given as the target is computed from weights, and the prediction is not.
     `taken_back`: the `softmax` or `sigmoid` before a loss of logits whose input the framework
     gives to the loss in place of its output. `chosen_at`: the line that chose the loss, where it is
@@ -78,6 +80,9 @@ class LossCall(Fact, frozen=True, kw_only=True, tag=True):
     taken_back: str = ""
     chosen_at: str | None = None
     swapped: bool = False
+    negated: bool | None = None
+    complete: bool | None = None
+    optimistic: bool | None = None
 
 
 class TargetSample(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,6 +95,7 @@ class TargetSample(msgspec.Struct, frozen=True, kw_only=True):
     number in `class_weights`, or by 1. That is empty where weights are unknown or too many.
     `input_offsets`: every k for which the targets are the integer inputs of the model k
     positions later wherever that can be said; None where targets do not lie along inputs.
+    `sequences`: number and length of the sequences of tokens whose next tokens are the targets.
     `decoded`: among several inputs of tokens, those that were embedded last are the targets at the
     same position: a decoder is given them.
     `telling_columns`: columns of the model's input that give the target away, each alone.
@@ -98,8 +104,8 @@ class TargetSample(msgspec.Struct, frozen=True, kw_only=True):
     was given.
     `confusion`: labels (rows) against predicted classes, row by row, of at most 20 classes;
     not of tokens.
-    `normalized`: exponents of the prediction's rows sum to 1, as of log-probabilities.
-    `row_sums`: least and greatest sum of a row of labels that has 0 or 1 for each class.
+    `normalized`: exponentials of the prediction's rows sum to 1, as for log-probabilities.
+    `row_sums`: smallest and largest sum of a row of labels that has 0 or 1 for each class.
     `endings`: of sequences that predict their next token and are shorter than others of the
     batch: their number, the most frequent last label and its rows, the most frequent token after
     that, which is no label, and its rows.
@@ -115,6 +121,7 @@ class TargetSample(msgspec.Struct, frozen=True, kw_only=True):
     weighted: bool = False
     class_weights: tuple[float, ...] = ()
     input_offsets: tuple[int, ...] | None = None
+    sequences: tuple[int, int] | None = None
     decoded: bool = False
     telling_columns: tuple[int, ...] | None = None
     columns: int | None = None
@@ -128,8 +135,9 @@ class TargetSample(msgspec.Struct, frozen=True, kw_only=True):
 class FailedLoss(Fact, frozen=True, kw_only=True, tag=True):
     """A loss call whose exception ended the script: what it was given.
 
-    `operation` as in `LossCall`; `least` and `greatest` of the targets, `predicted_least`
-    and `predicted_greatest` of the predictions; None where they cannot be read any more.
+    `operation` as in `LossCall`; `least` and `greatest` are the extremes of the targets,
+    `predicted_least` and `predicted_greatest` those of the predictions; None if they can no longer
+    be read.
     """
 
     operation: str
@@ -146,7 +154,7 @@ class FailedLoss(Fact, frozen=True, kw_only=True, tag=True):
 class TokenShares(Fact, frozen=True, kw_only=True, tag=True):
     """Shares of the most frequent integers in an integer input of a model.
 
-    `shares` goes by value, the most frequent first; `count` elements were looked at.
+    `shares` contains the share of each value, most frequent first; `count` elements were inspected.
     """
 
     argument: str
@@ -155,11 +163,11 @@ class TokenShares(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class DetachedTerm(Fact, frozen=True, kw_only=True, tag=True):
-    """A term of a loss that trained nothing at each look, while another term did.
+    """A term of a loss that trained nothing in any sampled step, while another term did.
 
-    `term` is how the source writes it, `values` are its values at the `looks`. At `without_graph`
-    of them it had no graph. At the others it reached parameters, but none that the `optimizers`
-    (their classes) stepped. `location` is the line that adds it.
+    `term` is its source text, and `values` are its values at the `looks` inspections. In
+    `without_graph` of them it had no graph. In the others it reached parameters, but none that the
+    `optimizers` (their classes) updated. `location` is the line that adds it.
     """
 
     term: str
@@ -171,12 +179,12 @@ class DetachedTerm(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class MixedAxes(Fact, frozen=True, kw_only=True, tag=True):
-    """A view behind a loss changed the order of axes without moving their values.
+    """A view under a loss changed the order of axes without moving the values.
 
-    At `mixed` of `looks` at backwards of a line, a tensor of shape `given` was viewed with the
-    shape `became`. If `targets` is true, the prediction of shape `given` and targets of shape
-    `became` were both flattened. `location` is the line of the view if there is only one, else
-    that of the loss.
+    In `mixed` of `looks` inspected backward passes of a line, a tensor of shape `given` was viewed
+    with the shape `became`. If `targets` is true, the prediction of shape `given` and targets of
+    shape `became` were both flattened. `location` is the line of the view if there is only one,
+    otherwise that of the loss.
     """
 
     looks: int
@@ -190,11 +198,11 @@ class MixedAxes(Fact, frozen=True, kw_only=True, tag=True):
 class TrainedTarget(Fact, frozen=True, kw_only=True, tag=True):
     """The target of a loss has a gradient.
 
-    Of `looks` at backwards of a line, at `trained` of them the target was a number plus a weighted
-    prediction (`reward + gamma * value`) and its gradient changed parameters that were stepped. At
-    `idle` of them it reached parameters, but none that the prediction reaches or that was stepped.
-    At `advantages` of them the loss was a log probability times an advantage whose gradient changed
-    parameters that were stepped. `location` is the line of the loss.
+    In `trained` of `looks` inspected backward passes of a line, the target was a number plus a
+    weighted prediction (`reward + gamma * value`), and its gradient changed parameters that were
+    updated. In `idle` of them it reached parameters, but none that the prediction reaches or that
+    was updated. In `advantages` of them the loss was a log probability times an advantage whose
+    gradient changed parameters that were updated. `location` is the line of the loss.
     """
 
     looks: int
@@ -205,12 +213,11 @@ class TrainedTarget(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class PolicyEntropy(Fact, frozen=True, kw_only=True, tag=True):
-    """Entropy of the distributions that a policy draws its actions from.
+    """Entropy of the distributions from which a policy draws its actions.
 
-    `share` is a mean over the last 5 steps with draws, as a share of the largest entropy that is
-    possible with so many `choices`; `first` is the mean over the first 5. `looks` counts the steps
-    so far. Observed in the steps 5, 10, 20, ... with draws. `location` is the line of the latest
-    loss.
+    `share` is the mean over the last 5 steps with draws, as a share of the largest possible entropy
+    of `choices` choices; `first` is the mean over the first 5. `looks` is the number of steps so
+    far. Reported in steps 5, 10, 20, ... with draws. `location` is the line of the latest loss.
     """
 
     share: float
@@ -223,9 +230,9 @@ class PolicyEntropy(Fact, frozen=True, kw_only=True, tag=True):
 class PolicyLoss(Fact, frozen=True, kw_only=True, tag=True):
     """Weights of the log probabilities of actions in the loss of a policy.
 
-    Of `looks` at backwards of a line, at `zero` of them all were multiplied by 0. At `unweighted`
-    of them they were multiplied by nothing, and the policy had drawn the actions itself.
-    `location` is the line of the loss.
+    In `zero` of `looks` inspected backward passes of a line, all of them were multiplied by 0. In
+    `unweighted` of them they were not multiplied by anything, although the policy had drawn the
+    actions itself. `location` is the line of the loss.
     """
 
     looks: int

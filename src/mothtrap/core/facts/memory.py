@@ -6,10 +6,10 @@ from mothtrap.core.fact import Fact
 
 
 class LossesKept(Fact, frozen=True, kw_only=True, tag=True):
-    """The latest `kept` losses are all still held together with their graphs.
+    """The latest `kept` losses are all still in memory with their graphs.
 
-    `location` is the line of the loss; `more` says that as many were looked at, so that
-    earlier ones may be held too.
+    `location` is the line of the loss; `more` says that only this many were checked, so earlier
+    ones may be in memory, too.
     """
 
     kept: int
@@ -18,10 +18,10 @@ class LossesKept(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class EvaluationGraphsKept(Fact, frozen=True, kw_only=True, tag=True):
-    """Graphs of the latest `evaluations` evaluations before this one are all still held.
+    """The graphs of the latest `evaluations` evaluations are all still in memory.
 
-    An evaluation without `torch.no_grad()` builds a graph at each forward. `forwards` counts those
-    that are held, `location` is the line of a forward in this evaluation.
+    An evaluation without `torch.no_grad()` builds a graph in each forward pass. `forwards` is the
+    number of those still in memory, `location` the line of a forward pass in this evaluation.
     """
 
     evaluations: int

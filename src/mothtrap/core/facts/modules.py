@@ -6,19 +6,19 @@ from mothtrap.core.fact import Fact
 
 
 class UnreachedModule(Fact, frozen=True, kw_only=True, tag=True):
-    """A module with parameters of an optimizer that no backward has reached so far.
+    """A module with optimizer parameters that no backward pass has reached so far.
 
-    `parameters` are their names, `elements` their size; `share` is that size relative to
-    all that the optimizer holds. `own_steps`: steps of the optimizer so far; 0 = told
-    before, but reached since. The calls of the module are counted from its optimizer's
-    second step on: `runs` in forwards that make a graph, `runs_without_graph` those of
-    them whose output hung on no gradient, `runs_in_evaluation` in forwards without a graph;
-    `calls_are_seen` is False where the module runs out of sight.
-    `upstream`: it ran before every module that was reached. `detached_before`: the module
-    that was called with its output, cut off; None where that was not seen. `given_out`: the
-    model returned a tensor that depends on it. `changed`: something else changed its values.
-    `untouched`: its values look as the framework initializes them; None = cannot be told. `since`:
-    the first of the counted steps, of which not each is looked at; None in older runs.
+    `parameters` are their names, and `elements` their size; `share` is their share of all elements
+    in the optimizer. `own_steps` is the number of the optimizer's steps so far; 0 = reported
+    before, but reached since. Calls of the module are counted from the second step of its
+    optimizer: `runs` in forward passes with a graph, `runs_without_graph` those of them whose
+    output did not require a gradient, and `runs_in_evaluation` in forward passes without a graph;
+    `calls_are_seen` is False if its calls are not visible.
+    `upstream`: it ran before every module that was reached. `detached_before`: the module that was
+    called with its detached output; None if unknown. `given_out`: the model returned a tensor that
+    depends on it. `changed`: something else changed its values.
+    `untouched`: its values look like the framework's initial values; None = unknown. `since`: the
+    first of the counted steps, not all of which are inspected; None in older runs.
     """
 
     module: str
@@ -40,12 +40,12 @@ class UnreachedModule(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class HiddenParameters(Fact, frozen=True, kw_only=True, tag=True):
-    """Parameters in a plain attribute of a module, where `parameters()` does not see them.
+    """Parameters in a plain attribute of a module, which `parameters()` does not find.
 
-    `holder` is the attribute (`body.layers`), `what` what it holds (`list of 3 Linear`).
-    No optimizer holds the parameters. `reached_steps`: steps of the model in which
-    one of them got a gradient that is not zero, of those looked at; `since` is the first of
-    them, None in older runs. `changed`: a value was changed.
+    `holder` is the attribute (`body.layers`), and `what` its content (`list of 3 Linear`). The
+    parameters are in no optimizer. `reached_steps`: inspected steps of the model in which one of
+    them got a nonzero gradient; `since` is the first of them, None in older runs. `changed`: a
+    value has changed.
     """
 
     holder: str
@@ -61,9 +61,10 @@ class HiddenParameters(Fact, frozen=True, kw_only=True, tag=True):
 class FrozenParameters(Fact, frozen=True, kw_only=True, tag=True):
     """Parts of a trained model that do not require a gradient, in elements.
 
-    `untouched` are those frozen ones that look as the framework initializes them, `judged`
-    those for which that can be told. `modules` are some that are untouched, the largest first.
-    `unowned`: they are not frozen by the script, but held by no optimizer.
+    `untouched` is the number of frozen elements that look like the framework's initial values,
+    `judged` the number of those for which this can be determined. `modules` are some of the
+    untouched ones, largest first.
+    `unowned`: they are not frozen by the script, but are in no optimizer.
     """
 
     root: str
@@ -77,11 +78,11 @@ class FrozenParameters(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class HalfPrecision(Fact, frozen=True, kw_only=True, tag=True):
-    """Values of a tensor in a type with a narrow range, looked at now and then.
+    """Sampled values of a tensor in a type with a narrow range.
 
-    `tensor` is `kind:name`. `largest` is the largest finite absolute value, `limit` the
-    largest that the type holds. Of the values that are not zero `small` is the share below
-    the smallest normal number of the type; `zero` is the share of zeros.
+    `tensor` is `kind:name`. `largest` is the largest finite absolute value, `limit` the largest
+    value of the type. `small` is the share of the nonzero values below the smallest normal number
+    of the type; `zero` is the share of zeros.
     """
 
     tensor: str
@@ -96,7 +97,7 @@ class HalfPrecision(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class ShapeChanged(Fact, frozen=True, kw_only=True, tag=True):
-    """A tensor (`kind:name`) whose shape is followed has another one than before, or is new."""
+    """A tensor (`kind:name`) with a monitored shape is new or has a different shape than before."""
 
     tensor: str
     shape: tuple[int, ...]

@@ -6,13 +6,13 @@ from mothtrap.core.fact import Fact
 
 
 class NonfiniteModule(Fact, frozen=True, kw_only=True, tag=True):
-    """The first module, in execution order, that made NaN or infinite output of finite inputs.
+    """The first module, in execution order, with NaN or infinite output from finite inputs.
 
-    It ran in a step whose loss or applied gradient was not finite.
-    `nan` and `inf` count elements of the output. `inputs_known` is False when an
-    earlier output was gone by the time of looking, so an earlier module may be the origin.
-    `given`: it is of a kind that makes no NaN of its own, so what it was given held it:
-    computed by an operation between modules.
+    It ran in a step whose loss or applied gradient was not finite. `nan` and `inf` count elements
+    of the output. `inputs_known` is False if an earlier output no longer existed when it was
+    inspected, so an earlier module may be the origin.
+    `given`: modules of this kind do not produce NaN, so the input already contained it: an
+    operation between modules computed it.
     """
 
     module: str
@@ -26,16 +26,15 @@ class NonfiniteModule(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class FirstBadOperation(Fact, frozen=True, kw_only=True, tag=True):
-    """The operation at which the loss of a step stopped to be finite: what it was given was.
+    """The first operation with a non-finite result from finite inputs, under the loss of a step.
 
-    `operation` is in the words of users (`torch.log`). `since`: of the operations from this one
-    on it is not known whether their results were finite; None where there is none. `module` is
-    the path of the module in which it ran, empty outside of all. `inputs` are ranges of what it
-    was given, so far as the graph keeps it (`input from 0 to 3.2`). `source` is the
-    operation that made its first input (`relu`). `rows` are the first few
-    of its result that are not finite; empty where all are, or that is not known.
-    `overflowed` is the type of 16 bits whose range it exceeded, such as `float16`.
-    `backward`: its result is finite, and its derivative is not.
+    `operation` is the name that users know (`torch.log`). `since`: from this operation on, it is
+    unknown whether results were finite; None if there is none. `module` is the path of the module
+    in which it ran; empty outside of modules. `inputs` are the ranges of its inputs, as far as the
+    graph keeps them (`input from 0 to 3.2`). `source` is the operation that produced its first
+    input (`relu`). `rows` are the first few non-finite rows of its result; empty if all are, or if
+    unknown. `overflowed` is the 16-bit type whose range was exceeded, such as `float16`.
+    `backward`: its result is finite, but its derivative is not.
     """
 
     operation: str
@@ -50,6 +49,6 @@ class FirstBadOperation(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class FiniteOutputs(Fact, frozen=True, kw_only=True, tag=True):
-    """The outputs of all `modules` that were watched were finite; loss or gradient was not."""
+    """All `modules` had finite outputs, although the loss or gradient was not finite."""
 
     modules: int

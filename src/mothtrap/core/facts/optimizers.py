@@ -6,16 +6,16 @@ from mothtrap.core.fact import Fact
 
 
 class OptimizerFacts(Fact, frozen=True, kw_only=True, tag=True):
-    """Settings of an optimizer: at its first step, and when anything but its rate changed.
+    """Settings of an optimizer at its first step, and when any of them except the rate changes.
 
-    Numbers are the largest over its groups. `decoupled`: decay acts on the weights beside
-    the gradient and not through it. `second_moments`: it divides by the root of averaged
-    squares, kept in elements of type `state_dtype` ('' = it keeps none). `compensated`: it
-    keeps what rounding took from an update, or weights of a wider type. `fused`: it
-    computes in a wider type than it stores. `maximizes`: it climbs. `takes_over`, told at its
-    first step: another optimizer had stepped its first parameter. `elements` counts its
-    parameters' elements, `weight_dtypes` their types. `location` is the line that made it,
-    `stepped_at` the one that called this step.
+    Numbers are the largest over its groups. `decoupled`: weight decay acts on the weights directly,
+    not through the gradient. `second_moments`: it divides by the root of averaged squares, whose
+    elements have type `state_dtype` ('' = none). `compensated`: it keeps what rounding removed from
+    an update, or weights of a wider type. `fused`: it computes in a wider type than it stores.
+    `maximizes`: it maximizes the loss. `takes_over`, reported at its first step: another optimizer
+    had updated its first parameter before. `elements` is the number of elements of its parameters,
+    and `weight_dtypes` their types. `location` is the line that created it, `stepped_at` the line
+    that called this step.
     """
 
     optimizer: str
@@ -38,12 +38,11 @@ class OptimizerFacts(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class RoundedUpdates(Fact, frozen=True, kw_only=True, tag=True):
-    """Number of elements of 16-bit weights that are unchanged after a stretch of steps.
+    """Number of elements of 16-bit weights that did not change over a range of steps.
 
-    The stretch began with the step `since` and ended with `step`. Of the elements looked
-    at, `elements` got a gradient that is not 0 in it, `unchanged` of these have the value
-    that they had before. `learning_rate` is the smallest of the stretch. `layers` are the
-    parameters with the largest share of such elements.
+    The range is from step `since` to `step`. Of the inspected elements, `elements` got a nonzero
+    gradient in it, and `unchanged` of these have the same value as before. `learning_rate` is the
+    smallest in the range. `layers` are the parameters with the largest share of such elements.
     """
 
     since: int
@@ -56,11 +55,11 @@ class RoundedUpdates(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class UpdateDirection(Fact, frozen=True, kw_only=True, tag=True):
-    """Where the script's own update moved some weights, in one of its first steps.
+    """Direction in which the script's own update moved some weights, in one of its first steps.
 
-    `cosines`: of the change and the gradient of each of `layers` (names of parameters), over
-    some elements: -1 is descent, 1 ascent. `location` is the line of the update, where the
-    source shows it, else None.
+    `cosines` contains, for each of `layers` (names of parameters), the cosine between the change
+    and the gradient, over some elements: -1 is descent, 1 ascent. `location` is the line of the
+    update if the source shows it, otherwise None.
     """
 
     optimizer: str
@@ -70,20 +69,20 @@ class UpdateDirection(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class UnownedParameter(Fact, frozen=True, kw_only=True, tag=True):
-    """A parameter of a trained root that no live optimizer holds, counted so far.
+    """A parameter of a trained root module that no live optimizer holds.
 
-    `reached_steps`: own steps of its root in which it got a non-zero gradient, of those
-    looked at; `since` is the first of them, None in older runs.
-    `changed`: its value was changed by anybody since first seen.
-    `created_after_optimizer`: it did not exist when the root's optimizer was made.
-    `twin`: name or index of a parameter of same shape that an optimizer holds and
-    that belongs to no live module ("orphan"), else None.
+    `reached_steps`: inspected steps of its root module in which it got a nonzero gradient; `since`
+    is the first of them, None in older runs.
+    `changed`: its value has changed since it was first seen.
+    `created_after_optimizer`: it did not exist when the root module's optimizer was created.
+    `twin`: name or index of a parameter of the same shape that is in an optimizer, but in no live
+    module ("orphan"); otherwise None.
     `downstream_of_trained`: it lies between trained parameters and the loss.
-    `model_untouched`: no optimizer holds anything of its model, which looks as the
-    framework initializes it. `fresh_share`: of the elements of its model, those in no optimizer
-    whose weights look as they were drawn; None in older runs. `model` is the class of its root.
-    `untracked`: no layer knows it, so that it is not among the weights of a model. `made_anew`:
-    steps in which the line made another one, and used that.
+    `model_untouched`: no optimizer has any parameter of its model, which still has the framework's
+    initial values. `fresh_share`: share of the model's elements that are in no optimizer and still
+    look like initial values; None in older runs. `model` is the class of its root module.
+    `untracked`: it is in no layer, so it is not among the weights of a model. `made_anew`: number
+    of steps in which the line created and used a new parameter.
     """
 
     name: str
@@ -104,12 +103,12 @@ class UnownedParameter(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class IdleOptimizer(Fact, frozen=True, kw_only=True, tag=True):
-    """None of an optimizer's parameters has had a gradient for steps running.
+    """None of an optimizer's parameters has had a gradient for several consecutive steps.
 
-    `own_steps` are so many of its steps, of those looked at; `since` is the first of them, None
-    in older runs. `parameters` counts those that it holds, `twins`
-    those of them for which a parameter of the same shape, in a model that is used and in no
-    optimizer, has a gradient; `twin` names one, `location` is where its module was built.
+    `own_steps` is the number of such steps among those inspected; `since` is the first of them,
+    None in older runs. `parameters` is the number of its parameters. For `twins` of these, a
+    parameter of the same shape, in a model that is used and in no optimizer, has a gradient; `twin`
+    names one, and `location` is the line that created its module.
     """
 
     optimizer: str
@@ -122,9 +121,9 @@ class IdleOptimizer(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class GradientsCleared(Fact, frozen=True, kw_only=True, tag=True):
-    """An optimizer stepped without gradients: they were cleared after the backward.
+    """An optimizer stepped without gradients because they were cleared after backward.
 
-    Told of the first of such steps running. `location` is the line that cleared them.
+    Reported for the first of such consecutive steps. `location` is the line that cleared them.
     """
 
     optimizer: str
@@ -132,12 +131,12 @@ class GradientsCleared(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class ClippedLate(Fact, frozen=True, kw_only=True, tag=True):
-    """An optimizer's gradients were clipped when its step had applied them, then cleared.
+    """An optimizer's gradients were clipped only after its step had applied them.
 
-    So the clipping had no effect. `late_steps` counts its steps so far before which that
-    was the only clipping, `timely_steps` those whose gradients were clipped before they were
-    applied. `since` is the first step whose gradients were clipped late. `location` is the
-    line that clips.
+    So the clipping had no effect. `late_steps` is the number of its steps so far for which that was
+    the only clipping, `timely_steps` that of steps whose gradients were clipped before they were
+    applied. `since` is the first step whose gradients were clipped late. `location` is the line
+    that clips.
     """
 
     optimizer: str
@@ -148,12 +147,12 @@ class ClippedLate(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class ScheduleEnded(Fact, frozen=True, kw_only=True, tag=True):
-    """Calls that a learning rate schedule got by the end of the job, and those that it plans for.
+    """Calls that a learning rate schedule received by the end of the job, and its planned calls.
 
-    Its `argument` says that it plans for `planned` calls. It got `calls` of them while the job made
-    `steps` optimizer steps and `passes` over the training data (0 = not known). `warms_up`: the
-    calls raise the learning rate to its full value. For a schedule that calls a function,
-    `argument` is a number that the function reads.
+    According to its `argument`, it plans `planned` calls. It got `calls` calls while the job made
+    `steps` optimizer steps and `passes` over the training data (0 = unknown). `warms_up`: the calls
+    raise the learning rate to its full value. For a schedule that calls a function, `argument` is a
+    number that the function reads.
     """
 
     schedule: str

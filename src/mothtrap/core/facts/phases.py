@@ -6,10 +6,10 @@ from mothtrap.core.fact import Fact
 
 
 class PhasesTimed(Fact, frozen=True, kw_only=True, tag=True):
-    """Seconds of the training thread by phase, from the end of step `first_step` - 1 to `step`.
+    """Time of each phase on the training thread, from the end of step `first_step` - 1 to `step`.
 
-    They add up to the wall time. On an accelerator they are times of the host, which may wait for
-    the device in any phase. `idle` is the share of the machine's processors that did nothing.
+    They add up to the wall time. On an accelerator, they are host times, and the host may wait for
+    the device in any phase. `idle` is the idle share of the machine's processors.
     """
 
     first_step: int

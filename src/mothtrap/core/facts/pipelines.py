@@ -6,9 +6,9 @@ from mothtrap.core.fact import Fact
 
 
 class SplitReshuffled(Fact, frozen=True, kw_only=True, tag=True):
-    """Training and evaluation are different parts of one shuffle that reshuffles in each pass.
+    """Training and evaluation use different parts of a shuffle that is repeated in each pass.
 
-    `source` says which evaluation.
+    `source` identifies the evaluation.
     """
 
     source: str
@@ -16,6 +16,6 @@ class SplitReshuffled(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class ShuffledApart(Fact, frozen=True, kw_only=True, tag=True):
-    """Inputs and labels of training are shuffled in different orders, and then paired."""
+    """Inputs and labels for training are shuffled in different orders, then paired."""
 
     location: str | None = None

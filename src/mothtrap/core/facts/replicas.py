@@ -6,13 +6,13 @@ from mothtrap.core.fact import Fact
 
 
 class ReplicaBatch(Fact, frozen=True, kw_only=True, tag=True):
-    """Digest of the batch of a model whose gradients are averaged over workers.
+    """Digest of a batch for a model whose gradients are averaged across workers.
 
-    The workers are `size` in number, `lowest` is the lowest rank of them. `digest` is made of
-    the tensors of all forwards of the step: equal ones mean equal bits (on an accelerator
-    equal sums of the elements, read as integers). `location` is the line that called the model.
-    `in_parts`: each worker holds a part of every layer of the model (tensor parallelism), so all
-    of them need the same batch.
+    There are `size` workers, of which `lowest` is the lowest rank. `digest` covers the tensors of
+    all forward passes of the step: equal digests mean equal bits (on an accelerator, equal sums of
+    the elements read as integers). `location` is the line that called the model.
+    `in_parts`: each worker has a part of every layer of the model (tensor parallelism), so all of
+    them need the same batch.
     """
 
     lowest: int
@@ -23,9 +23,9 @@ class ReplicaBatch(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class BatchRows(Fact, frozen=True, kw_only=True, tag=True):
-    """Number of rows that the training forwards of a step got on this worker.
+    """Number of rows in the training forward passes of a step on this worker.
 
-    Recorded at the first step, and whenever the number changes. `rank` is that of the worker,
+    Recorded at the first step, and whenever the number changes. `rank` is the worker's rank,
     `location` the line that called the model.
     """
 
@@ -35,19 +35,19 @@ class BatchRows(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class ReplicaDigests(Fact, frozen=True, kw_only=True, tag=True):
-    """Digests of the parameters that must be the same on every worker, after a step.
+    """Digests, after a step, of the parameters that must be the same on every worker.
 
-    `digests` goes by module path (with the words of its scope where it holds a shard);
-    equal digests mean equal bits.
+    `digests` is by module path (with the scope if the worker holds a shard); equal digests mean
+    equal bits.
     """
 
     digests: dict[str, str]
 
 
 class UnwrappedDigests(Fact, frozen=True, kw_only=True, tag=True):
-    """Digests of the parameters that no wrapper keeps equal on the workers, after a step.
+    """Digests, after a step, of the parameters that no wrapper keeps equal across workers.
 
-    `digests` goes by module path. `initial` has the digests before the first step; only the
+    `digests` is by module path. `initial` contains the digests before the first step; only the
     first record of a process has them.
     """
 
@@ -56,7 +56,7 @@ class UnwrappedDigests(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class BufferDigests(Fact, frozen=True, kw_only=True, tag=True):
-    """Digests of the buffers that a checkpoint holds and no wrapper copies between workers.
+    """Digests of buffers that are saved in checkpoints but that no wrapper copies between workers.
 
     After a step, by module path. `norms` are the modules among them that normalize with running
     averages.
@@ -69,9 +69,9 @@ class BufferDigests(Fact, frozen=True, kw_only=True, tag=True):
 class WorkerSettings(Fact, frozen=True, kw_only=True, tag=True):
     """Settings of the trained models of a worker after a step.
 
-    `rates` has the learning rate of each parameter group, by the name of its first parameter.
-    `frozen` names the parameters that require no gradient. `tied` has the name of a parameter,
-    and the earlier name of the same tensor. `names` is a digest of the names of all parameters.
+    `rates` contains the learning rate of each parameter group, by the name of its first parameter.
+    `frozen` lists parameters that do not require a gradient. `tied` maps a parameter to the earlier
+    name of the same tensor. `names` is a digest of the names of all parameters.
     """
 
     rates: dict[str, float]
@@ -92,11 +92,11 @@ class DropoutState(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class WrapperBypassed(Fact, frozen=True, kw_only=True, tag=True):
-    """A model trained without the wrapper that averages its gradients over workers.
+    """A model trained without the wrapper that averages its gradients across workers.
 
-    `called` is the module whose forward ran instead of the wrapper's; empty when the
-    wrapper's own forwards all ran with the averaging switched off. `steps` counts such
-    steps so far, this one included.
+    `called` is the module that was called instead of the wrapper; empty if the wrapper was always
+    called with averaging switched off. `steps` is the number of such steps so far, including this
+    one.
     """
 
     wrapper: str

@@ -16,7 +16,7 @@ class SampleBatch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         data: number of the data set (see `DataSeen`) that all `indices` refer to; None if they
             refer to several data sets.
         indices: index of each row in its data set.
-        sets: number of each row's data set, if there are several.
+        sets: number of each row's dataset, if there are several.
         names: names of the rows in the batch itself, if there are no indices.
         digests: a 64-bit number per row of the tensor at `place`, if nothing else is known; equal
             for equal bits.
@@ -26,9 +26,8 @@ class SampleBatch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         number: number of the batch in the pass, from 0.
         worker: process of the loader that made the batch; None without worker processes.
         seed: seed of that process.
-        sure: False if the model was called with tensors in other memory, e.g. after a move to a
-            device or a change. Then the batch is identified only by its size and the loading
-            order.
+        sure: False if the model was called with tensors in different memory, e.g. after a move to a
+            device or a change. Then the batch is identified only by its size and the loading order.
     """
 
     loader: str = ""
@@ -48,7 +47,7 @@ class SampleBatch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class SamplesTaken(Fact, frozen=True, kw_only=True, tag=True):
-    """Samples that a step trained on, one batch for each micro-batch; one fact a step.
+    """Samples of a training step, with one batch per micro-batch; one fact per step.
 
     `left_out` is the number of batches beyond the limit, which are not recorded.
     """

@@ -6,7 +6,7 @@ from mothtrap.core.fact import Fact
 
 
 class SnapshotKept(Fact, frozen=True, kw_only=True, tag=True):
-    """A snapshot of `step` was written, or could not be: then `error` says why.
+    """A snapshot of `step` was written, or failed with `error`.
 
     `state_step`, `reason` and `note` are those of `core.snapshots.Snapshot`, `folder` is below
     the run's. `request` is the id of the request that it answers.

@@ -10,10 +10,10 @@ from mothtrap.core.fact import Fact
 
 
 class CollectiveCall(msgspec.Struct, frozen=True, kw_only=True):
-    """The last collective operation that a process has called.
+    """The last collective operation that a process called.
 
-    `number` counts the calls of its process group from 1; 0 where it is not known. `waits`: the
-    training thread is inside of it.
+    `number` counts the calls of its process group from 1; 0 if unknown. `waits`: the training
+    thread is inside the call.
     """
 
     name: str
@@ -26,7 +26,7 @@ class InputState(NamedTuple):
     """State of the input pipelines of a process.
 
     Attributes:
-        text: the file and record that they work on, in words; "" = not known.
+        text: the file and the record that they are working on, in words; "" = unknown.
         is_blocked: a pipeline cannot go on before this file or record is done.
     """
 
@@ -35,22 +35,23 @@ class InputState(NamedTuple):
 
 
 class WorkerStalled(Fact, frozen=True, kw_only=True, tag=True):
-    """State of a worker that has made no step for long; written by a thread of its process.
+    """State of a worker that has not stepped for a long time; written by a thread of its process.
 
     Attributes:
-        rank: of the worker.
+        rank: rank of the worker.
         waited_s: seconds since its last step.
-        is_idle: for the last seconds its processes used hardly any processor time, read and wrote
-            nothing, and its training thread stayed in the same line.
-        still_s: seconds for which the training thread was in the same line, and called no further
-            collective.
-        function: in which the training thread is, of the user's own code.
+        is_idle: in the last seconds, its processes used hardly any processor time and read and
+            wrote nothing, and its training thread stayed at the same line.
+        still_s: seconds for which the training thread has been at the same line without calling
+            another collective.
+        function: function of the user's own code that the training thread is executing.
         location: `file:line` in it.
-        collective: the last collective that it has called; None: it has called none.
-        has_resumed: a step was made since; the worker is not stalled any more.
+        collective: the last collective that it called; None if there was none.
+        has_resumed: a step has ended since, so the worker is no longer stalled.
         at_s: Unix time of this state, which is renewed every second.
-        stack: of the training thread, the innermost call first: `function file:line`.
-        reading: the file and record that the input pipeline works on, in words; "" = not known.
+        stack: stack of the training thread, the innermost call first: `function file:line`.
+        reading: the file and the record that the input pipeline is working on, in words; "" =
+            unknown.
         reading_s: seconds for which they have blocked the pipeline.
     """
 
@@ -69,15 +70,15 @@ class WorkerStalled(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class WorkerSilent(Fact, frozen=True, kw_only=True, tag=True):
-    """A worker that neither trains nor reports where it is, while most other workers do.
+    """A worker that neither trains nor reports its state, while most other workers do.
 
     Found where the logs of nodes are joined. `step` is the last step of the worker.
 
     Attributes:
-        rank: of the worker.
+        rank: rank of the worker.
         host: its machine; "" if unknown.
         silent_s: seconds since its last news, by the clock of its node.
-        is_node: no worker of its node, and not its launcher either, gives a sign of life.
+        is_node: no worker of its node, nor its launcher, shows any sign of life.
         has_resumed: the worker gives signs of life again.
     """
 

@@ -6,15 +6,15 @@ from mothtrap.core.fact import Fact
 
 
 class TrainerSettings(Fact, frozen=True, kw_only=True, tag=True):
-    """The settings of a trainer that numbers depend on, said when a training begins.
+    """Settings of a trainer that affect the numbers, reported when training begins.
 
-    `trainer` names its class, `model` that of what it trains. It adds the gradients of
-    `accumulates` batches before a step, and clips them to `clips`, which is a limit of their
-    `clips_by` (`norm` or `value`); None = it does not. `precision` and `strategy` are in the
-    trainer's words. It ends after `epochs` or `steps`; None = no such limit.
-    `replaces_nonfinite`: in the loss that it logs, NaN is replaced by a mean of other steps.
-    `divides_by_all`: it divides each loss by `accumulates`, also where the rest of an epoch has
-    fewer batches.
+    `trainer` is the name of its class, `model` that of the model's class. It accumulates the
+    gradients of `accumulates` batches before a step, and clips them to `clips`, a limit on their
+    `clips_by` (`norm` or `value`); None = no clipping. `precision` and `strategy` are in the
+    trainer's terms. Training ends after `epochs` or `steps`; None = no such limit.
+    `replaces_nonfinite`: in the loss that it logs, NaN is replaced with a mean of other steps.
+    `divides_by_all`: it divides each loss by `accumulates`, even if the rest of an epoch has fewer
+    batches.
     """
 
     trainer: str
@@ -33,10 +33,10 @@ class TrainerSettings(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class TrainingPhase(Fact, frozen=True, kw_only=True, tag=True):
-    """A trainer begins something else, at `step`: it goes on until the next such fact.
+    """A trainer begins a new phase at `step`, which lasts until the next such fact.
 
-    `phase` is `train`, `sanity_check` (a few batches of the validation, to see that it runs),
-    `validation`, `test`, `predict`, or empty: the trainer is done. `epoch` counts from 0; None
+    `phase` is `train`, `sanity_check` (a few batches of the validation, to see that it works),
+    `validation`, `test` or `predict`; empty if the trainer is done. `epoch` counts from 0; None
     outside of epochs.
     """
 
@@ -45,7 +45,7 @@ class TrainingPhase(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class LossNotReturned(Fact, frozen=True, kw_only=True, tag=True):
-    """A step of training returned no loss in each of the first `calls`, so a trainer skips it.
+    """A training step returned no loss in each of the first `calls` calls, so the trainer skips it.
 
     `model` is its class, `location` the line of the function. Observed once.
     """
@@ -56,9 +56,9 @@ class LossNotReturned(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class UndividedLoss(Fact, frozen=True, kw_only=True, tag=True):
-    """A trainer leaves it to the loss to average over micro-batches, and the loss does not.
+    """A trainer leaves averaging over micro-batches to the loss, but the loss does not average.
 
-    The function at `location` is given the number of items of all `micro_batches` of a step, and
+    The function at `location` receives the number of items in all `micro_batches` of a step, but
     never reads it. The trainer does not divide either.
     """
 

@@ -6,21 +6,20 @@ from mothtrap.core.fact import Fact
 
 
 class BoostingBegan(Fact, frozen=True, kw_only=True, tag=True):
-    """A boosted model closed its first round.
+    """A boosted model finished its first round.
 
-    `fit` is the label of the training, unique in the run; `series` and `sites` are those of
-    its losses and evaluations. `call`: `train`, `cv`, `fit`, or `update` where the script has a
-    loop of its own. `objective` is the library's own name, `custom` for a function of the user's.
-    `learning_rate` shrinks each tree; `max_depth` and `max_leaves` are limits, 0 = none.
-    `parameters` are all that the library reports, as texts. `metrics` are those that are
-    evaluated, `higher_is_better` among them. `stops_after` rounds without improvement of
-    `stops_on` (`site/metric`) training ends early; None where it does not; `stops_rising`: for
-    that a greater value is better, None = the library decides. `train_site` is the
-    site that evaluates the training data themselves, "" = none.
-    `library` is the import name. `task`: `two_classes`, `classes`, `regression`, `counts`,
-    `ranking`, or "" where that is not known. `classes` is the number that the script sets,
-    0 = none; `rounds_asked` that of the rounds it asks for, 0 = unknown. `keeps_best`: the library
-    drops the rounds after the best evaluation when the training ends.
+    `fit` is the label of the training run, unique in the run; `series` and `sites` are those of its
+    losses and evaluations. `call` is `train`, `cv`, `fit`, or `update` if the script has its own
+    loop. `objective` is the library's own name, or `custom` for a user's function. `learning_rate`
+    scales each tree; `max_depth` and `max_leaves` are limits, 0 = none. `parameters` are all that
+    the library reports, as strings. `metrics` are the evaluated metrics, including those in
+    `higher_is_better`. Training ends early after `stops_after` rounds without improvement of
+    `stops_on` (`site/metric`); None if it does not; `stops_rising`: a larger value is better for
+    this purpose, None = the library decides. `train_site` is the site that evaluates the training
+    data itself, "" = none. `library` is the import name. `task` is `two_classes`, `classes`,
+    `regression`, `counts`, `ranking`, or "" if unknown. `classes` is the number of classes that the
+    script sets, 0 = none; `rounds_asked` is the requested number of rounds, 0 = unknown.
+    `keeps_best`: the library drops the rounds after the best evaluation when the training ends.
     """
 
     fit: str
@@ -48,10 +47,10 @@ class BoostingBegan(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class BoostingEnded(Fact, frozen=True, kw_only=True, tag=True):
-    """A boosted model is complete.
+    """Training of a boosted model has ended.
 
-    `rounds` were made in this training; `best_round` counts from 0 and is None where the
-    library chose none.
+    `rounds` is the number of rounds in this training run; `best_round` counts from 0 and is None if
+    the library did not choose one.
     """
 
     fit: str
@@ -62,9 +61,9 @@ class BoostingEnded(Fact, frozen=True, kw_only=True, tag=True):
 class TreesGrown(Fact, frozen=True, kw_only=True, tag=True):
     """The shape of the trees of one round.
 
-    `round` counts from 0. `leaves` is the mean over the `trees`, `depth` the largest.
-    `largest_leaf` is the greatest magnitude of a leaf's value, shrinkage included. `rows` is
-    the number of training rows, 0 = unknown.
+    `round` counts from 0. `leaves` is the mean over the `trees`, `depth` the maximum.
+    `largest_leaf` is the largest magnitude of a leaf's value, including shrinkage. `rows` is the
+    number of training rows, 0 = unknown.
     """
 
     fit: str
@@ -77,9 +76,9 @@ class TreesGrown(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class FeatureGains(Fact, frozen=True, kw_only=True, tag=True):
-    """The share of each feature in the gain of all splits so far, the largest first.
+    """Share of each feature in the gain of all splits so far, largest first.
 
-    At most 32 are told; `used` features have a split, of `columns`.
+    At most 32 are reported; `used` of `columns` features have a split.
     """
 
     fit: str
@@ -93,7 +92,7 @@ class FeatureGains(Fact, frozen=True, kw_only=True, tag=True):
 class FeatureImportance(Fact, frozen=True, kw_only=True, tag=True):
     """Importance of the features in a complete model, of one kind that the library computes.
 
-    `values` has the largest, at most 100. Kinds that count splits favor continuous columns.
+    `values` contains the largest, at most 100. Kinds that count splits favor continuous columns.
     """
 
     fit: str
@@ -104,14 +103,14 @@ class FeatureImportance(Fact, frozen=True, kw_only=True, tag=True):
 class TableSeen(Fact, frozen=True, kw_only=True, tag=True):
     """A table that a boosted model is trained or evaluated on.
 
-    `site` is the name of the evaluation, "" for the training data. `missing_share` is that of
-    cells without a value. `constant` are columns with one value, at most 32; None where the
-    values were not looked at, and where they were, in `looked_at` rows. `label_counts` has the rows
-    of each class 0, 1 ... for a classifier; `label_mean`, `label_std`, `label_min` and
-    `label_max` are of finite labels, `label_distinct` the number of their values where all are
-    whole, else None; `value_counts` their rows, ascending by value, of at most 20 values;
-    `label_nearest` the least distance of a label from 0. `weighted`: rows have weights, or
-    classes a scale.
+    `site` is the name of the evaluation, "" for the training data. `missing_share` is the share of
+    cells without a value. `constant` lists at most 32 columns with only one value; None if the
+    values were not inspected. `looked_at` rows were inspected. For a classifier, `label_counts`
+    contains the number of rows of each class 0, 1 ...; `label_mean`, `label_std`, `label_min` and
+    `label_max` describe finite labels; `label_distinct` is the number of distinct labels if all are
+    whole numbers, otherwise None; `value_counts` contains the number of rows of at most 20 values,
+    in ascending order; `label_nearest` is the smallest distance of a label from 0. `weighted`: rows
+    or classes have weights.
     """
 
     fit: str
@@ -134,14 +133,14 @@ class TableSeen(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class ColumnsSeen(Fact, frozen=True, kw_only=True, tag=True):
-    """The columns of the training table that rules ask about, in `looked_at` rows.
+    """Columns of the training table that rules inspect, from `looked_at` rows.
 
-    `identifiers` hold whole numbers that no two rows share, most of a range; `codes` hold whole
-    numbers whose levels explain the label without an order; `copies` are pairs of equal
-    columns; `empty` have no value. `sentinels` gives the share of the rows with the same value
-    far outside of all others, `sentinel_values` that value; `infinite` counts values that are
-    infinite. `telling` has the share of the label that one column explains by itself in rows
-    not used to find out how, the three largest. At most 32 of each.
+    `identifiers` contain whole numbers that are unique per row and cover most of a range; `codes`
+    contain whole numbers whose levels explain the label regardless of their order; `copies` are
+    pairs of equal columns; `empty` columns have no value. `sentinels` contains the share of the
+    rows with the same value far outside all others, and `sentinel_values` that value; `infinite`
+    counts infinite values. `telling` contains the three largest shares of the label that one column
+    explains by itself, on rows that were not used for the fit. At most 32 of each.
     """
 
     fit: str
@@ -158,11 +157,11 @@ class ColumnsSeen(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class TablesDiffer(Fact, frozen=True, kw_only=True, tag=True):
-    """Columns of an evaluation that are distributed otherwise than those of training.
+    """Columns of an evaluation table that are distributed differently than in training.
 
-    `distance` is that of the means in standard deviations of training, by column, the largest
-    first, at most 32. `order` has pairs of columns (evaluation, training) of which the first is
-    distributed like the second, where several are. `constant` columns vary in training only.
+    `distance` is the distance of the means in standard deviations of the training data, by column,
+    largest first, at most 32. `order` contains pairs of columns (evaluation, training) with
+    matching distributions, if there are several. `constant` columns vary only in training.
     """
 
     fit: str
@@ -174,14 +173,14 @@ class TablesDiffer(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class GradientsGiven(Fact, frozen=True, kw_only=True, tag=True):
-    """Gradients and hessians that an objective of the user's returns in the first round.
+    """Gradients and hessians that a custom objective returns in the first round.
 
-    `against` is the correlation of gradients with labels: that of a loss is negative, since
-    predictions below the label have to grow. `hessians_below` is the share of hessians that are
-    not above 0, `nonfinite` counts gradients and hessians. A Newton step moves a row by its
-    gradient over its hessian: `shift` is the median of these steps, `shift_spread` half of the
-    distance between their 16th and 84th percentile, `one_sided` the share with the more frequent
-    sign. None for several outputs, and where a hessian is not above 0.
+    `against` is the correlation of gradients with labels. For a loss it is negative, because
+    predictions below the label have to increase. `hessians_below` is the share of hessians that are
+    not above 0; `nonfinite` counts gradients and hessians. A Newton step moves a row by its
+    gradient divided by its hessian: `shift` is the median of these steps, `shift_spread` half of
+    the distance between their 16th and 84th percentile, and `one_sided` the share with the more
+    frequent sign. None for several outputs, or if a hessian is not above 0.
     """
 
     fit: str
@@ -195,12 +194,13 @@ class GradientsGiven(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class ScoresSeen(Fact, frozen=True, kw_only=True, tag=True):
-    """Predictions of a boosted model for one set of data after `rounds` rounds.
+    """Predictions of a boosted model for one dataset after `rounds` rounds.
 
-    `confusion` has the rows of class i that are predicted as j, at most 20 classes. `auc` and `roc`
-    (false and true positive rates) are of two classes. `precision`, `recall` and `f1` are by class.
-    `error_edges` bounds bins of labels, `error_per_bin` is the mean absolute error of each.
-    `residuals` counts label minus prediction between `residual_edges`.
+    `confusion` contains the number of rows of class i that are predicted as j, for at most 20
+    classes. `auc` and `roc` (false and true positive rates) are for two classes. `precision`,
+    `recall` and `f1` are by class. `error_edges` bounds bins of labels, and `error_per_bin` is the
+    mean absolute error of each. `residuals` counts the differences of label and prediction between
+    `residual_edges`.
     `last`: the training is over.
     """
 

@@ -11,7 +11,8 @@ from mothtrap.core.facts.data import SplitDrawn
 class WorkerPace(Fact, frozen=True, kw_only=True, tag=True):
     """Durations of the last `steps` steps on a worker, as medians, in seconds.
 
-    `own_s` is what of a step lies outside of backward, where workers wait for each other.
+    `own_s` is the part of a step outside of the backward pass, in which workers wait for each
+    other.
     """
 
     steps: int
@@ -22,7 +23,7 @@ class WorkerPace(Fact, frozen=True, kw_only=True, tag=True):
 class WorkerStarted(Fact, frozen=True, kw_only=True, tag=True):
     """A process became a worker at its first optimizer step.
 
-    `pid_ticks` tells the process from a later one with its pid; see `core.runs`.
+    `pid_ticks` distinguishes the process from a later one with the same pid; see `core.runs`.
     """
 
     rank: int
@@ -37,14 +38,14 @@ class WorkerStarted(Fact, frozen=True, kw_only=True, tag=True):
 class WorkerEnded(Fact, frozen=True, kw_only=True, tag=True):
     """A worker closed its run.
 
-    `exception` is the uncaught one that ended the script, `location` the line of the user's own
-    code where it arose, `traceback` is what Python prints, without frames of mothtrap.
-    `own_s` is mothtrap's time on the training thread, `capture_s` the part of it that
-    went into statistics (the rest is the fixed cost of hooks), `asked_s` the part of this that
-    went into captures that a user asked for, `wall_s` the time from the first step to the end.
-    `start_s` is what the imports of mothtrap took, `beside_s` the processor time of its threads,
-    `close_s` what it took to close the record after the training, `saved_s` an estimate of the
-    time that garbage collection was shorter by. `at_s` is the Unix time of the end (0: not known).
+    `exception` is the uncaught exception that ended the script, `location` the line of the user's
+    own code that raised it, and `traceback` what Python prints, without frames of mothtrap. `own_s`
+    is mothtrap's time on the training thread, `capture_s` the part of it for statistics (the rest
+    is the fixed cost of hooks), and `asked_s` the part of this for captures that the user
+    requested. `wall_s` is the time from the first step to the end. `start_s` is the time of
+    mothtrap's imports, `beside_s` the processor time of its threads, `close_s` the time to close
+    the record after the training, and `saved_s` an estimate of the time saved on garbage
+    collection. `at_s` is the Unix time of the end (0 = unknown).
     """
 
     steps: int
@@ -62,25 +63,25 @@ class WorkerEnded(Fact, frozen=True, kw_only=True, tag=True):
     at_s: float = 0.0
 
     def closed_after(self, seconds: float) -> WorkerEnded:
-        """Return the same with the time that it took to close the record."""
+        """Return a copy that includes the time spent closing the record."""
         return structs.replace(self, close_s=seconds)
 
 
 class WorkerLost(Fact, frozen=True, kw_only=True, tag=True):
-    """The process of a worker was gone before it had closed its run.
+    """The process of a worker ended before the worker closed its run.
 
-    It was killed, crashed, or left by `os._exit`. The process that writes for it says so; all that
-    it handed over is stored.
+    It was killed, crashed, or exited with `os._exit`. The process that writes on its behalf reports
+    this; everything that it handed over is stored.
     """
 
     pid: int
 
 
 class WeightsSaved(Fact, frozen=True, kw_only=True, tag=True):
-    """The state of a model was asked for, as for a checkpoint.
+    """A model's state was requested, as for a checkpoint.
 
-    `step` counts the steps that the weights have taken, `digest` is that of the weights;
-    `evaluations` are the forwards of evaluations so far.
+    `step` is the number of steps for which the weights were trained, `digest` is their digest, and
+    `evaluations` is the number of evaluation forward passes so far.
     """
 
     root: str
@@ -89,11 +90,11 @@ class WeightsSaved(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class RestoredNothing(Fact, frozen=True, kw_only=True, tag=True):
-    """`load_state_dict` was given a state whose tensors are the module's own.
+    """`load_state_dict` received a state whose tensors are the module's own.
 
-    `kept_step` is the number of steps before which the state was taken, `taken_at` the line that
-    took it. `step` counts the steps that the weights have taken since the beginning. `location` is
-    the line that loaded it.
+    `kept_step` is the step before which the state was saved, and `taken_at` the line that saved it.
+    `step` is the number of steps for which the weights have been trained since the beginning.
+    `location` is the line that loaded it.
     """
 
     module: str
@@ -103,10 +104,10 @@ class RestoredNothing(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class Resumed(Fact, frozen=True, kw_only=True, tag=True):
-    """A restarted job goes on at `step`; `evidence` says how that is known.
+    """A restarted job resumes at `step`; `evidence` explains how this is known.
 
-    `evaluations` are the forwards of evaluations that came before that step. `splits`: the data
-    that earlier attempts trained on, and evaluated. `loaded`: its weights are saved ones.
+    `evaluations` is the number of evaluation forward passes before that step. `splits`: the data on
+    which earlier attempts trained, and which they evaluated. `loaded`: its weights were loaded.
     `losses`: the last values of each loss series before that step, in order, at most 16.
     """
 
@@ -118,9 +119,9 @@ class Resumed(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class OptimizersNotRestored(Fact, frozen=True, kw_only=True, tag=True):
-    """A restarted job has loaded its weights, but these optimizers begin without their averages.
+    """A restarted job has loaded its weights, but these optimizers start without their averages.
 
-    They keep momentum, or averages of squares. The weights had been trained for `step` steps.
+    They use momentum, or averages of squares. The weights had been trained for `step` steps.
     """
 
     optimizers: tuple[str, ...]

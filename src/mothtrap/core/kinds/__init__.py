@@ -24,11 +24,11 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         name: singular; a tensor's text form is `name:...`.
         plural: the built-in collection of all tensors of the kind.
-        priority: what it is thinned with; activations are thinned first, gradients last.
-        merges: each worker that is not told to hold a shard has the whole.
-        of: where it comes from; what is of a `forward` waits until its mode is known.
-        usual: captured by `capture = "everything"`, and where only modules are named.
-        costly: it is worked out for whoever asks, so `*` does not choose it.
+        priority: priority when captures are skipped; activations are skipped first, gradients last.
+        merges: each worker has the whole tensor unless it is marked as a shard.
+        of: where it comes from; data of a `forward` waits until its mode is known.
+        usual: captured by `capture = "everything"`, and if only modules are specified.
+        costly: computed only on request, so `*` does not select it.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
 
 @functools.cache
 def kinds() -> MappingProxyType[str, Kind]:
-    """Return all kinds by name, ours first: what is searched for by name alone is the first."""
+    """Return all kinds by name, built-in kinds first, in the order in which they are searched."""
     found: dict[str, Kind] = {}
     for part in registry.parts(__name__):
         try:
@@ -70,28 +70,28 @@ def plurals() -> MappingProxyType[str, str]:
 
 @functools.cache
 def usual() -> tuple[str, ...]:
-    """Return the kinds that are captured where no kind is named."""
+    """Return the kinds that are captured if no kind is named."""
     return tuple(kind.name for kind in kinds().values() if kind.usual)
 
 
 @functools.cache
 def uncostly() -> tuple[str, ...]:
-    """Return the kinds that wildcards choose among."""
+    """Return the kinds that wildcards match."""
     return tuple(kind.name for kind in kinds().values() if not kind.costly)
 
 
 @functools.cache
 def made_by(*origins: Origin) -> frozenset[str]:
-    """Return the kinds that come from any of some origins."""
+    """Return the kinds that have one of the given origins."""
     return frozenset(kind.name for kind in kinds().values() if kind.of in origins)
 
 
 def kind_of(name: str) -> Kind:
-    """Return the kind of a name; one that is not installed has the defaults."""
+    """Return the kind with a name; a kind that is not installed gets default properties."""
     return kinds().get(name) or Kind(name=name, plural=f"{name}s", of="model")
 
 
 def position(name: str) -> int:
-    """Return the place of a kind among all; those that are not installed come last."""
+    """Return the position of a kind among all kinds; kinds that are not installed come last."""
     known = names()
     return known.index(name) if name in kinds() else len(known)

@@ -18,22 +18,22 @@ PACKAGE = "mothtrap.monitor.executors"
 
 @contextmanager
 def open_executor(name: str, workers: int | None = None) -> Iterator[Executor]:
-    """Open the executor that a user names, and close it afterwards.
+    """Open an executor by name, and close it afterwards.
 
     Args:
         name: `processes`, `dask`, `dask://HOST:PORT`, `ray`, `ray://HOST:PORT`, or the name of an
             engine of another distribution.
-        workers: number of processes that are started here; None: as many as there are cores.
+        workers: number of processes to start here; None: one per core.
 
     Raises:
-        ConfigError: there is no such executor; names the nearest.
+        ConfigError: there is no such executor; the message suggests one.
         MissingExtraError: the engine is not installed.
     """
     engine, _, address = name.partition("://")
     known = registry.names(PACKAGE)
     if engine not in known:
         raise ConfigError(
-            f"there is no executor {engine!r}{nearest(engine, known)}; there are: "
+            f"there is no executor {engine!r}{nearest(engine, known)}; executors: "
             + ", ".join(known)
         )
     with registry.load(PACKAGE, engine).open_executor(address, workers) as executor:

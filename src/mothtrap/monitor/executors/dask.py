@@ -11,7 +11,7 @@ from mothtrap.core.errors import MissingExtraError
 
 @contextmanager
 def open_executor(address: str, workers: int | None) -> Iterator[Executor]:
-    """Connect to the scheduler at `HOST:PORT`, or start a cluster of processes without one.
+    """Connect to the scheduler at `HOST:PORT`, or start a local cluster of processes.
 
     Raises:
         MissingExtraError: `distributed` is not installed.

@@ -18,8 +18,8 @@ PRELOADED = ["mothtrap.monitor.stored.unit"]
 def open_executor(address: str, workers: int | None) -> Iterator[Executor]:
     """Start a pool of processes.
 
-    Processes are forked from a server without threads, never from this process, in which
-    libraries may hold locks.
+    Processes are forked from a server without threads, never from this process, in which libraries
+    may hold locks.
     """
     if address:
         raise ConfigError(f"the executor 'processes' has no address, but {address!r} was given")

@@ -23,7 +23,7 @@ class RayExecutor(Executor):
         self._tasks: dict[Callable[..., Any], Any] = {}
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Start a task; the future that is returned cannot be cancelled."""
+        """Start a task; its future cannot be cancelled."""
         if fn not in self._tasks:
             self._tasks[fn] = self._ray.remote(num_cpus=1, max_retries=2)(fn)
         future: Future[Any] = self._tasks[fn].remote(*args, **kwargs).future()
@@ -32,7 +32,7 @@ class RayExecutor(Executor):
 
 @contextmanager
 def open_executor(address: str, workers: int | None) -> Iterator[Executor]:
-    """Connect to the cluster at `HOST:PORT`, or start one of this machine without an address.
+    """Connect to the cluster at `HOST:PORT`, or start a local one if there is no address.
 
     Raises:
         MissingExtraError: `ray` is not installed.

@@ -49,21 +49,21 @@ Faults = Mapping[str, str]
 
 
 def faults_of(findings: Iterable[Finding]) -> dict[str, str]:
-    """Return code and name of the findings that are more than notes."""
+    """Return the code and name of each finding that is more than a note."""
     return {f.code: f.name for f in findings if f.severity is not Severity.INFO}
 
 
 def associations(
     runs: Iterable[tuple[Options, Faults]], names: Sequence[str] = ()
 ) -> tuple[Association, ...]:
-    """Compare runs by the values of some options; runs that lack an option are left out of it.
+    """Compare runs by the values of some parameters; runs without a parameter are skipped for it.
 
     Args:
         runs: options and faults of each run.
-        names: of the options; none: all of them.
+        names: names of the options; none: all of them.
 
     Returns:
-        For each value and each finding that occurs with it, the smallest `p` first.
+        One for each value and each finding that occurs with it, smallest `p` first.
     """
     known = list(runs)
     rows: list[Association] = []

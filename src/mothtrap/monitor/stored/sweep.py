@@ -44,7 +44,7 @@ def analyze(
             process, one by one.
         rules: Python files with additional rules; by default the configuration's rule files.
         select: rules to evaluate, by code or family; by default the configuration's selection.
-        ignore: rules to leave out, by code or family.
+        ignore: rules to skip, by code or family.
         skip_done: reuse results that an earlier call stored for the same rules and data.
         workers: number of processes to start if `executor` is a name.
 
@@ -68,11 +68,11 @@ def analyze(
 
 
 def places(named: Iterable[Named], runs_dir: str) -> list[str]:
-    """Return the paths and URLs of the runs that are named, each once.
+    """Return the distinct paths and URLs of the named runs.
 
     Args:
         named: runs, folders of runs, globs or URLs of them, names of runs.
-        runs_dir: the folder or URL in which names are looked up.
+        runs_dir: folder or URL in which names are looked up.
 
     Raises:
         RunNotFoundError: a name fits no run.

@@ -80,7 +80,7 @@ def evaluate(data: bytes) -> bytes:
         data: a `Unit` as JSON.
 
     Returns:
-        A `StoredVerdict` as JSON. Errors are part of it: nothing is raised.
+        A `StoredVerdict` as JSON. It includes errors: no exception is raised.
     """
     unit = jsonable.decode(data, Unit)
     began_s = time.process_time()
@@ -95,10 +95,10 @@ def evaluate(data: bytes) -> bytes:
 
 
 def verdict_of(data: bytes) -> StoredVerdict:
-    """Decode what `evaluate` returned.
+    """Decode the result of `evaluate`.
 
     Raises:
-        msgspec.DecodeError: the bytes are something else.
+        msgspec.DecodeError: the bytes are not a result of `evaluate`.
     """
     found = jsonable.decode(data, StoredVerdict)
     return msgspec.structs.replace(found, findings=tuple(map(with_numbers, found.findings)))

@@ -35,7 +35,7 @@ class Phase(enum.IntEnum):
 
     @property
     def words(self) -> str:
-        """The phase in a word or two."""
+        """Return the phase in one or two words."""
         return _WORDS[self]
 
 
@@ -73,18 +73,18 @@ _PHASES = {"state": Phase.STATE, "forward": Phase.FORWARD, "gradient": Phase.GRA
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """Values of one sort over the moments of a run.
+    """Values of one type at several moments of a run.
 
     Attributes:
-        phase: of the step.
-        sort: kind of the tensors, where statistics are kept by kind.
+        phase: phase of the step.
+        sort: kind of the tensors, if statistics are stored by kind.
         method: what the values are: `digests`, `numbers`, or a statistic.
-        names: of the columns, in the order in which they are made.
+        names: names of the columns, in the order in which they are produced.
         key_K: `step * MICRO_BATCHES + place`, ascending.
         value_KT: float64; NaN may be a value.
-        present_KT: whether there is a value.
-        complete: a column that is missing at a moment was not there, and not left out.
-        location_T: `file:line` of what made each column.
+        present_KT: whether a value exists.
+        complete: a column that is missing at a moment did not exist, rather than being skipped.
+        location_T: `file:line` that produced each column.
     """
 
     phase: Phase
@@ -99,7 +99,7 @@ class Table:
 
 
 def tables(run: Run, worker: Merged | int | None) -> Iterator[Table]:
-    """Yield everything that can be compared, of one worker or of all as one."""
+    """Yield all comparable tables, for one worker or for all workers combined."""
     yield from _digests(run, worker)
     scalars = run.scalars(mode=Mode.TRAIN, worker=worker)
     losses = [series for series in scalars if series.name == "loss"]
@@ -116,10 +116,10 @@ def tables(run: Run, worker: Merged | int | None) -> Iterator[Table]:
 
 
 def rows_of_steps(run: Run) -> tuple[Ints, Ints]:
-    """Return for each step the sum over all workers of the digests of the rows they were given.
+    """Return, for each step, the sum of the digests of all workers' rows.
 
     Returns:
-        Steps at which every worker told of its rows, ascending, and the sums modulo
+        Steps at which every worker reported its rows, ascending, and the sums modulo
         `core.digests.MODULUS`.
     """
     found = []

@@ -41,7 +41,7 @@ Kept = TypeVar("Kept")
 
 
 class ConditionDiffers(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that the runs were started with; empty where one has nothing of it."""
+    """A start condition that differs between the runs; empty if a run lacks it."""
 
     what: str
     first: str
@@ -49,7 +49,7 @@ class ConditionDiffers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def differing_conditions(first: Run, second: Run) -> tuple[ConditionDiffers, ...]:
-    """Return the differences: program, environment, data, optimizers, then settings."""
+    """Return the differing start conditions: program, environment, data, optimizers, settings."""
     mine, theirs = dict(_conditions(first)), dict(_conditions(second))
     found = [
         ConditionDiffers(what=what, first=mine.get(what, ""), second=theirs.get(what, ""))

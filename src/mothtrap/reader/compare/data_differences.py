@@ -17,7 +17,7 @@ Digests = npt.NDArray[np.float64]
 
 
 def same_rows(first: Run, second: Run, step: int) -> str:
-    """Describe until which step both runs got the same rows; '' if they never did."""
+    """Describe until which step both runs received the same rows; '' if they never did."""
     (mine_S, one_S), (theirs_S, other_S) = rows_of_steps(first), rows_of_steps(second)
     shared_S, in_mine, in_theirs = np.intersect1d(mine_S, theirs_S, return_indices=True)
     if not len(shared_S):
@@ -51,7 +51,7 @@ def _batches(run: Run) -> Digests:
 
 
 def agree_again(first: Run, second: Run) -> bool:
-    """Return whether batches are the same again after the first one that is not."""
+    """Return whether batches are equal again after the first one that differs."""
     mine, theirs = _batches(first), _batches(second)
     if mine.shape[0] != theirs.shape[0]:
         return False
@@ -76,11 +76,11 @@ def other_parts(first: Run, second: Run) -> list[str]:
 
 
 def same_samples(first: Run, second: Run, step: int) -> tuple[bool | None, str]:
-    """Return whether the samplers of both runs named the same samples for a step.
+    """Return whether the samplers of both runs chose the same samples for a step.
 
     Returns:
-        Whether they did, and that in words; None and empty where the samples are not known
-        by index or name.
+        The result, and a description in words; None and empty if the samples are not known by index
+        or name.
     """
     mine, theirs = (_named(run, step) for run in (first, second))
     if not mine or not theirs:

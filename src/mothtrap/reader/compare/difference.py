@@ -45,8 +45,8 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """Result of a comparison of the steps of two runs.
 
-    `exact`: bit by bit; else within `rtol` and `atol`, or, if `measured`, within the differences
-    that rounding makes.
+    `exact`: bit for bit; otherwise within `rtol` and `atol`, or, if `measured`, within the
+    differences that rounding causes.
     """
 
     first: FirstDivergence | None
@@ -71,15 +71,15 @@ def compare(
     """Compare two runs step by step.
 
     Args:
-        first: a run.
-        second: another one.
-        rtol: numbers that differ by less, of the larger one, are the same; None: bit by bit
-            where that can be.
-        atol: and so are those that differ by less than this.
-        ignore: globs over the names of what is not to be compared, e.g. `rng.*`.
+        first: the first run.
+        second: the second run.
+        rtol: numbers count as equal if they differ by less than this share of the larger one; None:
+            bit for bit if possible.
+        atol: numbers also count as equal if they differ by less than this.
+        ignore: globs over names to exclude from the comparison, e.g. `rng.*`.
         perturbed: a run like the first one whose initial weights were changed by their rounding
-            error: numbers count as the same if they differ by no more than `ALLOWED` times what
-            they differ by there. It is used if the runs have different numbers of ranks.
+            error. Numbers count as equal if they differ by at most `ALLOWED` times their difference
+            in that run. It is used if the runs have different numbers of ranks.
 
     Raises:
         QueryError: `perturbed` is given, and the runs have equal numbers of ranks, or other data.
@@ -92,8 +92,8 @@ def compare(
             ACROSS_RTOL if rtol is None else rtol, ACROSS_ATOL if atol is None else atol
         )
         notes.append(
-            f"the runs have {len(first.workers)} and {len(second.workers)} ranks, and each run "
-            "is compared as one rank: batches by the sum of their row digests, random states "
+            f"the runs have {len(first.workers)} and {len(second.workers)} ranks, so each run is "
+            "compared as one rank: batches by the sum of their row digests, and random states "
             "not at all"
         )
     if perturbed is not None:
@@ -156,18 +156,18 @@ def _pairs(
 def _refuse_other(first: Run, perturbed: Run, *, apart: bool) -> None:
     if not apart:
         raise QueryError(
-            "--perturbed measures a tolerance between runs with different numbers of ranks, and "
+            "--perturbed measures a tolerance between runs with different numbers of ranks, but "
             "these have equal numbers: compare them without it"
         )
     if perturbed.info is None or not perturbed.info.config.get("perturb"):
-        raise QueryError(f"{perturbed.id} was not made with `mothtrap run --perturb`")
+        raise QueryError(f"{perturbed.id} was not recorded with `mothtrap run --perturb`")
     if first.info is not None and perturbed.info.command != first.info.command:
         raise QueryError(
-            f"{perturbed.id} was started with another command than {first.id}, so it does not show "
-            f"how rounding changes {first.id}"
+            f"{perturbed.id} was started with a different command than {first.id}, so it does not "
+            f"show how rounding changes {first.id}"
         )
     if len(perturbed.workers) != len(first.workers):
-        raise QueryError(f"{perturbed.id} has another number of ranks than {first.id}")
+        raise QueryError(f"{perturbed.id} has a different number of ranks than {first.id}")
 
 
 def _rows_pair(first: Run, second: Run) -> Iterator[Pair]:

@@ -30,15 +30,16 @@ NAMED = 8
 
 
 class FirstDivergence(msgspec.Struct, frozen=True, kw_only=True):
-    """The first thing that two runs do not have in common.
+    """The first difference between two runs.
 
-    `phase` is the part of the step, `what` a tensor, scalar or generator, `also` what else
-    of the same sort differs at that moment (`count` of `of`). `first` and `second` are the
-    values in words; `method` says how they were compared, `relative` by how much numbers
-    differ, of the larger one, `apart` by how much any that differs does, of the largest value
-    of its sort: a gradient that is 0 but for rounding can differ by all of itself.
-    `missing`: only one of the runs has it. `micro_batch` counts from 0. `since`: the latest
-    earlier step of which the same sort of values was compared, where steps lie between: they
+    `phase` is the part of the step, `what` a tensor, scalar or generator, and `also` lists what
+    else of the same kind differs at that moment (`count` of `of`). `first` and `second` are the
+    values in words, and `method` says how they were compared. `relative` is the difference of the
+    numbers relative to the larger one. `apart` is the largest difference of any value relative to
+    the largest value of its kind, because a gradient that is 0 except for rounding can differ by
+    100 %.
+    `missing`: only one of the runs has it. `micro_batch` counts from 0. `since`: the latest earlier
+    step at which the same kind of value was compared, if there are steps in between: the runs
     diverged at one of them, or at `step`.
     """
 
@@ -73,7 +74,7 @@ class Tolerance:
         return not (self.rtol or self.atol)
 
     def differs(self, first: Floats, second: Floats) -> Bools:
-        """Return where values differ; NaN equals NaN."""
+        """Return a mask of differing values; NaN equals NaN."""
         with np.errstate(invalid="ignore", over="ignore"):
             size = np.maximum(np.abs(first), np.abs(second))
             near = np.abs(first - second) <= self.atol + self.rtol * size
@@ -84,9 +85,9 @@ class Tolerance:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pair:
-    """The same sort of values of two runs, at the moments and in the columns to compare.
+    """Values of one type from two runs, at the moments and in the columns to compare.
 
-    `perturbed` has them of a run like the first one that differs from it by rounding.
+    `perturbed` contains those of a run like the first one that differs from it by rounding.
     """
 
     first: Table

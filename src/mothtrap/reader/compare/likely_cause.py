@@ -60,13 +60,13 @@ class _Case:
 def likely_cause(
     first: Run, second: Run, divergence: FirstDivergence, conditions: Sequence[ConditionDiffers]
 ) -> Cause:
-    """Return the kind of cause that explains the first divergence.
+    """Return the most likely cause of the first divergence.
 
     Args:
-        first: a run.
-        second: another one.
-        divergence: the first place where they part.
-        conditions: what they were started with that differs.
+        first: the first run.
+        second: the second run.
+        divergence: the first difference.
+        conditions: start conditions that differ.
     """
     asked = {
         Phase.STATE.words: _of_state,
@@ -130,14 +130,13 @@ def _of_state(case: _Case) -> Cause:
     if optimizers:
         return Cause(
             kind="configuration",
-            sentence=f"the optimizer is set differently ({optimizers[0].what})",
+            sentence=f"the optimizer has different settings ({optimizers[0].what})",
             evidence=(share,),
         )
     return Cause(
         kind="numerics",
-        sentence=f"all of step {before} is the same, but the weights after it differ: "
-        "the update is computed differently, or something else changed the "
-        "weights",
+        sentence=f"everything in step {before} is the same, but the weights after it differ: the "
+        "update is computed differently, or something else changed the weights",
         evidence=(share,),
     )
 
@@ -176,7 +175,7 @@ def _of_batch(case: _Case) -> Cause:
     if loaders:
         return Cause(
             kind="configuration",
-            sentence=f"the loader is set differently ({loaders[0].what})",
+            sentence=f"the loader has different settings ({loaders[0].what})",
             evidence=evidence,
         )
     if same is False:
@@ -216,10 +215,10 @@ def _of_random(case: _Case) -> Cause:
         )
     step, micro_batch = case.divergence.step, case.divergence.micro_batch
     before = step - 1 if case.divergence.since is None else case.divergence.since
-    where = f"after the forward of step {before} and before that of step {step}"
+    where = f"after the forward pass of step {before} and before that of step {step}"
     if micro_batch:
         between = f"{micro_batch - 1} and {micro_batch} of step {step}"
-        where = f"between the forwards of micro-batches {between}"
+        where = f"between the forward passes of micro-batches {between}"
     return Cause(
         kind="random numbers",
         sentence=f"one run drew random numbers that the other did not, {where}",
@@ -266,7 +265,7 @@ def _of_results(case: _Case) -> Cause:
     agrees = [f"everything that was compared before {what} agrees"]
     if not _compares_weights(case):
         agrees.append(
-            f"the weights before step {case.divergence.step} were not compared bit by bit; set "
+            f"the weights before step {case.divergence.step} were not compared bit for bit; set "
             "`digests = true` in the configuration of both runs"
         )
     if types:

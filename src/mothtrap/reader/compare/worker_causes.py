@@ -21,23 +21,23 @@ hand."""
 
 @dataclass(frozen=True, slots=True)
 class WorkerCause:
-    """A sentence, and the evidence for it."""
+    """A likely cause in one sentence, with its evidence."""
 
     sentence: str
     evidence: tuple[str, ...] = ()
 
 
 def worker_cause(one: Run, many: Run, step: int, differing: frozenset[str]) -> WorkerCause | None:
-    """Explain a difference in losses or gradients at a step with the same batch.
+    """Explain a difference in losses or gradients between one process and several ranks.
 
     Args:
-        one: a run of one process.
-        many: a run of several ranks.
-        step: of the first difference.
+        one: the run with one process.
+        many: the run with several ranks.
+        step: step of the first difference.
         differing: identities of the tensors whose gradients differ there; empty if unknown.
 
     Returns:
-        None where the gradients at the step are not known, or show no known cause.
+        None if the gradients at the step are unknown, or show no known cause.
     """
     factors = _factors(one, many, step)
     rows = rows_at(many, step)
@@ -58,7 +58,7 @@ def worker_cause(one: Run, many: Run, step: int, differing: frozenset[str]) -> W
 
 
 def rows_at(run: Run, step: int) -> dict[int, int]:
-    """Return the rows of the batch of each rank at a step, as far as they are known."""
+    """Return the rows of each rank's batch at a step, as far as they are known."""
     told = sorted(run.observations(BatchRows), key=lambda seen: seen.step)
     return {seen.rank: seen.rows for seen in told if seen.step <= step}
 

@@ -43,17 +43,17 @@ same process; chosen by hand: above the error of the boot time."""
 
 
 class AttemptView:
-    """One attempt; `refresh` reads what is new.
+    """One attempt of a run; `refresh` reads new data.
 
     Args:
-        path: its folder.
-        mirror: what that folder is a part of; stays for as long as this object lives.
+        path: folder of the attempt.
+        mirror: mirror to which the folder belongs; kept alive by this object.
 
     Attributes:
-        nodes: what the merged logs of nodes say of their workers.
+        nodes: what the merged logs of nodes report about their workers.
         copies: ranks whose folders are ignored because they are copies, with a sentence.
-        writing: whether more may come, judged before the last reading.
-        gone: ranks that write no more, judged before the last reading.
+        writing: whether more data may come, determined before the last reading.
+        gone: ranks that no longer write, determined before the last reading.
     """
 
     def __init__(self, path: Path, *, mirror: Mirror | None = None) -> None:
@@ -78,11 +78,11 @@ class AttemptView:
         self._changed_s = float("-inf")
 
     def refresh(self, *, judge: bool = True, unheard_s: float = float("-inf")) -> None:
-        """Read new files, new workers, new events and findings.
+        """Read new files, workers, events and findings.
 
         Args:
-            judge: whether to ask anew which processes live; costs about 50 us each.
-            unheard_s: `time.monotonic()` when its place could last not be reached.
+            judge: check again which processes are alive; costs about 50 us each.
+            unheard_s: `time.monotonic()` when its location was last unreachable.
         """
         # The end first: what a job wrote before it ended is then seen below.
         alive, dead = self._judge(unheard_s) if judge else (self.writing, self.gone)
@@ -106,7 +106,7 @@ class AttemptView:
         self.gone = ended | dead if self.writing else frozenset(self.workers)
 
     def state(self) -> State:
-        """Judge how the attempt stood when it was last read."""
+        """Return the state of the attempt at the last refresh."""
         if self.writing:
             return "running"
         ends = [worker.ended for worker in self.workers.values() if not self._lost_end(worker)]
@@ -123,7 +123,7 @@ class AttemptView:
 
     @property
     def stops(self) -> list[StepGuarded | TrainingStopped]:
-        """Facts of what stopped the training of each worker: its guard, or a request."""
+        """Facts about what stopped the training of each worker: its guard, or a request."""
         return [
             fact
             for worker in self.workers.values()
@@ -133,7 +133,7 @@ class AttemptView:
         ]
 
     def damage(self, files: FileChecks, budget: Budget, *, elsewhere: bool) -> tuple[str, ...]:
-        """Return the damage to all files of the attempt; also reads files not requested so far.
+        """Return the damage to all files of the attempt, reading files not requested so far.
 
         Args:
             files: checks of the files of the run.

@@ -21,8 +21,8 @@ class Column:
     """One value per row.
 
     Args:
-        keep: rows that `view` shows at most.
-        dtype: of the values.
+        keep: maximum number of rows that `view` shows.
+        dtype: dtype of the values.
     """
 
     __slots__ = ("_array", "_keep", "_shown", "_stop")
@@ -34,21 +34,21 @@ class Column:
         self._shown = self._array, -1, self._array
 
     def append(self, value: float) -> None:
-        """Add a row; amortised O(1)."""
+        """Append a row; amortized O(1)."""
         if self._stop == len(self._array):
             self._move(1)
         self._array[self._stop] = value
         self._stop += 1
 
     def extend(self, values: Sequence[Any] | npt.NDArray[Any]) -> None:
-        """Add a row for each value, amortised O(1) a row."""
+        """Append one row per value; amortized O(1) per row."""
         if self._stop + len(values) > len(self._array):
             self._move(len(values))
         self._array[self._stop : self._stop + len(values)] = values
         self._stop += len(values)
 
     def view(self) -> npt.NDArray[Any]:
-        """Return the last rows, read-only, shape (S,)."""
+        """Return the last rows as a read-only view, shape (S,)."""
         array, stop, view = self._shown
         if array is not self._array or stop != self._stop:
             array, stop = self._array, self._stop
@@ -57,7 +57,7 @@ class Column:
         return view
 
     def forget(self, rows: int) -> None:
-        """Drop all but the first `rows` rows of what `view` shows."""
+        """Drop all but the first `rows` rows of the view."""
         start = max(0, self._stop - self._keep)
         self._array = self._array[start:].copy()
         self._stop = rows
@@ -73,10 +73,10 @@ class Column:
 
 
 class Table:
-    """Values and presence of a growing number of columns; absent values are NaN.
+    """Values and presence of a growing number of columns; missing values are NaN.
 
     Args:
-        keep: rows that `views` shows at most.
+        keep: maximum number of rows that `views` shows.
     """
 
     __slots__ = ("_keep", "_present_SC", "_stop", "_values_SC", "_width")
@@ -88,13 +88,13 @@ class Table:
         self._allocate(min(FIRST_ROWS, 2 * keep), FIRST_WIDTH)
 
     def widen(self, width: int) -> None:
-        """Make room for `width` columns; new ones are absent from earlier rows."""
+        """Extend the table to `width` columns; new columns are missing in earlier rows."""
         self._width = width
         if width > self._values_SC.shape[1]:
             self._move(len(self._values_SC), 2 * width)
 
     def append(self, columns: npt.NDArray[np.intp], values: npt.NDArray[np.float64]) -> None:
-        """Add a row that has `values` in `columns` and nothing elsewhere."""
+        """Append a row with `values` in `columns`; other columns are missing."""
         if self._stop == len(self._values_SC):
             rows = min(max(2 * self._stop, FIRST_ROWS), 2 * self._keep)
             self._move(rows, self._values_SC.shape[1])
@@ -112,7 +112,7 @@ class Table:
         return _read_only(values), _read_only(present)
 
     def forget(self, rows: int) -> None:
-        """Drop all but the first `rows` rows of what `views` shows."""
+        """Drop all but the first `rows` rows of the views."""
         self._stop = max(0, self._stop - self._keep) + rows
         self._move(len(self._values_SC), self._values_SC.shape[1])
 

@@ -29,7 +29,7 @@ def mode_code(mode: ModeName) -> int:
     """Return the index of a mode in `MODES`.
 
     Raises:
-        UnknownNameError: there is no such mode; names the nearest.
+        UnknownNameError: there is no such mode; the message suggests one.
     """
     if mode not in MODE_CODE:
         known = [each.value for each in MODES]
@@ -40,7 +40,7 @@ def mode_code(mode: ModeName) -> int:
 
 
 class Commits:
-    """Growing columns, one row per record; a view of one never changes."""
+    """Growing columns with one row per record; existing views never change."""
 
     def __init__(self) -> None:
         self._columns = {
@@ -66,7 +66,7 @@ class Commits:
         return len(self.records)
 
     def extend(self, found: EventBlock) -> None:
-        """Add records; their numbers ascend."""
+        """Append records with ascending numbers."""
         known, which_C = self._optimizers, found.which_C
         ended = [place for place, fact in found.observations if isinstance(fact, WorkerEnded)]
         told_U = {
@@ -103,7 +103,7 @@ class Commits:
 
     @property
     def steps(self) -> Ints:
-        """Steps finished before each record began."""
+        """Number of steps finished before each record began."""
         return self._columns["step"].view()
 
     @property
@@ -113,24 +113,24 @@ class Commits:
 
     @property
     def mode_steps(self) -> Ints:
-        """Places inside the mode."""
+        """Numbers of the records within their mode."""
         return self._columns["mode_step"].view()
 
     @property
     def wall_s(self) -> Floats:
-        """Unix time at which each was closed, seconds."""
+        """Unix time at which each record was closed, in seconds."""
         return self._columns["wall_s"].view()
 
     @property
     def skipped(self) -> Bools:
-        """Return whether no optimizer applied the step."""
+        """Return a mask of records whose step no optimizer applied."""
         return self._columns["skipped"].view()
 
     @property
     def closing(self) -> Bools:
-        """Return whether the record is of no step.
+        """Return a mask of records that belong to no step.
 
-        Facts alone, and what came after the last step.
+        Records with only facts, and records after the last step.
         """
         return self._columns["closing"].view()
 
@@ -144,7 +144,7 @@ class Commits:
         return self._columns["width"].view()
 
     def key(self, row: int) -> StepKey:
-        """Return the step of the record in `row`."""
+        """Return the step key of the record in `row`."""
         return StepKey(
             step=int(self.steps[row]),
             mode=MODES[int(self.modes[row])],
@@ -152,7 +152,7 @@ class Commits:
         )
 
     def find(self, record_N: Ints) -> npt.NDArray[np.intp]:
-        """Return the rows of records, -1 for those that are not committed."""
+        """Return the rows of records; -1 for records that are not committed."""
         record_C = self.records
         row_N = np.searchsorted(record_C, record_N)
         known_N = row_N < len(record_C)

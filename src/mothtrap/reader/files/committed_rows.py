@@ -43,7 +43,7 @@ class Rows:
         raise NotImplementedError
 
     def joined(self, later: Self) -> Self | None:
-        """Return these rows and those that follow them as one; None: they do not go together."""
+        """Return these rows joined with the following ones; None if they cannot be joined."""
         raise NotImplementedError
 
     def rows_of(self, commit: int) -> slice:
@@ -53,7 +53,7 @@ class Rows:
 
 
 class Piece(Rows):
-    """Rows as they were written, in `batch`."""
+    """Rows as stored, in `batch`."""
 
     __slots__ = ("_columns", "batch")
 
@@ -69,7 +69,7 @@ class Piece(Rows):
         return self._columns[name]
 
     def joined(self, later: Self) -> Self | None:
-        """Return these rows and those that follow them as one; None: they do not go together."""
+        """Return these rows joined with the following ones; None if they cannot be joined."""
         if self.batch.schema != later.batch.schema:
             return None
         return type(self)(
@@ -82,16 +82,16 @@ RowsT = TypeVar("RowsT", bound=Rows)
 
 
 class CommittedRows:
-    """Takes the rows of a worker's segments in; gives back those of committed records.
+    """Reads the rows of a worker's segments, and returns those of committed records.
 
-    A record whose rows are not all there is left out, and counted in `damage`.
+    A record with missing rows is omitted, and counted in `damage`.
 
     Args:
         folder: the worker's folder; need not exist yet.
-        kind: of the segments: `stats` (see `statistic_rows`), `scalars` or `index`.
-        promise: the column of `Commits` that says how many rows a record has.
-        keep: the columns of the segments that are given back.
-        width_of: says how many values each row of a batch has, where commits tell that, too.
+        kind: kind of the segments: `stats` (see `statistic_rows`), `scalars` or `index`.
+        promise: column of `Commits` with the number of rows of a record.
+        keep: columns of the segments to return.
+        width_of: returns the number of values in each row of a batch, if commits record it.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class CommittedRows:
         self._whole = 0
 
     def poll(self, commits: Commits) -> Iterator[Piece]:
-        """Yield the rows that came since the last poll, as far as they are committed."""
+        """Yield the committed rows that were added since the last poll."""
         waiting, self._ahead = self._ahead, []
         for batch in waiting:
             yield from self._take(batch, commits)
@@ -123,11 +123,11 @@ class CommittedRows:
 
     @property
     def bytes_read(self) -> int:
-        """Return the number of bytes read of the segments."""
+        """Return the number of bytes read from the segments."""
         return self._tail.bytes_read
 
     def damage(self, commits: Commits, *, ended: bool) -> tuple[str, ...]:
-        """Return the damage found; `ended`: the writer is gone, so a torn end counts."""
+        """Return the damage found; with `ended`, the writer is gone, so a torn end counts."""
         pending = self._tail.pending if ended else ()
         missing = int(np.count_nonzero(commits.promised(self._promise))) - self._whole
         lacking = f"{self._folder.name}: {missing} steps lack {self._promise} because of damage"
@@ -175,15 +175,15 @@ class CommittedRows:
 
 
 def piece_of(pieces: Sequence[RowsT], commit: int) -> RowsT | None:
-    """Return the piece that may have the rows of a committed record; O(log n)."""
+    """Return the piece that may contain the rows of a committed record; O(log n)."""
     place = bisect.bisect_right(pieces, commit, key=lambda piece: piece.commit_N[0])
     return pieces[place - 1] if place else None
 
 
 def append(pieces: list[RowsT], piece: RowsT) -> None:
-    """Add a piece, joined with its neighbors so that the pieces stay few.
+    """Append a piece, merging it with its neighbors to keep the number of pieces small.
 
-    Amortised O(log n) copies of a row: a piece is joined only with one no longer than it.
+    Amortized O(log n) copies per row: a piece is merged only with one that is at most as long.
     """
     while pieces and len(pieces[-1].commit_N) <= len(piece.commit_N) < SMALL_ROWS:
         joined = pieces[-1].joined(piece)

@@ -13,11 +13,11 @@ _OF_WORKERS = ("events", *layout.TABLES_OF_STEPS)
 
 
 def copied_workers(workers: Mapping[int, WorkerView]) -> Iterator[tuple[int, str]]:
-    """Yield the ranks whose folders are copies, and why.
+    """Yield the ranks whose folders are copies, with the reason.
 
-    A copy holds the start of another worker: the same process, and the same time of its first
-    record. The one in the folder of its own rank is the original, else the lowest. A folder whose
-    own records say its rank is no copy, however alike others are.
+    A copy has the same beginning as another worker: the same process, and the same time of its
+    first record. The original is the folder of its own rank, otherwise the lowest rank. A folder
+    whose own records contain its rank is not a copy, however similar others are.
     """
     originals: dict[Hashable, int] = {}
     for rank in sorted(workers, key=lambda rank: (not _is_own(rank, workers[rank]), rank)):

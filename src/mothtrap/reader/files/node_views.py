@@ -18,7 +18,7 @@ LATEST_STEPS = 16
 
 @dataclass(slots=True, kw_only=True)
 class MergedWorker:
-    """A worker, as far as the log of its node says.
+    """A worker, as described by the log of its node.
 
     Attributes:
         node: name of the node.
@@ -41,13 +41,13 @@ class MergedWorker:
 
 
 class NodeViews:
-    """Reads the merged logs of all nodes of an attempt, as they grow.
+    """Reads the growing merged logs of all nodes of an attempt.
 
     Args:
         attempt: folder of the attempt.
 
     Attributes:
-        workers: by rank.
+        workers: workers by rank.
     """
 
     def __init__(self, attempt: Path) -> None:
@@ -57,7 +57,7 @@ class NodeViews:
         self.workers: dict[int, MergedWorker] = {}
 
     def refresh(self) -> None:
-        """Read what is new."""
+        """Read new data."""
         for name in layout.nodes(self._attempt):
             if name not in self._readers:
                 self._readers[name] = NodeReader(layout.node_folder(self._attempt, name))
@@ -67,12 +67,12 @@ class NodeViews:
             self._take(name, rows)
 
     def age_s(self, rank: int, *, of_sign: bool = False) -> float:
-        """Return the seconds since a worker gave news.
+        """Return the time since the last news of a worker, in seconds.
 
-        They are measured by the clock of its node, plus the time since the node gave news here.
+        Measured by the clock of its node, plus the time since the node last sent news here.
 
         Args:
-            rank: of the worker.
+            rank: rank of the worker.
             of_sign: count signs of life as news.
         """
         worker = self.workers[rank]
@@ -81,7 +81,7 @@ class NodeViews:
         return max(0.0, beat_s - news_s) + time.monotonic() - arrived_s
 
     def damage(self, *, ended: bool) -> list[str]:
-        """Return the damage found; `ended`: the writers are gone, so a torn end counts."""
+        """Return the damage found; with `ended`, the writers are gone, so a torn end counts."""
         return [text for one in self._readers.values() for text in one.damage(ended=ended)]
 
     def _take(self, name: str, rows: NodeRows) -> None:

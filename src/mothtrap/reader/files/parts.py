@@ -21,13 +21,13 @@ from mothtrap.reader.files.worker_view import WorkerView
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The steps that are looked at: from `begin` on, before `end`."""
+    """Range of steps: from `begin` up to but excluding `end`."""
 
     begin: int = 0
     end: int = ENDLESS
 
     def within(self, begin: int, end: int) -> Bounds:
-        """Return the steps that both have."""
+        """Return the intersection of two ranges."""
         return Bounds(max(self.begin, begin), min(self.end, end))
 
     def __contains__(self, step: int) -> bool:
@@ -39,10 +39,10 @@ EVERYTHING = Bounds()
 
 @dataclass(frozen=True, slots=True)
 class Redone:
-    """The steps from which on later attempts replace what an earlier one did.
+    """The steps from which on later attempts replace an earlier attempt.
 
-    An evaluation before step N bears the number N. The attempt that goes on with step N
-    has most often not done it again.
+    An evaluation before step N has the number N. The attempt that continues with step N has usually
+    not repeated it.
 
     Attributes:
         train: the train step.
@@ -53,7 +53,7 @@ class Redone:
     others: int = ENDLESS
 
     def by(self, views: Iterable[WorkerView]) -> Redone:
-        """Return what counts of attempts before that of some workers."""
+        """Return the steps that count in attempts before those of some workers."""
         begun = [view for view in views if view.first_step is not None]
         trains = [view.first_step for view in begun if view.first_step is not None]
         evaluated = [view.first_evaluated for view in begun if view.first_evaluated is not None]
@@ -66,7 +66,7 @@ NOTHING = Redone()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
-    """One worker in one attempt, and which of its steps count."""
+    """One worker in one attempt, and its steps that count."""
 
     attempt: int
     view: WorkerView
@@ -74,12 +74,12 @@ class Part:
     redone: Redone = NOTHING
 
     def has(self, step: int, mode: ModeName = Mode.TRAIN) -> bool:
-        """Return whether a step counts that was recorded."""
+        """Return whether a recorded step counts."""
         end = self.redone.train if mode == Mode.TRAIN else self.redone.others
         return step in self.bounds and step < end
 
     def counts(self, commit_N: Ints, mode: ModeName | None = None) -> Bools:
-        """Return which rows of the view's `Commits` count, shape (N,)."""
+        """Return a mask of the rows of the view's `Commits` that count, shape (N,)."""
         commits = self.view.commits
         keep_N = np.ones(len(commit_N), np.bool_)
         if self.bounds != EVERYTHING:
@@ -97,9 +97,9 @@ class Part:
         return keep_N
 
     def at(self, step: int, mode: ModeName | None = None) -> Ints:
-        """Return the rows of one of the job's steps that count, ascending; O(log C).
+        """Return the counting rows of one of the job's steps, ascending; O(log C).
 
-        With what was logged at it after the last step, where that is it.
+        Includes values that were logged after the last step, if this is the last step.
         """
         start, stop = np.searchsorted(self.view.commits.steps, (step, step + 1))
         rows = np.arange(start, stop)
@@ -118,23 +118,23 @@ class Part:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Span:
-    """A run, or the steps of it that are looked at.
+    """A run, or a range of its steps.
 
     Attributes:
-        attempts: by number; grows as the run does.
-        bounds: of the steps.
+        attempts: attempts by number; grows as the run does.
+        bounds: bounds of the steps.
     """
 
     attempts: Mapping[int, AttemptView]
     bounds: Bounds = EVERYTHING
 
     def narrowed(self, begin: int, end: int) -> Span:
-        """Return the part of it from `begin` on, before `end`."""
+        """Return the part from `begin` up to but excluding `end`."""
         return Span(self.attempts, self.bounds.within(begin, end))
 
     @property
     def latest(self) -> AttemptView:
-        """The last attempt."""
+        """The latest attempt."""
         return self.attempts[max(self.attempts)]
 
     @property
@@ -148,7 +148,7 @@ class Span:
         return [view for view in found if view is not None]
 
     def parts(self, worker: int) -> list[Part]:
-        """Return the parts of a worker, attempt after attempt."""
+        """Return the parts of a worker, one per attempt."""
         redone = self._redone().items()
         views = [(n, self.attempts[n].workers.get(worker), ends) for n, ends in redone]
         return [Part(n, view, self.bounds, ends) for n, view, ends in views if view is not None]
@@ -159,7 +159,7 @@ class Span:
         return [parts[w] for w in self.workers for parts in by_attempt if w in parts]
 
     def by_attempt(self) -> list[dict[int, Part]]:
-        """Return the parts of the workers by rank, attempt after attempt."""
+        """Return the parts of the workers by rank, one per attempt."""
         return [
             {
                 rank: Part(number, view, self.bounds, redone)

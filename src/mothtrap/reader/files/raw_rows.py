@@ -13,10 +13,10 @@ def index_row(view: WorkerView, commit: int, piece: Piece, row: int) -> RawRow:
     """Return the index entry of one copy of a tensor.
 
     Args:
-        view: of the worker that wrote it.
+        view: view of the worker that wrote it.
         commit: its record, as a row of `view.commits`.
-        piece: of `view.raw()`.
-        row: in the piece.
+        piece: piece of `view.raw()`.
+        row: row in the piece.
     """
     batch, commits = piece.batch, view.commits
     return RawRow(

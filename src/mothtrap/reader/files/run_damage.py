@@ -31,7 +31,7 @@ class _Head(msgspec.Struct, frozen=True):
 
 
 def run_damage(run: Path, files: FileChecks, budget: Budget) -> Iterator[str]:
-    """Yield the damage to snapshots, labels, marks, and the journal of messages.
+    """Yield damage to snapshots, labels, marks, and the message journal.
 
     Args:
         run: its folder.

@@ -13,10 +13,10 @@ from mothtrap.store.remote import read_remote
 
 
 class RunFiles:
-    """Reads a run's folder; what was read once is kept and never read again.
+    """Reads a run's folder, and caches everything it has read.
 
     Attributes:
-        attempts: by number.
+        attempts: attempts by number.
         copies: attempts that are ignored because their folder is a copy, with the reason.
         holds: while it is not 0, `refresh` reads nothing.
     """
@@ -33,10 +33,10 @@ class RunFiles:
         self.refresh()
 
     def refresh(self, *, judge: bool = True) -> None:
-        """Read what was added since the last time.
+        """Read data that was added since the last refresh.
 
         Args:
-            judge: whether to ask anew which processes of the job live.
+            judge: check again which processes of the job are alive.
         """
         if self.holds:
             return
@@ -60,7 +60,7 @@ class RunFiles:
         self._leave_out_copies()
 
     def damage(self, limit_bytes: int) -> tuple[str, ...]:
-        """Return the damage to all files of the run, each sentence once.
+        """Return the damage to all files of the run, without duplicate sentences.
 
         Events, findings, scalars and descriptions are always read.
 
@@ -86,5 +86,5 @@ class RunFiles:
 
     @property
     def writing(self) -> bool:
-        """Return whether more may come, judged before the last reading."""
+        """Return whether more data may follow, as of the last refresh."""
         return bool(self.attempts) and self.attempts[max(self.attempts)].writing

@@ -29,8 +29,8 @@ class StatisticsPiece(Rows):
 
     Attributes:
         tensor_N: uint32, ids of tensors.
-        fields: by the names of `statistics.summary.FIELDS`; empty where the rows are of another
-            version: no column can be trusted.
+        fields: fields by their names in `statistics.summary.FIELDS`; empty if the rows come from
+            another version, so that no column can be trusted.
     """
 
     __slots__ = ("fields", "tensor_N")
@@ -43,23 +43,23 @@ class StatisticsPiece(Rows):
         self.fields = fields
 
     def column(self, name: str) -> npt.NDArray[Any]:
-        """Return `tensor`, or a field, shape (N,), read-only."""
+        """Return `tensor`, or a field, as a read-only array of shape (N,)."""
         return self.tensor_N if name == "tensor" else self.field(name)
 
     def field(self, name: str, rows: Ints | None = None) -> Floats:
-        """Return a field of all rows or of some, shape (N,), read-only."""
+        """Return a field of all or some rows, as a read-only array of shape (N,)."""
         values = self.fields[name]
         if isinstance(values, float):
             return np.broadcast_to(values, len(self.commit_N) if rows is None else len(rows))
         return values if rows is None else values[rows]
 
     def summary(self, rows: Ints | slice) -> Floats:
-        """Return rows as they were written, shape (N, F)."""
+        """Return rows as stored, shape (N, F)."""
         columns = [np.broadcast_to(self.fields[f], len(self.commit_N))[rows] for f in FIELDS]
         return np.stack(columns, axis=1)
 
     def part(self, start: int, stop: int) -> StatisticsPiece:
-        """Return some of these rows, without a copy."""
+        """Return some of these rows, without copying."""
         fields = {
             name: values if isinstance(values, float) else values[start:stop]
             for name, values in self.fields.items()
@@ -67,7 +67,7 @@ class StatisticsPiece(Rows):
         return StatisticsPiece(self.commit_N[start:stop], self.tensor_N[start:stop], fields)
 
     def joined(self, later: Self) -> Self | None:
-        """Return these rows and those that follow them as one; None: they do not go together."""
+        """Return these rows joined with the following ones; None if they cannot be joined."""
         if self.fields.keys() != later.fields.keys():
             return None
         return type(self)(
@@ -84,13 +84,13 @@ class StatisticsPiece(Rows):
 
 
 class StatisticRows(CommittedRows):
-    """Takes the statistics of a worker in; gives back those of committed records."""
+    """Reads the statistics of a worker, and returns those of committed records."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, "stats", "tensors", _COLUMNS, statistic_columns.width)
 
     def poll_fields(self, commits: Commits) -> Iterator[StatisticsPiece]:
-        """Yield the rows that came since the last poll, as far as they are committed."""
+        """Yield the committed rows that were added since the last poll."""
         for piece in self.poll(commits):
             # Copies: what is kept must not hold the rows as they were read.
             tensor_N = piece.column("tensor").copy()

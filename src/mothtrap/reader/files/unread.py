@@ -37,7 +37,7 @@ PIECE_BYTES = 1 << 22
 
 
 class Budget:
-    """Bytes that checks alone may read.
+    """Limit on the bytes that checks may read.
 
     Args:
         limit_bytes: total for the statistics, whole tensors, and files of one run.
@@ -47,7 +47,7 @@ class Budget:
         self._left = limit_bytes
 
     def covers(self, size_bytes: int) -> bool:
-        """Return whether this many more bytes may be read, and count them if so."""
+        """Return whether this many more bytes may be read; if so, count them."""
         if size_bytes > self._left:
             return False
         self._left -= size_bytes
@@ -55,7 +55,7 @@ class Budget:
 
 
 class FileChecks:
-    """Checks of whole files; a file that has not changed is checked once."""
+    """Checks of whole files; an unchanged file is checked only once."""
 
     def __init__(self) -> None:
         self._known: dict[Path, tuple[object, str]] = {}
@@ -63,11 +63,11 @@ class FileChecks:
     def damage(
         self, path: Path, budget: Budget, size_bytes: int, check: Callable[[Path], str]
     ) -> str:
-        """Return the damage of a file, "" if it is intact.
+        """Return the damage to a file; "" if it is intact.
 
         Args:
-            path: of the file.
-            budget: is charged with the file size; a file that does not fit is not checked.
+            path: path of the file.
+            budget: reduced by the file size; a file that does not fit is not checked.
             size_bytes: size when it was written.
             check: compares the content; returns what is wrong, or raises OSError.
         """
@@ -92,10 +92,10 @@ class FileChecks:
 
 
 class UnreadOfWorker:
-    """Checks one worker's folder beyond its events; each byte is read once.
+    """Checks a worker's folder beyond its events; each byte is read once.
 
     Args:
-        view: of the worker; is refreshed elsewhere.
+        view: view of the worker, which is refreshed elsewhere.
         files: checks of the files of the run.
     """
 
@@ -111,9 +111,9 @@ class UnreadOfWorker:
         """Yield the damage, including damage that earlier calls found.
 
         Args:
-            budget: for large files; scalars and the index of tensors are always read.
-            ended: the writer is gone, so a torn end counts.
-            elsewhere: files may lie in an object store; one that is missing here is no damage.
+            budget: budget for large files; scalars and the index of tensors are always read.
+            ended: the writer has ended, so an incomplete end counts as damage.
+            elsewhere: files may be in an object store, so a missing local file is not damage.
         """
         view = self._view
         view.scalars()
@@ -202,13 +202,13 @@ def _has_huge(folder: Path, table: str) -> bool:
 def tail_damage(
     tails: dict[str, SegmentTail], folder: Path, table: str, *, ended: bool
 ) -> Iterator[str]:
-    """Read a table that is ordered by time to its end, and yield its damage.
+    """Read a time-ordered table to its end, and yield its damage.
 
     Args:
         tails: readers that continue where they stopped, by table.
-        folder: of the table.
+        folder: folder of the table.
         table: its name.
-        ended: the writer is gone, so a torn end counts.
+        ended: the writer has ended, so an incomplete end counts as damage.
     """
     tail = tails.setdefault(table, SegmentTail(folder, table, ("time_s",)))
     while tail.poll():
@@ -217,11 +217,11 @@ def tail_damage(
 
 
 def attempt_damage(attempt: Path, tails: dict[str, SegmentTail], *, ended: bool) -> Iterator[str]:
-    """Yield the damage to the files of an attempt that belong to no worker and no monitor.
+    """Yield damage to the files of an attempt that belong to no worker and no monitor.
 
     Args:
         attempt: its folder.
-        tails: as of `tail_damage`.
+        tails: as in `tail_damage`.
         ended: its job has ended.
     """
     try:
@@ -238,7 +238,7 @@ def attempt_damage(attempt: Path, tails: dict[str, SegmentTail], *, ended: bool)
 
 
 def digest_of(path: Path) -> str:
-    """Return xxh3_64 of a plain file; raises OSError."""
+    """Return the xxh3_64 digest of a plain file; raises OSError."""
     hashed = xxhash.xxh3_64()
     with os.fdopen(open_plain(path), "rb") as file:
         while piece := file.read(PIECE_BYTES):

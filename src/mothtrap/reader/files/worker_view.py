@@ -40,7 +40,7 @@ _PLACES = ("tensor", "dtype", "shape", "segment", "offset", "size", "checksum")
 
 
 class ScalarColumn:
-    """One scalar: the rows in `Commits` at which it was told, and its values."""
+    """One scalar: its rows in `Commits`, and its values."""
 
     __slots__ = ("commits", "values")
 
@@ -50,17 +50,17 @@ class ScalarColumn:
 
 
 class WorkerView:
-    """The folder of one worker of one attempt; `refresh` reads what is new.
+    """The folder of one worker in one attempt; `refresh` reads new data.
 
-    Scalars, statistics and the places of raw tensors are read when first asked for, and
-    from then on by `refresh`: they are always as far as the events that were read.
+    Scalars, statistics and the locations of raw tensors are read on first use, and then updated by
+    `refresh`, so they are always as recent as the events.
 
     Attributes:
-        steps: one more than its last train step, be it watched or not.
+        steps: one more than its last train step, whether watched or not.
         first_step: its first train step; None before that.
-        first_evaluated: the step that its first evaluation bears; None before that.
-        started, ended: its observations of that name, or None.
-        tensors: what each tensor id means.
+        first_evaluated: step number of its first evaluation; None before that.
+        started, ended: the facts with these names, or None.
+        tensors: description of each tensor id.
         unwatched: its observations of steps that were not watched.
     """
 
@@ -88,7 +88,7 @@ class WorkerView:
         self._raw: list[Piece] = []
 
     def refresh(self) -> None:
-        """Read the new events, and what came of the rest as far as it was asked for."""
+        """Read new events, and new data of the types requested so far."""
         before = len(self.commits)
         if before:  # what came since the last time is no long reading
             self._read_events()
@@ -109,7 +109,7 @@ class WorkerView:
         self._read_raw()
 
     def scalars(self) -> dict[ScalarName, ScalarColumn]:
-        """Return every scalar, in the order in which they first came."""
+        """Return every scalar, in order of first use."""
         if self._scalar_rows is None:
             self._scalar_rows = CommittedRows(
                 self.folder, "scalars", "scalars", ("name", "of", "value")
@@ -127,7 +127,7 @@ class WorkerView:
         return self._statistics
 
     def raw(self) -> list[Piece]:
-        """Return where tensors kept whole lie: the columns of `store.raw_reading.RawRow`."""
+        """Return the locations of stored tensors: the columns of `store.raw_reading.RawRow`."""
         if self._raw_rows is None:
             self._raw_rows = CommittedRows(self.folder, "index", "raw", _PLACES)
             with self._shown("index") as told:
@@ -135,7 +135,7 @@ class WorkerView:
         return self._raw
 
     def samples(self) -> Iterator[AboutSamples]:
-        """Yield which samples the steps trained on, and the names of samples, in order."""
+        """Yield the samples that the steps trained on, and their names, in order."""
         kind = cast("type[AboutSamples]", AboutSamples)
         self._unreadable = 0
         for text in self._samples:
@@ -145,7 +145,7 @@ class WorkerView:
                 self._unreadable += 1
 
     def ids(self, identity: str) -> list[int]:
-        """Return the ids of a tensor; mostly one."""
+        """Return the ids of a tensor; usually one."""
         return self._ids.get(identity, [])
 
     @property
@@ -155,14 +155,14 @@ class WorkerView:
 
     @property
     def lacks_events(self) -> bool:
-        """Return whether events are lost, maybe the one that says how the worker ended."""
+        """Return whether events are lost, possibly including the end of the worker."""
         if self.ended is not None:
             return False
         none_left = not len(self.commits) and self._has_numbers()
         return none_left or bool(self._events.damage(ended=True))
 
     def damage(self, *, ended: bool) -> tuple[str, ...]:
-        """Return the damage to the parts read so far; if `ended`, a torn end counts."""
+        """Return the damage to the parts read so far; with `ended`, a torn end counts."""
         rows = (self._statistic_rows, self._raw_rows, self._scalar_rows)
         found = [text for r in rows if r for text in r.damage(self.commits, ended=ended)]
         if self._unreadable:

@@ -67,11 +67,11 @@ def items_of(logged: Iterator[tuple[int, int, ItemLogged]]) -> tuple[Item, ...]:
 def read_bytes(run: Path, item: Item, *, library: bool = False) -> bytes:
     """Return the file of an item, or the program that draws it.
 
-    A name that is not one of ours, a link, and what is no plain file are refused.
+    Links, unknown names, and anything that is not a plain file are refused.
 
     Raises:
-        UnknownNameError: nothing of it is kept.
-        DamagedDataError: the file is not what was written, or is missing.
+        UnknownNameError: no file of the item was stored.
+        DamagedDataError: the file was changed or is missing.
     """
     name = item.library if library else item.file
     if not name:
@@ -91,12 +91,12 @@ def read_bytes(run: Path, item: Item, *, library: bool = False) -> bytes:
 
 
 def read_table(run: Path, item: Item) -> Table:
-    """Return the rows of a table; raises as `read_bytes`."""
+    """Return the rows of a table; raises the same errors as `read_bytes`."""
     return _decoded(read_bytes(run, item), item, Table)
 
 
 def read_predictions(run: Path, item: Item) -> Predictions:
-    """Return confusion matrix and curves; raises as `read_bytes`."""
+    """Return the confusion matrix and curves; raises the same errors as `read_bytes`."""
     return _decoded(read_bytes(run, item), item, Predictions)
 
 

@@ -18,11 +18,11 @@ MAX_ROWS = 1_000_000
 def predictions_of(
     labels: Tensor, scores: Tensor, mode: ModeName, worker: int | None
 ) -> Predictions:
-    """Return confusion matrix and curves over all moments at which both were captured.
+    """Return the confusion matrix and curves over all steps at which both tensors were captured.
 
     Raises:
-        StepUnavailableError: there is no such moment.
-        ValueError: the values do not fit.
+        StepUnavailableError: the tensors were never captured at the same step.
+        ValueError: the values do not match.
     """
     targets = _by_moment(labels, mode, worker)
     outputs = _by_moment(scores, mode, worker)

@@ -26,8 +26,8 @@ class Sample(NamedTuple):
     """One sample, identified by its index in a data set, its name, or a digest of its row.
 
     Attributes:
-        data: number of its data set, in order of first use in the job; -1 = unknown.
-        index: index in the data set; -1 = unknown.
+        data: number of its dataset, in order of first use in the job; -1 = unknown.
+        index: index in the dataset; -1 = unknown.
         name: name of its file, or its name in the batch; "" = unknown.
         digest: digest of the row, 16 hexadecimal digits; "" = unknown.
     """
@@ -45,7 +45,7 @@ class Sample(NamedTuple):
 class BatchOfSamples:
     """Samples of one batch, in the order of its rows.
 
-    `told` is the recorded batch, `data` contains the data sets of the samples.
+    `told` is the recorded batch; `data` contains the datasets of the samples.
     """
 
     told: SampleBatch
@@ -96,7 +96,7 @@ class Samples:
         return tuple(self._read(lambda number: number == step))
 
     def among(self, steps: Collection[int]) -> Iterator[StepSamples]:
-        """Yield the samples that the ranks trained on in the given steps; read only these."""
+        """Yield the samples that the ranks trained on in the given steps."""
         wanted = frozenset(steps)
         return self._read(lambda number: number in wanted)
 

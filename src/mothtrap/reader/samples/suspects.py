@@ -40,11 +40,11 @@ class Suspect:
     """One sample and the steps that trained on it.
 
     Attributes:
-        bad: bad ones among them.
-        steps: all of them.
-        lift: how many times as often they are bad as a step of the run is.
-        chance: of so many bad ones where the sample has nothing to do with it, for the
-            most extreme of all samples: at most 1.
+        bad: number of bad steps among them.
+        steps: number of steps that trained on it.
+        lift: share of bad steps, relative to the share in the whole run.
+        chance: probability of this many bad steps for the most extreme sample if samples had no
+            effect; at most 1.
     """
 
     sample: Sample
@@ -61,12 +61,12 @@ class Suspect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suspects:
-    """The samples of bad steps, the least likely by chance first.
+    """Samples of bad steps, those least likely by chance first.
 
     Attributes:
-        bad_steps: with known samples, counted for each worker.
-        steps: with known samples, counted for each worker.
-        samples: different ones in all of them.
+        bad_steps: bad steps with known samples, counted for each worker.
+        steps: steps with known samples, counted for each worker.
+        samples: number of distinct samples in these steps.
     """
 
     bad_steps: int
@@ -79,8 +79,8 @@ def rank(steps: Iterable[StepSamples], bad: Collection[Place]) -> Suspects:
     """Rank the samples of bad steps.
 
     Args:
-        steps: what was trained on; gone through once.
-        bad: the bad ones.
+        steps: samples of each step; iterated once.
+        bad: the bad steps.
     """
     wanted, in_bad, in_all = frozenset(bad), Counter[Sample](), Counter[Sample]()
     total = bad_steps = 0
@@ -104,12 +104,12 @@ def rank(steps: Iterable[StepSamples], bad: Collection[Place]) -> Suspects:
 
 
 def at_least(count: int, times: int, rate: float) -> float:
-    """Return the chance of `count` or more bad ones among `times` steps.
+    """Return the probability of `count` or more bad steps among `times` steps.
 
     Args:
         count: at most `times`.
         times: steps.
-        rate: share of the run's steps that are bad; as if they were drawn at random.
+        rate: share of the run's steps that are bad, as if they were drawn at random.
     """
     if rate >= 1 or count <= 0:
         return 1.0
@@ -126,7 +126,7 @@ def at_least(count: int, times: int, rate: float) -> float:
 
 
 def outliers(series: Series) -> list[int]:
-    """Return the steps whose value is not finite, or far above those around it."""
+    """Return the steps whose value is not finite, or far above the surrounding values."""
     loss_S, steps_S = series.values_S, series.steps_S
     bad_S: Bools = ~np.isfinite(loss_S)
     finite_S = np.flatnonzero(~bad_S)
@@ -135,7 +135,7 @@ def outliers(series: Series) -> list[int]:
 
 
 def steps_of(found: Iterable[Finding], series: Iterable[tuple[int, Series]]) -> dict[Place, None]:
-    """Return the steps of findings: of each its onset, its last step, and bad losses between.
+    """Return the steps of findings: onset, last step, and bad losses in between.
 
     Args:
         found: findings.

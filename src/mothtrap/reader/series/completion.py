@@ -23,7 +23,7 @@ JUDGE_EVERY_S = 0.5
 def follow_steps(
     files: RunFiles, span: Span, *, mode: ModeName | None, poll_s: float
 ) -> Iterator[StepStatus]:
-    """Yield the steps that are there, then those that come, each once; see `Run.follow`."""
+    """Yield existing steps, then new ones, each once; see `Run.follow`."""
     if mode is not None:
         mode_code(mode)
     completions: dict[int, Completion] = {}
@@ -56,7 +56,7 @@ def wait_for(
     timeout_s: float | None,
     poll_s: float,
 ) -> StepStatus:
-    """Return once a step is there; see `Run.wait_for`."""
+    """Wait until a step is available; see `Run.wait_for`."""
     mode_code(mode)
     until_s = float("inf") if timeout_s is None else time.monotonic() + timeout_s
     judged_s = float("-inf")
@@ -71,7 +71,7 @@ def wait_for(
             raise StepUnavailableError(_unavailable(files, span, step, mode))
         if files.holds:
             raise StepNotYetError(
-                f"step {step} is not recorded yet, and the run is frozen: leave `frozen()` to wait"
+                f"step {step} is not recorded yet, and the run is frozen: exit `frozen()` to wait"
             )
         if time.monotonic() >= until_s:
             lacking = ", ".join(map(str, status.missing))
@@ -106,13 +106,13 @@ def _unavailable(files: RunFiles, span: Span, step: int, mode: ModeName) -> str:
 
 
 class Completion:
-    """Takes what an attempt has read, and yields the steps that are complete by it.
+    """Determines from an attempt's data which steps are complete.
 
     The work for a step does not grow with the run.
 
     Args:
-        attempt: that is refreshed elsewhere.
-        number: of the attempt.
+        attempt: attempt that is refreshed elsewhere.
+        number: number of the attempt.
     """
 
     def __init__(self, attempt: AttemptView, number: int) -> None:
@@ -125,10 +125,10 @@ class Completion:
         self._told: dict[Mode, StepKey] = {}
 
     def poll(self, *, over: bool) -> Iterator[StepStatus]:
-        """Yield the steps that became complete, in order.
+        """Yield the steps that have become complete, in order.
 
         Args:
-            over: nothing more comes of this attempt.
+            over: no more data will come from this attempt.
         """
         self._take()
         while self._waiting:

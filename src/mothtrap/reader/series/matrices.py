@@ -25,9 +25,9 @@ _OF_FINITE = frozenset({"min", "max", "mean", "std", "abs_mean", "abs_max"})
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Tensors of a kind in a mode, narrowed or not.
+    """Tensors of a kind in a mode, optionally filtered.
 
-    `roles` are those of the modules, None means all; `of_root`: of whole models alone.
+    `roles` are roles of the modules; None means all. `of_root`: only tensors of whole models.
     """
 
     kind: str
@@ -36,7 +36,7 @@ class Choice:
     of_root: bool = False
 
     def holds(self, tensor: TensorInfo) -> bool:
-        """Return whether a tensor is among the chosen."""
+        """Return whether a tensor is selected."""
         in_role = self.roles is None or tensor.role in self.roles
         return tensor.kind == self.kind and in_role and (tensor.of_root or not self.of_root)
 
@@ -48,10 +48,10 @@ class Choice:
 
 
 class Group:
-    """Statistics that share their tensors.
+    """Statistics of the same tensors.
 
     Args:
-        choice: which tensors.
+        choice: choice of tensors.
         keep: rows to show, by statistic.
     """
 
@@ -65,7 +65,7 @@ class Group:
         self._column_T: npt.NDArray[np.intp] = np.empty(0, np.intp)
 
     def define(self, number: int, tensor: TensorInfo) -> None:
-        """Give a tensor a column; one that has it already is described anew."""
+        """Assign a column to a tensor; a tensor that already has one is updated."""
         if not self.choice.holds(tensor):
             return
         if number >= len(self._column_of_id):
@@ -82,7 +82,7 @@ class Group:
         self._shown = ()
 
     def select(self, tensor_T: npt.NDArray[np.uint32]) -> None:
-        """Find the columns of the tensors of a record; of undefined ones there are none."""
+        """Find the columns of the tensors of a record; undefined tensors have none."""
         known_T = tensor_T < len(self._column_of_id)
         column_T = np.where(known_T, self._column_of_id[np.where(known_T, tensor_T, 0)], -1)
         picked_T = np.flatnonzero(column_T >= 0)
@@ -90,7 +90,7 @@ class Group:
         self._picked_T = None if len(picked_T) == len(tensor_T) else picked_T
 
     def append(self, step: int, skipped: bool, summary_TF: Floats) -> None:
-        """Add the rows of a step for the tensors last selected."""
+        """Append the rows of a step for the last selected tensors."""
         # A width that is not ours is of another version: no column can be trusted.
         if not len(self._column_T) or summary_TF.shape[1] != WIDTH:
             return
@@ -128,7 +128,7 @@ class Group:
         return shown
 
     def rewind(self, step: int) -> None:
-        """Forget the rows from `step` on."""
+        """Drop the rows from `step` on."""
         for rows in self._rows.values():
             before = int(np.count_nonzero(rows.steps.view() < step))
             for part in (rows.steps, rows.skipped, rows.table):
@@ -136,7 +136,7 @@ class Group:
 
 
 def groups(needs: Sequence[Need]) -> list[Group]:
-    """Return the groups that serve some needs: each kind, mode and statistic once.
+    """Return the groups that cover the needs, with each kind, mode and statistic once.
 
     Raises:
         UnknownNameError: a need names a statistic that does not exist.
@@ -164,18 +164,18 @@ def _choices(need: Need) -> Iterator[Choice]:
 
 
 def captured(summary_TF: Floats, statistic: str, value_T: Floats) -> Bools:
-    """Return the rows whose statistic was captured; its value may be NaN.
+    """Return the rows for which a statistic was captured, even if its value is NaN.
 
     Args:
         summary_TF: float64, shape (T, F), rows of `statistics.summary.FIELDS`.
         statistic: an id.
-        value_T: what `derive` makes of them.
+        value_T: result of `derive` for them.
     """
     return captured_in(lambda name: summary_TF[:, COLUMN[name]], statistic, value_T)
 
 
 def captured_in(column: Callable[[str], Floats], statistic: str, value_T: Floats) -> Bools:
-    """Say of which rows a statistic was captured, as `captured`, of rows that lie in columns."""
+    """Return the rows for which a statistic was captured, given columns; see `captured`."""
     if statistic == "l2":
         # Captured, it is a number in the row also where no element was finite.
         return ~np.isnan(column("l2"))

@@ -85,13 +85,13 @@ def merged_matrices(
 
     Args:
         span: all workers.
-        kind: of the tensors.
-        chosen: which of them.
+        kind: kind of the tensors.
+        chosen: choice of scalars.
         statistics: ids.
-        mode: of the records.
+        mode: mode of the records.
 
     Returns:
-        A matrix for each statistic; a tensor is present where all its pieces are.
+        A matrix for each statistic; a tensor is present if all its pieces are.
     """
     tensors: dict[str, TensorInfo] = {}
     attempts = span.by_attempt()
@@ -119,10 +119,10 @@ def merged_matrices(
 
 
 def merged_scalars(span: Span, chosen: Callable[[ScalarName], bool]) -> tuple[RunSeries, ...]:
-    """Return scalars of the job: losses and what users log are averaged over workers.
+    """Return scalars of the job, averaging losses and logged numbers over workers.
 
-    Times are those of the slowest worker; what is the same on all is taken from the
-    lowest. A value is there where every worker that has the scalar has it.
+    Times are those of the slowest worker. Scalars that are the same on all workers are taken from
+    the lowest rank. A step has a value if every worker with the scalar has one.
     """
     found: dict[ScalarName, list[RunSeries]] = {}
     for parts in span.by_attempt():
@@ -253,14 +253,15 @@ def _piece(info: TensorInfo, worker: int, holders: list[int]) -> tuple[int, int]
 
 
 def workers_of_whole(infos: Mapping[int, TensorInfo], holders: list[int]) -> list[int]:
-    """Return the workers whose parts of a tensor together are the whole.
+    """Return the workers whose parts together form the whole tensor.
 
     Args:
-        infos: what they know of the tensor, by rank, of those that captured it.
-        holders: all workers that have it, ascending.
+        infos: descriptions of the tensor by the workers that captured it, by rank.
+        holders: all workers that have the tensor, ascending.
 
     Returns:
-        Of equal parts the lowest worker; none where a part is missing, or cannot be merged.
+        Among workers with equal parts, only the lowest one; empty if a part is missing or cannot be
+        merged.
     """
     by_piece: dict[int, int] = {}
     pieces = 0

@@ -120,7 +120,7 @@ class Timeline:
         what = f"step {mode_step} of mode {mode}"
         if found:
             places = ", ".join(f"of attempt {n} (step {at})" for n, at in sorted(found.items()))
-            raise StepUnavailableError(f"there is a {what} {places}; say which with `attempt=`")
+            raise StepUnavailableError(f"there is a {what} {places}; choose one with `attempt=`")
         of = "" if attempt is None else f" in attempt {attempt}"
         has = f"captured are {min(ends)} to {max(ends)}" if ends else "nothing was captured in it"
         raise StepUnavailableError(f"there is no {what}{of}: {has}")
@@ -165,8 +165,8 @@ class Timeline:
 def expected_workers(attempt: AttemptView) -> tuple[int, ...]:
     """Return the ranks whose steps belong to an attempt, ascending.
 
-    Those that have begun, and at the start of the job all that it says to have, unless
-    it is set to capture one of them.
+    These are the ranks that have begun and, at the start of the job, all ranks that the job
+    announced, unless only one of them is captured.
     """
     ranks = set(attempt.workers)
     starts = [view.started for view in attempt.workers.values() if view.started]

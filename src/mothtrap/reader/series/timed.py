@@ -13,14 +13,14 @@ from mothtrap.store.time_log import TimedRows, TimeReader, timed_tables
 
 
 def timed_rows(folders: Iterable[Path], name: str) -> TimedRows:
-    """Return the rows of a table, by time; a column that a row lacks is NaN or empty there.
+    """Return the rows of a table, by time; missing columns are NaN or empty.
 
     Args:
-        folders: of workers.
-        name: of the table.
+        folders: folders of workers.
+        name: name of the table.
 
     Raises:
-        UnknownNameError: no folder has such a table; names the nearest.
+        UnknownNameError: no folder has such a table; the message suggests one.
     """
     folders = list(folders)
     known = sorted({table for folder in folders for table in timed_tables(folder)})

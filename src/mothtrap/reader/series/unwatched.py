@@ -15,7 +15,7 @@ from mothtrap.reader.files.worker_view import ScalarName
 
 
 def unwatched_rows(part: Part, scalar: ScalarName) -> tuple[Ints, Floats]:
-    """Return steps and values of a scalar at steps that were not watched, ascending.
+    """Return the steps and values of a scalar at unobserved steps, ascending.
 
     Args:
         part: one worker in one attempt.
@@ -39,7 +39,7 @@ def unwatched_rows(part: Part, scalar: ScalarName) -> tuple[Ints, Floats]:
 def with_unwatched(
     part: Part, scalar: ScalarName, step_N: Ints, value_N: Floats
 ) -> tuple[Ints, Floats]:
-    """Return the rows of a scalar together with those of steps that were not watched, in order."""
+    """Return the rows of a scalar including those of unobserved steps, in order."""
     more_N, values_N = unwatched_rows(part, scalar)
     if not len(more_N):
         return step_N, value_N

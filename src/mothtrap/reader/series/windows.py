@@ -35,15 +35,15 @@ _NO_TENSORS: npt.NDArray[np.uint32] = np.empty(0, np.uint32)
 
 
 class WindowBuilder:
-    """Takes the records of one worker, in order, and shows the last of them.
+    """Collects the records of one worker, and builds windows of the latest ones.
 
-    A statistic has a row for each train step, or forward of an evaluation, at which any
-    tensor of the kind has a value of it.
+    A statistic has a row for each train step, or each forward pass of an evaluation, at which any
+    tensor of the kind has a value for it.
 
     Args:
         needs: kinds and statistics to keep; roles narrow the activations.
-        worker: rank, handed on to the windows.
-        steps: values of every scalar, and train steps, to keep at least.
+        worker: rank, which is passed on to the windows.
+        steps: minimum number of values of every scalar, and of train steps, to keep.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class WindowBuilder:
         self._last_tensor_T: dict[Mode, npt.NDArray[np.uint32]] = {}
 
     def feed(self, record: StepRecord) -> None:
-        """Take the next record."""
+        """Add the next record."""
         if self._seen_s:
             self._trained_s += min(max(0.0, record.wall_s - self._seen_s), PAUSE_S)
         self._seen_s = record.wall_s
@@ -91,7 +91,7 @@ class WindowBuilder:
             self._feed_groups(record)
 
     def window(self, now_s: float) -> Window:
-        """Show the last records; cheap, and never changed by later records.
+        """Return a window of the latest records; cheap, and not changed by later records.
 
         Args:
             now_s: Unix time.
@@ -110,7 +110,7 @@ class WindowBuilder:
         )
 
     def rewind(self, step: int) -> None:
-        """Forget the numbers from `step` on: a restarted job does those steps again."""
+        """Drop the numbers from `step` on, because a restarted job repeats these steps."""
         rows = int(np.count_nonzero(self._steps.view() < step))
         self._total_steps -= len(self._steps.view()) - rows
         self._steps.forget(rows)
@@ -176,9 +176,9 @@ class WindowBuilder:
 
 
 def is_step(key: StepKey, optimizers: Sequence[str], observations: Sequence[Fact]) -> bool:
-    """Return whether a record is of a train step, not of an evaluation or of a worker's end.
+    """Return whether a record belongs to a train step, not to an evaluation or a worker's end.
 
-    The record that only brings `WorkerEnded` bears the step after the last one.
+    The record that contains only `WorkerEnded` has the step after the last one.
     """
     closing = not optimizers and any(isinstance(o, WorkerEnded) for o in observations)
     return key.mode is Mode.TRAIN and not closing

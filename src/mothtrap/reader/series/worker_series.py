@@ -27,12 +27,12 @@ from mothtrap.statistics.summary import derive_from
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SummaryRows:
-    """Rows of statistics of some tensors, in the order of writing.
+    """Rows of statistics of some tensors, in order of writing.
 
     Attributes:
-        part: where they come from.
-        piece: what they are rows of.
-        rows: places in the piece, ascending; None: all of it.
+        part: part of the run that they come from.
+        piece: rows from which they are selected.
+        rows: positions in the piece, ascending; None: all of it.
         commit_N: rows of the part's `Commits`.
         tensor_N: int64, ids of tensors.
     """
@@ -48,7 +48,7 @@ class SummaryRows:
         return self.piece.summary(slice(None) if self.rows is None else self.rows)
 
     def derived(self, statistic: str) -> tuple[Floats, Bools]:
-        """Return the values of a statistic, and of which rows it was captured, shape (N,)."""
+        """Return the values of a statistic, and a mask of the rows that have it, shape (N,)."""
 
         def column(name: str) -> Floats:
             return self.piece.field(name, self.rows)
@@ -63,9 +63,9 @@ def summary_rows(
     """Yield the rows of statistics of some tensors, piece by piece.
 
     Args:
-        parts: of one worker.
-        chosen: which tensors.
-        mode: of the records; None means all modes.
+        parts: parts of one worker.
+        chosen: choice of tensors.
+        mode: mode of the records; None means all modes.
     """
     for part in parts:
         ids = [number for number, info in part.view.tensors.items() if chosen(info)]
@@ -90,7 +90,7 @@ def summary_rows(
 def rows_where(
     part: Part, piece: StatisticsPiece, keep_N: Bools, mode: ModeName | None
 ) -> SummaryRows | None:
-    """Return the rows of a piece that are asked for and count; None where there are none."""
+    """Return the requested rows of a piece that count; None if there are none."""
     rows: Ints = np.flatnonzero(keep_N)
     commit_N = piece.commit_N[rows]
     counts_N = part.counts(commit_N, mode)
@@ -105,13 +105,13 @@ def rows_where(
 def statistic_series(
     parts: Sequence[Part], info: TensorInfo, statistic: str, mode: ModeName | None
 ) -> RunSeries:
-    """Return one statistic of one tensor over the records that have it.
+    """Return one statistic of one tensor over all records that have it.
 
     Args:
-        parts: of one worker.
+        parts: parts of one worker.
         info: the tensor.
         statistic: id.
-        mode: of the records; None means all modes, and the series then bears `train`.
+        mode: mode of the records; None means all modes, and the series then has the mode `train`.
     """
     steps, values = [np.empty(0, np.int64)], [np.empty(0)]
     identity = info.identity
@@ -145,11 +145,11 @@ def statistic_matrices(
     column for each tensor that was ever defined.
 
     Args:
-        parts: of one worker.
-        kind: of the tensors.
-        chosen: which of them.
+        parts: parts of one worker.
+        kind: kind of the tensors.
+        chosen: choice of scalars.
         statistics: ids.
-        mode: of the records.
+        mode: mode of the records.
     """
     tensors: dict[str, TensorInfo] = {}
     for part in parts:
@@ -213,11 +213,11 @@ def _columns(rows: SummaryRows, column_of: dict[str, int]) -> npt.NDArray[np.int
 def scalar_series(
     parts: Sequence[Part], chosen: Callable[[ScalarName], bool]
 ) -> tuple[RunSeries, ...]:
-    """Return scalars of one worker, in the order in which they first came.
+    """Return scalars of one worker, in order of first use.
 
     Args:
-        parts: of one worker.
-        chosen: which, by name, owner and mode.
+        parts: parts of one worker.
+        chosen: choice by name, owner and mode.
     """
     found: dict[ScalarName, list[tuple[Ints, Floats]]] = {}
     for part in parts:

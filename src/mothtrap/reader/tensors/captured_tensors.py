@@ -254,7 +254,7 @@ class Tensor:
         """
         if statistic in SHAPES:
             raise UnknownNameError(
-                f"{statistic} are arrays, one for each step, and have no history of numbers; "
+                f"{statistic} are arrays, one per step, and have no history of numbers; "
                 f"`run.tensor('{statistic}({self.identity})').values()` yields them"
             )
         columns_for((statistic,))

@@ -22,7 +22,7 @@ _KIND = re.compile(r"[\w*?\[\]!-]*")
 
 
 def all_tensors(span: Span) -> dict[str, Tensor]:
-    """Return every tensor of a run by its identity, in the order in which they were seen."""
+    """Return every tensor of a run by its identity, in order of first capture."""
     infos: dict[str, TensorInfo] = {}
     holders: dict[str, dict[int, None]] = {}
     for worker in span.workers:
@@ -34,13 +34,13 @@ def all_tensors(span: Span) -> dict[str, Tensor]:
 
 
 def captured_at(span: Span, worker: int, step: int | None, mode: ModeName | None) -> set[str]:
-    """Return the identities of what a worker captured.
+    """Return the identities of the tensors that a worker captured.
 
     Args:
         span: the run, or a part of it.
         worker: rank.
-        step: of the job; None means any.
-        mode: of the steps; None means any.
+        step: step of the job; None means any.
+        mode: mode of the steps; None means any.
     """
     found: set[str] = set()
     for part in span.parts(worker):
@@ -54,13 +54,13 @@ def captured_at(span: Span, worker: int, step: int | None, mode: ModeName | None
 
 
 def one_tensor(span: Span, name: str) -> Tensor:
-    """Return the tensor of a name, or of a text form `kind:name`.
+    """Return the tensor with a name, or with a text form `kind:name`.
 
-    Where tensors of several kinds bear the name, the first in the order of
-    `core.kinds` is meant: a weight before its gradient.
+    If tensors of several kinds have the name, the first kind in the order of `core.kinds` counts: a
+    weight before its gradient.
 
     Raises:
-        UnknownNameError: there is none; names the nearest.
+        UnknownNameError: there is no such tensor; the message suggests one.
     """
     known = all_tensors(span)
     if name in known:
@@ -79,14 +79,14 @@ def one_tensor(span: Span, name: str) -> Tensor:
 
 
 def matching(pattern: str) -> Matcher:
-    """Return the test of a pattern, written as in a collection, or a glob over names.
+    """Return a function that tests a pattern, written as in a collection, or a glob over names.
 
     Args:
         pattern: `gradients:blocks.0.*`, `gradients`, `re:...`, or without a kind a glob
             over tensor names and module paths.
 
     Raises:
-        UnknownNameError: the regular expression is none, or the kind does not exist.
+        UnknownNameError: the regular expression is invalid, or the kind does not exist.
     """
     kind, colon, _ = pattern.partition(":")
     if pattern.startswith(REGEX):
@@ -112,15 +112,15 @@ def matching(pattern: str) -> Matcher:
 
 
 def by_glob(pattern: str) -> Matcher:
-    """Return the test of a glob over tensor names and module paths."""
+    """Return a function that tests a glob over tensor names and module paths."""
     return lambda info: fits(info.name, pattern) or fits(info.module, pattern)
 
 
 def the_kind(name: str) -> str:
-    """Return a kind, named by itself or by its built-in collection (`gradient`, `gradients`).
+    """Return a kind by its name or by its built-in collection (`gradient`, `gradients`).
 
     Raises:
-        UnknownNameError: there is no such kind; names the nearest.
+        UnknownNameError: there is no such kind; the message suggests one.
     """
     kind = known_kinds.plurals().get(name, name)
     if kind not in known_kinds.names():
@@ -132,11 +132,11 @@ def the_kind(name: str) -> str:
 
 
 def in_collection(name: str, own: Mapping[str, object]) -> Matcher:
-    """Return the test of a collection, built-in or of the run's own, as they were described.
+    """Return a function that tests membership in a collection, built-in or defined in the run.
 
     Raises:
-        UnknownNameError: there is no such collection; names the nearest.
-        ConfigError: it cannot be understood.
+        UnknownNameError: there is no such collection; the message suggests one.
+        ConfigError: the collection is invalid.
     """
     if name in own:
         return matcher(name, collection_of(name, own[name]))
@@ -149,15 +149,15 @@ def in_collection(name: str, own: Mapping[str, object]) -> Matcher:
 
 
 def collection_of(name: str, described: object) -> Collection:
-    """Return a collection as a run describes it.
+    """Return a collection as described in a run.
 
     Raises:
-        ConfigError: it cannot be understood.
+        ConfigError: the collection is invalid.
     """
     try:
         return msgspec.convert(described, Collection, strict=False)
     except msgspec.ValidationError as err:
         raise ConfigError(
-            f"the collection {name!r} of this run cannot be understood: {err}; it may be of "
+            f"the collection {name!r} of this run cannot be understood: {err}; it may come from "
             "another version of mothtrap: choose by pattern or kind"
         ) from err

@@ -19,12 +19,12 @@ from mothtrap.statistics.distribution import EXPONENTS
 def exponents_of_one(
     where: Located, step: int | StepKey, mode: ModeName | None, worker: int | None
 ) -> Exponents:
-    """Return the exponents that one worker captured, see `Tensor.exponents`."""
+    """Return the exponents captured by one worker; see `Tensor.exponents`."""
     return _counted(where, step, mode, worker)[1]
 
 
 def exponents_of_all(where: Located, step: int | StepKey, mode: ModeName | None) -> Exponents:
-    """Add up the exponents of the parts of all workers, see `Tensor.exponents`."""
+    """Add up the exponents of all workers' parts; see `Tensor.exponents`."""
     found: dict[int, tuple[Part, Exponents]] = {}
     for rank in where.workers:
         try:

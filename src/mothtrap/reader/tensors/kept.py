@@ -29,7 +29,7 @@ by hand."""
 
 
 def rows_of(pieces: Sequence[RowsT], commit: int, ids: Sequence[int]) -> list[tuple[RowsT, int]]:
-    """Return the rows of a tensor in one record, and where they are."""
+    """Return the rows of a tensor in one record, with their location."""
     piece = piece_of(pieces, commit)
     if piece is None:
         return []
@@ -39,21 +39,21 @@ def rows_of(pieces: Sequence[RowsT], commit: int, ids: Sequence[int]) -> list[tu
 
 
 def belong(id_N: Array, ids: Sequence[int]) -> npt.NDArray[np.bool_]:
-    """Return which ids belong to a tensor; most tensors have one id."""
+    """Return a mask of the ids that belong to a tensor; most tensors have one id."""
     found: npt.NDArray[np.bool_] = id_N == ids[0] if len(ids) == 1 else np.isin(id_N, ids)
     return found
 
 
 def raw_row(part: Part, commit: int, piece: Piece, row: int) -> RawRow:
-    """Return all that is known of a copy."""
+    """Return the full index entry of a copy."""
     return index_row(part.view, commit, piece, row)
 
 
 def load_each(places: Sequence[Place]) -> Iterator[tuple[StepKey, Array]]:
-    """Read the values of copies one after the other; what is short is fetched ahead.
+    """Read the values of several copies, prefetching short ones.
 
     Raises:
-        DamagedDataError: as `load`, when its turn comes.
+        DamagedDataError: as for `load`, when the copy is read.
     """
     for start in range(0, len(places), AHEAD):
         rows = [(place[0].view.folder, raw_row(*place)) for place in places[start:][:AHEAD]]
@@ -66,7 +66,7 @@ def load(part: Part, commit: int, piece: Piece, row: int) -> Array:
     """Read the values of a copy.
 
     Raises:
-        DamagedDataError: the stored bytes are not what was written.
+        DamagedDataError: the stored bytes were changed.
     """
     return _values(part.view.folder, raw_row(part, commit, piece, row))
 
@@ -76,18 +76,18 @@ def _values(folder: Path, row: RawRow) -> Array:
 
 
 def bytes_of(places: Sequence[Place]) -> int:
-    """Return the size of some copies."""
+    """Return the total size of some copies in bytes."""
     return sum(int(piece.column("size")[row]) for _, _, piece, row in places)
 
 
 def summary_of(copies: Sequence[Place], statistics: Sequence[str]) -> npt.NDArray[np.float64]:
-    """Statistics of values that were kept, of several as of one; float64, shape (1, F)."""
+    """Return statistics of stored values, combined over several copies; float64, shape (1, F)."""
     rows = [summarize([load(*place)], statistics) for place in copies]
     return rows[0] if len(rows) == 1 else merge(np.concatenate(rows))[None]
 
 
 def derived(summary_1F: npt.NDArray[np.float64]) -> dict[str, float]:
-    """Return the statistics of a row, float64, shape (1, F), without those not captured."""
+    """Return the captured statistics of a row of float64, shape (1, F)."""
     found = {}
     for statistic in STATISTICS:
         value = derive(summary_1F, statistic)
@@ -97,6 +97,6 @@ def derived(summary_1F: npt.NDArray[np.float64]) -> dict[str, float]:
 
 
 def counts_of(copies: Sequence[Place]) -> Counts:
-    """Counts by power of two of values that were kept, of several as of one."""
+    """Return counts by power of two of stored values, combined over several copies."""
     counts: Counts = np.sum([count_exponents(load(*place)) for place in copies], axis=0)
     return counts

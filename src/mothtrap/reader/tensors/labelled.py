@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 def values_over_steps(
     identity: str, found: Sequence[tuple[StepKey, npt.NDArray[Any]]]
 ) -> xarray.DataArray:
-    """Join values that were kept at several moments.
+    """Join stored values of several steps into one array.
 
     Args:
-        identity: of the tensor, `kind:name`.
+        identity: identity of the tensor, `kind:name`.
         found: its values, in the order of the moments.
 
     Raises:
         MissingExtraError: xarray is not installed.
-        StepUnavailableError: there are none.
-        ValueError: they differ in shape.
+        StepUnavailableError: there are no stored values.
+        ValueError: their shapes differ.
     """
     try:
         import xarray
@@ -36,13 +36,13 @@ def values_over_steps(
     if not found:
         raise StepUnavailableError(
             f"no values of {identity} were captured, so there is no array; capture them with a "
-            "collection that has raw = true, or take its statistics: `history` and `Run.dataset`"
+            "collection that has raw = true, or use its statistics: `history` and `Run.dataset`"
         )
     shapes = sorted({array.shape for _, array in found})
     if len(shapes) > 1:
         raise ValueError(
             f"{identity} has values of {len(shapes)} shapes, {shapes[0]} to {shapes[-1]}: they do "
-            "not fit into one array; take a part of the run with `run.range`, or `Tensor.values`"
+            "not fit into one array; use part of the run with `run.range`, or `Tensor.values`"
         )
     kind, _, name = identity.partition(":")
     return xarray.DataArray(

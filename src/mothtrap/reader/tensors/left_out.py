@@ -13,13 +13,13 @@ COPIES = "copies of collection "
 
 
 def why_left_out(facts: Iterable[Fact], kind: str, step: int, mode: Mode, *, raw: bool) -> str:
-    """Return why a step was left out, as a clause; empty where no fact of the run says so.
+    """Return why a step was left out, as a clause; empty if the run does not record a reason.
 
     Args:
-        facts: of one worker.
-        kind: of the tensor.
-        step: of the job, at which nothing was captured.
-        mode: of the step.
+        facts: facts of one worker.
+        kind: kind of the tensor.
+        step: step of the job, at which nothing was captured.
+        mode: mode of the step.
         raw: values are missing, not statistics.
     """
     reasons = []
@@ -27,9 +27,9 @@ def why_left_out(facts: Iterable[Fact], kind: str, step: int, mode: Mode, *, raw
         if isinstance(fact, Thinned):
             within = fact.step <= step <= fact.last_step and fact.mode is mode
             if within and kind in fact.kinds and ("raw" in fact.statistics) == raw:
-                reasons.append(f"left out to stay within `overhead`: {fact.what}")
+                reasons.append(f"skipped to stay within `overhead`: {fact.what}")
         elif raw and _ends_copies(fact) and fact.step <= step:
-            reasons.append(f"from step {fact.step} on {fact.what} were left out: {fact.reason}")
+            reasons.append(f"from step {fact.step} on, {fact.what} were skipped: {fact.reason}")
     return "; ".join(dict.fromkeys(reasons))
 
 

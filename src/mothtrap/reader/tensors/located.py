@@ -21,8 +21,8 @@ from mothtrap.reader.tensors.left_out import why_left_out
 
 Wanted = Literal["values", "statistics", "shapes"]
 WAYS = {
-    "values": "capture them with a collection that has raw = true (of shape_only, which keeps "
-    "none, `shape_at` has the shapes)",
+    "values": "capture them with a collection that has raw = true (shape_only keeps no values; "
+    "`shape_at` returns the shapes)",
     "statistics": "capture them with a collection",
     "shapes": "capture them with a collection that has shape_only = true",
 }
@@ -30,7 +30,7 @@ WAYS = {
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """A tensor in the files of the workers that have it; `mode` and `worker` as in `Tensor`.
+    """A tensor in the files of its workers; `mode` and `worker` as in `Tensor`.
 
     Attributes:
         span: the run, or a part of it.
@@ -43,7 +43,7 @@ class Located:
     workers: tuple[int, ...]
 
     def worker(self, worker: int | None) -> int:
-        """Return a worker that has it, by default the lowest."""
+        """Return a worker that has the tensor, by default the lowest rank."""
         if worker is not None and worker not in self.workers:
             raise UnknownNameError(
                 f"worker {worker} has no {self.identity}; workers that have it: "
@@ -52,12 +52,12 @@ class Located:
         return self.workers[0] if worker is None else worker
 
     def parts(self, worker: int | None) -> list[tuple[Part, list[int]]]:
-        """Return the parts of a worker, each with the ids that the tensor has there."""
+        """Return the parts of a worker, each with the tensor's ids."""
         parts = self.span.parts(self.worker(worker))
         return [(part, part.view.ids(self.identity)) for part in parts]
 
     def raw_rows(self, mode: ModeName | None, worker: int | None) -> Iterator[Place]:
-        """Yield where its copies are, in order."""
+        """Yield the locations of the tensor's copies, in order."""
         for part, ids in self.parts(worker):
             for piece in part.view.raw():
                 rows = np.flatnonzero(belong(piece.column("tensor"), ids))
@@ -80,7 +80,7 @@ class Located:
         return found[::-1]  # evaluations of a step come before it
 
     def steps(self, mode: ModeName | None, worker: int | None) -> Ints:
-        """Return the job's steps at which statistics or values of it were captured."""
+        """Return the job's steps with captured statistics or values of the tensor."""
         found = [np.empty(0, np.int64)]
         for part, ids in self.parts(worker):
             for piece in (*part.view.statistics(), *part.view.raw()):
@@ -96,13 +96,13 @@ class Located:
         worker: int | None,
         wanted: Wanted = "values",
     ) -> list[Place]:
-        """Return where the values of one moment are: of each copy, in order.
+        """Return the location of each copy at one moment, in order.
 
         Args:
-            step: of the job, or a moment.
+            step: step of the job, or a moment.
             mode: as in `Tensor`.
             worker: as in `Tensor`.
-            wanted: what is missed when there are none, for the message.
+            wanted: word for the missing data in the error message.
         """
         found = [
             (part, commit, *place)
@@ -127,9 +127,9 @@ class Located:
         if copy is None and count > 1:
             part, commit, _, _ = copies[0]
             raise StepUnavailableError(
-                f"step {part.view.commits.key(commit).step} has {count} copies of {self.identity}, "
-                f"of micro-batches or calls: pass copy=0 to copy={count - 1}, or take all from "
-                "`values()`"
+                f"step {part.view.commits.key(commit).step} has {count} copies of "
+                f"{self.identity}, of micro-batches or calls: pass copy=0 to copy={count - 1}, or "
+                "read all from `values()`"
             )
         if copy is not None and not -count <= copy < count:
             raise StepUnavailableError(
@@ -138,17 +138,16 @@ class Located:
         return copies[copy or 0]
 
     def raw_keys(self, mode: ModeName | None, worker: int | None) -> tuple[StepKey, ...]:
-        """Return the moments at which there are copies, in order."""
+        """Return the moments with copies, in order."""
         keys = (part.view.commits.key(c) for part, c, _, _ in self.raw_rows(mode, worker))
         return tuple(dict.fromkeys(keys))
 
     def followed_shape(
         self, step: int | StepKey, mode: ModeName | None, worker: int | None
     ) -> tuple[int, ...] | None:
-        """Return the shape at a step, of a tensor whose shapes are followed; else None.
+        """Return the recorded shape at a step; None if the shapes are not captured.
 
-        None, too, of an evaluation in a step of which shapes were told: they may be those of
-        the training.
+        Also None for an evaluation in a step with recorded shapes, which may belong to training.
         """
         for part, commit in self.moments(step, mode, worker):
             ids, view = part.view.ids(self.identity), part.view
@@ -184,10 +183,14 @@ class Located:
         inside = "" if bounds == EVERYTHING else f" in steps {bounds.begin} to {bounds.end - 1}"
         where = f" in mode {mode}" if mode else ""
         if not steps:
-            has = f"in other modes they were at {_listed(all_steps)}" if all_steps else WAYS[wanted]
+            has = (
+                (f"in other modes, they were captured at {_listed(all_steps)}")
+                if all_steps
+                else WAYS[wanted]
+            )
             raise StepUnavailableError(
                 f"no {wanted} of {self.identity} were captured{where}{inside}, so there are none "
-                f"of step {number}; {has}"
+                f"for step {number}; {has}"
             )
         near = min(steps, key=lambda other: abs(other - number))
         facts = (fact for part, _ in self.parts(worker) for fact in part.view.observations)
@@ -213,7 +216,7 @@ class Located:
         return self.steps(mode, worker).tolist() if any(told) else []
 
     def summary(self, part: Part, commit: int) -> npt.NDArray[np.float64] | None:
-        """Return its row of statistics in a record, float64, shape (1, F)."""
+        """Return the tensor's row of statistics in a record, float64, shape (1, F)."""
         ids = part.view.ids(self.identity)
         for piece, row in rows_of(part.view.statistics(), commit, ids):
             if piece.fields:

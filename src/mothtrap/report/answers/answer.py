@@ -24,9 +24,9 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """An answer to one question about a run.
 
     Attributes:
-        question: what was asked, e.g. `verdict`.
+        question: name of the question, e.g. `verdict`.
         content: plain data by field name.
-        ask: by field name, the command or tool that gives what is left out of that field.
+        ask: command or tool that returns the rest of a shortened field, by field name.
     """
 
     question: str
@@ -61,17 +61,17 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         return {**head, **content, **({"left_out": left_out} if left_out else {})}
 
     def json(self) -> bytes:
-        """Return the answer as a line of JSON, without secrets and invisible characters."""
+        """Return the answer as one line of JSON, without secrets or invisible characters."""
         return jsonable.shown(self.fields())
 
     def text(self) -> str:
-        """Return the answer as indented lines; texts of the run are in quotation marks."""
+        """Return the answer as indented lines, with texts of the run in quotation marks."""
         plain = msgspec.json.decode(self.json())
         return "\n".join(_lines(plain, 0))
 
 
 def tokens(value: Any) -> int:
-    """Return the size of an answer in tokens, estimated from its bytes as JSON."""
+    """Estimate the size of an answer in tokens from its JSON bytes."""
     return -(-len(jsonable.shown(value)) // BYTES_PER_TOKEN)
 
 
@@ -80,7 +80,7 @@ def _shorter(value: Any, items: int, characters: int, missing: list[str], deep: 
     if isinstance(value, str):
         if len(value) <= characters:
             return value
-        missing.append("long texts are cut")
+        missing.append("long texts are truncated")
         return value[: characters - 1] + "…"
     if isinstance(value, list | tuple):
         if len(value) > items:

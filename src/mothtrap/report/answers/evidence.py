@@ -30,9 +30,9 @@ MAX_RAW = 100_000
 def evidence(
     run: Run, summary: RunSummary, which: str, rules: Sequence[type[Documented]]
 ) -> Answer:
-    """Return the numbers over steps that a finding was judged by, else the losses.
+    """Return the series on which a finding is based, or the losses.
 
-    Points are thinned evenly; the steps around the onset are kept.
+    Points are thinned out evenly; the steps around the onset are kept.
 
     Raises:
         UnknownNameError: the run has no such finding.
@@ -50,7 +50,7 @@ def evidence(
 
 
 def thinned(steps: Ints, values: Floats, onset: int, most: int) -> list[list[float | int]]:
-    """Return at most `most` pairs `[step, value]`, with the ends and the onset."""
+    """Return at most `most` pairs `[step, value]`, including the ends and the onset."""
     if len(steps) <= most:
         kept = np.arange(len(steps))
     else:

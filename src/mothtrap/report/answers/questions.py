@@ -37,7 +37,7 @@ _ALL = "mothtrap show RUN --format json --all has everything"
 
 
 def verdict(summary: RunSummary) -> Answer:
-    """Return the verdict of a run, and each finding in short."""
+    """Return the verdict of a run, with a short form of each finding."""
     every = msgspec.to_builtins(summary)
     content: dict[str, Any] = {name: every[name] for name in _VERDICT if every.get(name)}
     content["findings"] = [_in_short(finding) for finding in summary.in_story_order()]
@@ -61,10 +61,10 @@ def finding(run: Run, summary: RunSummary, which: str, rules: Sequence[type[Docu
     """Return one finding in full, with its rule and its source line.
 
     Args:
-        run: that the finding is of.
-        summary: of the run.
+        run: run that the finding is of.
+        summary: summary of the run.
         which: fingerprint, code, or name of the finding.
-        rules: those that are known.
+        rules: known rules.
 
     Raises:
         UnknownNameError: the run has no such finding.
@@ -84,13 +84,13 @@ def finding(run: Run, summary: RunSummary, which: str, rules: Sequence[type[Docu
 
 
 def source(run: Run, summary: RunSummary, which: str, place: str = "") -> Answer:
-    """Return the lines around the place of a finding, where the file is as the run noted it.
+    """Return the source lines around a finding, if the file matches the run's record.
 
     Args:
-        run: that is asked about.
-        summary: of the run.
+        run: the run.
+        summary: summary of the run.
         which: code or fingerprint of a finding.
-        place: `file:line` of the script, in the place of that of a finding.
+        place: `file:line` of the script to use instead of the finding's location.
 
     Raises:
         UnknownNameError: the run has no such finding.
@@ -129,11 +129,11 @@ def coverage(summary: RunSummary) -> Answer:
 
 
 def comparison(first: Run, second: Run, verdicts: Mapping[str, str]) -> Answer:
-    """Return the first difference of two runs, and both verdicts.
+    """Return the first difference between two runs, and both verdicts.
 
     Args:
-        first: the run that is named A.
-        second: the run that is named B.
+        first: run A.
+        second: run B.
         verdicts: the verdict of each run, by `first` and `second`.
     """
     found = msgspec.to_builtins(difference(first, second))
@@ -143,10 +143,10 @@ def comparison(first: Run, second: Run, verdicts: Mapping[str, str]) -> Answer:
 
 
 def find(summary: RunSummary, which: str) -> Finding:
-    """Return the finding that a fingerprint, a code, or a name means.
+    """Return the finding with a fingerprint, code, or name.
 
     Raises:
-        UnknownNameError: the run has no such finding; names those that it has.
+        UnknownNameError: the run has no such finding; the message lists its findings.
     """
     word = which.strip()
     for one in summary.in_story_order():

@@ -42,14 +42,14 @@ ROLL_S = 2.0
 class AttemptEvaluation:
     """Evaluates the rules on the records of all workers, and stores findings as they change.
 
-    Results lie in one monitor folder of the attempt. A process that takes over evaluates
-    all records again, and writes only what differs from the stored results.
+    Results are in one monitor folder of the attempt. A process that takes over evaluates all
+    records again, and writes only what differs from the stored results.
 
     Args:
         attempt: folder of the attempt.
-        config: names the rules in force.
+        config: configuration of the active rules.
         monitor: number of the monitor, the same for whoever evaluates these rules.
-        counts: numbers of steps for which findings must last to be reacted to.
+        counts: numbers of steps for which a finding must last before an action reacts to it.
 
     Raises:
         StoreError: the object store of the run cannot be reached, or refuses.
@@ -103,10 +103,10 @@ class AttemptEvaluation:
 
         Args:
             last: the attempt has ended, and nothing more will come.
-            ended_s: Unix time of its end, where it is known.
+            ended_s: Unix time of its end, if known.
 
         Returns:
-            Revisions of findings that were stored, in their order.
+            Stored revisions of findings, in order.
 
         Raises:
             OSError: the results cannot be stored; they are tried again by the next call.

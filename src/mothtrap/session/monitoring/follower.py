@@ -33,7 +33,7 @@ MOST_MONITORS = 800_000_000
 
 
 def part_of(config: Config) -> str:
-    """Return the name of the part of the rules that a configuration selects."""
+    """Return the name of the set of rules that a configuration selects."""
     chosen = repr((config.select, config.ignore, sorted(map(Path, config.rule_files))))
     return hashlib.sha256(chosen.encode()).hexdigest()[:12]
 
@@ -43,10 +43,10 @@ class Follower:
 
     Args:
         place: path or URL of the run.
-        config: names the rules in force and the actions.
+        config: configuration of the active rules and the actions.
         say: prints one line for the user.
-        is_chosen: whether the user has chosen rules for this monitor: it shares the run with
-            monitors of other rules, and also follows runs whose job evaluates rules itself.
+        is_chosen: the user selected rules for this monitor; it then shares the run with monitors of
+            other rules, and also follows runs whose job evaluates rules itself.
 
     Raises:
         RunNotFoundError: there is no such run.
@@ -70,7 +70,7 @@ class Follower:
 
     @property
     def is_meant(self) -> bool:
-        """Return whether this monitor is to evaluate the run."""
+        """Return whether this monitor should evaluate the run."""
         return bool(self._part) or self._run.is_evaluated_elsewhere
 
     @property
@@ -89,7 +89,7 @@ class Follower:
         return self._run.attempts
 
     def look(self) -> bool:
-        """Evaluate what is new, and act; return whether this process has the lease.
+        """Evaluate new data and act on it; return whether this process has the lease.
 
         Raises:
             StoreError: the store cannot be reached, or refuses; call again later.
@@ -119,7 +119,7 @@ class Follower:
         return True
 
     def close(self) -> None:
-        """Stop following: what is left is for another monitor."""
+        """Stop following the run, leaving the rest to another monitor."""
         for evaluation in self._evaluations.values():
             with suppress(OSError):
                 evaluation.close()

@@ -38,7 +38,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
         places: paths or URLs of runs, and of folders of runs.
         config: JSON of the configuration, with the secrets of its actions.
         is_chosen: whether the user has chosen rules, see `Follower`.
-        awaits_new: follow runs that appear later, too, and never end.
+        awaits_new: also follow runs that appear later, and never end.
         of: number of processes that share the runs.
         cwd: folder in which the monitor was started.
     """
@@ -86,10 +86,10 @@ class RunsFollower:
 
     Args:
         places: paths or URLs of runs, and of folders of runs.
-        config: names the rules in force and the actions.
+        config: configuration of the active rules and the actions.
         say: prints one line for the user.
         is_chosen: whether the user has chosen rules, see `Follower`.
-        awaits_new: follow runs that appear later, too, and never end.
+        awaits_new: also follow runs that appear later, and never end.
         of: number of processes that share the runs.
 
     Attributes:

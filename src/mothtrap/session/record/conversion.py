@@ -17,10 +17,10 @@ from mothtrap.core.texts import storable
 
 
 def as_array(value: Any) -> npt.NDArray[Any]:
-    """Return an array of numpy, of whatever a framework has; values are read now.
+    """Convert a framework's array to NumPy, reading its values immediately.
 
     Raises:
-        Exception: whatever the value raises where it is no array.
+        Exception: any exception that the value raises if it is not an array.
     """
     # A copy: numpy would forbid for good that the storage of a tensor of the user's is resized.
     for step in ("detach", "cpu", "clone"):
@@ -35,14 +35,14 @@ def as_array(value: Any) -> npt.NDArray[Any]:
 
 
 def as_png(value: Any) -> tuple[bytes, dict[str, LedgerValue]]:
-    """Return an image as a PNG file, and its size in pixels.
+    """Encode an image as PNG; return the file and its size in pixels.
 
     Args:
         value: an array (see `core.png.pixels`), a tensor of a framework, or an image of Pillow.
 
     Raises:
-        ValueError: it is no image, or too large.
-        Exception: whatever the value raises.
+        ValueError: it is not an image, or is too large.
+        Exception: any exception that the value raises.
     """
     if hasattr(value, "convert") and hasattr(value, "getbands"):  # Pillow's
         value = value.convert("RGBA" if "A" in value.getbands() else "RGB")
@@ -56,14 +56,14 @@ def as_png(value: Any) -> tuple[bytes, dict[str, LedgerValue]]:
 
 
 def as_table(value: Any, columns: Sequence[str] | None = None) -> Table:
-    """Return rows of plain values.
+    """Convert a table to rows of plain values.
 
     Args:
         value: a data frame, a mapping of columns, or rows: mappings or sequences.
-        columns: names, where the rows are sequences.
+        columns: names, if the rows are sequences.
 
     Raises:
-        Exception: whatever the value raises where it is no table.
+        Exception: any exception that the value raises if it is not a table.
     """
     if hasattr(value, "columns") and hasattr(value, "to_dict"):  # pandas, polars
         names, row_count = [str(name) for name in value.columns], len(value)

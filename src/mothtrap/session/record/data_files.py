@@ -26,11 +26,11 @@ SYSTEM = ("/proc/", "/sys/", "/dev/", "/usr/", "/lib", "/etc/", "/run/", "/tmp/p
 def data_files(folder: Path) -> dict[str, LedgerValue]:
     """Describe the data files that this process has open, by path.
 
-    Those are files that are open for reading, or mapped into memory, as by `np.memmap` and the
-    `datasets` library. Programs, logs, and what lies in the system's folders are left out.
+    These are files that are open for reading, or mapped into memory, as by `np.memmap` and the
+    `datasets` library. Programs, logs, and files in system folders are omitted.
 
     Args:
-        folder: of the run, whose own files do not count.
+        folder: folder of the run, whose files are excluded.
     """
     found: dict[str, LedgerValue] = {}
     for path in _held():
@@ -44,7 +44,7 @@ def data_files(folder: Path) -> dict[str, LedgerValue]:
 
 
 def describe(path: str) -> str | None:
-    """Return size, time of change and digest of a file in words; None where it cannot be read."""
+    """Describe size, modification time and digest of a file; None if it cannot be read."""
     try:
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
     except OSError:

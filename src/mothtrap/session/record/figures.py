@@ -16,10 +16,10 @@ DPI = 150
 
 
 class Drawn(NamedTuple):
-    """A figure as a file: its content, the file's suffix, its format, and a program that draws it.
+    """A figure as a file: content, suffix, format, and a program that draws it.
 
     `form` is `png`, `vega-lite`, `plotly`, `bokeh` or `html`; `library` is the text of the program,
-    "" where the file holds all that it needs.
+    "" if the file contains everything it needs.
     """
 
     data: bytes
@@ -29,14 +29,14 @@ class Drawn(NamedTuple):
 
 
 def drawn(figure: Any) -> Drawn:
-    """Return a figure as a file.
+    """Convert a figure to a file.
 
     Args:
-        figure: of matplotlib, Altair, Plotly or Bokeh, a Vega-Lite specification, or HTML.
+        figure: figure of matplotlib, Altair, Plotly or Bokeh, a Vega-Lite specification, or HTML.
 
     Raises:
-        TypeError: it is none of these.
-        Exception: whatever the library raises.
+        TypeError: it is not a supported figure.
+        Exception: any exception that the library raises.
     """
     if isinstance(figure, str):
         return Drawn(figure.encode("utf-8", "backslashreplace"), ".html", "html")
@@ -89,10 +89,10 @@ def _bokeh(figure: Any) -> Drawn:
 
 
 def library_name(text: str) -> str:
-    """Return the name of the file of a program: figures that need the same one share it."""
+    """Return the file name of a program, which figures share if they need the same program."""
     return f"library-{hashlib.sha256(text.encode()).hexdigest()[:16]}.js"
 
 
 def encoded(value: object) -> bytes:
-    """Return a table or the like as JSON."""
+    """Encode a table or similar data as JSON."""
     return jsonable.encode(value)

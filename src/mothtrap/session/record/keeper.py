@@ -24,7 +24,7 @@ from mothtrap.core.record_items import FOLDER, MAX_BYTES, MAX_ITEMS, MAX_NAME, M
 from mothtrap.core.texts import storable
 from mothtrap.session.record import conversion, figures
 from mothtrap.store.replacing import replace
-from mothtrap.tracing.notebooks import cells_run
+from mothtrap.tracing.jobs.notebooks import cells_run
 
 CELLS = "notebook cells"
 """Name of the text that holds the cells of a notebook as they were run."""
@@ -40,14 +40,14 @@ class Sink(Protocol):
         """Add a fact."""
 
     def blind(self, step: int, what: str, reason: str) -> None:
-        """Say, once, what is not observed and why."""
+        """Report, once, what is not observed, and why."""
 
 
 class RecordKeeper:
-    """Keeps what is logged; never raises: what cannot be kept is said once by name.
+    """Stores logged items; never raises, but reports items that cannot be stored, once by name.
 
     Args:
-        sink: takes the facts.
+        sink: receives the facts.
         step: returns the step in progress.
         say: prints one line for the user.
 
@@ -67,7 +67,7 @@ class RecordKeeper:
         self.waiting: list[Fact] = []
 
     def open(self, worker: Path, limit_bytes: float | None = None) -> None:
-        """Write what waits, and from here on at once, to the folder of a worker; raises OSError."""
+        """Write waiting and later items to a worker's folder; raises OSError."""
         with self._lock:
             self._limit_bytes = min(MAX_TOTAL_BYTES, limit_bytes or MAX_TOTAL_BYTES)
             self._folder = worker / FOLDER
@@ -79,7 +79,7 @@ class RecordKeeper:
             self.waiting.clear()
 
     def close(self) -> None:
-        """Record the cells of a notebook in which anything was recorded."""
+        """Record the notebook cells that recorded anything."""
         cells = without_secrets(cells_run())
         if cells and self._folder is not None:
             self.text(CELLS, cells[-MAX_BYTES["text"] // 4 :])  # a character has 4 bytes at most
@@ -113,7 +113,7 @@ class RecordKeeper:
         self._keep(name, "image", ".png", lambda: conversion.as_png(image))
 
     def predictions(self, labels: Any, scores: Any, name: str, classes: Sequence[str] = ()) -> None:
-        """Record what the scores of a classifier are worth."""
+        """Record the evaluation of a classifier's scores."""
 
         def make() -> tuple[bytes, dict[str, LedgerValue]]:
             made = predictions(conversion.as_array(labels), conversion.as_array(scores), classes)
@@ -139,7 +139,7 @@ class RecordKeeper:
         self._keep(name, "figure", made.suffix, lambda: (made.data, about), library=library)
 
     def artifact(self, path: str | os.PathLike[str], name: str = "", *, keep: bool = False) -> None:
-        """Record the digest of a file or folder; its bytes, too, where that is asked for."""
+        """Record the digest of a file or folder, and on request its content."""
         shown = os.fspath(path)
         name = name or os.path.basename(os.path.normpath(shown)) or shown
         try:
@@ -271,7 +271,7 @@ def _check_size(kind: str, size: int) -> None:
 
 
 def digest_of_file(path: Path) -> tuple[str, int]:
-    """Return SHA-256 and size of a file; raises ValueError of what is no file."""
+    """Return SHA-256 and size of a file; ValueError if it is not a file."""
     digest, size = hashlib.sha256(), 0
     with open(path, "rb", opener=_open) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):

@@ -10,13 +10,13 @@ from mothtrap.session.record.keeper import RecordKeeper
 
 
 class RecordLog:
-    """Methods by which a script adds to the record of its run; none of them raises.
+    """Methods with which a script adds to the record of its run; none of them raises.
 
-    What cannot be kept is left out, and said once. Names are data: they are no paths. Files of one
-    name are versions of it, by step.
+    If an item cannot be stored, it is omitted and reported once. Names are not used as paths. Items
+    with the same name are versions, by step.
 
     Args:
-        keeper: keeps what is logged; None keeps nothing.
+        keeper: stores the items; None stores nothing.
     """
 
     def __init__(self, keeper: RecordKeeper | None) -> None:

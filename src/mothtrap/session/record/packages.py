@@ -30,10 +30,10 @@ def lock_lines() -> list[str]:
 
 
 def container_image(environ: Mapping[str, str], podman: Path = PODMAN_FILE) -> str:
-    """Return the image of the container of this process; empty where it is not known.
+    """Return the container image of this process; empty if unknown.
 
-    Podman writes it to a file, others set a variable. Docker tells a container nothing: pass
-    `-e CONTAINER_IMAGE=...` there.
+    Podman writes it to a file, and others set a variable. Docker does not provide it: pass `-e
+    CONTAINER_IMAGE=...` there.
     """
     try:
         match = re.search(r'^image="([^"]+)"', podman.read_text(encoding="utf-8"), re.MULTILINE)
@@ -59,7 +59,7 @@ def _direct(name: str, folder: str) -> str:
 
 
 def write(path: Path) -> None:
-    """Write the lock file of this environment; readers see it whole or not at all."""
+    """Write the lock file of this environment atomically."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     draft.write_text("".join(f"{line}\n" for line in lock_lines()), encoding="utf-8")
     os.replace(draft, path)

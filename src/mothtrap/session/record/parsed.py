@@ -23,7 +23,7 @@ _depth = [0]
 
 
 def install(parser: str) -> None:
-    """Stand around the functions of a parser by which settings are made; twice does no harm."""
+    """Wrap a parser's functions that create settings; safe to call twice."""
     module: Any = sys.modules.get(parser)
     if module is None or parser in _installed:
         return
@@ -41,7 +41,7 @@ def install(parser: str) -> None:
 
 
 def take() -> dict[str, tuple[object, dict[str, object]]]:
-    """Return what each parser made last, with its defaults by name; from here on none is kept."""
+    """Return each parser's latest result with defaults by name, and stop keeping results."""
     found = dict(_parsed)
     _parsed.clear()
     _taken[:] = [True]

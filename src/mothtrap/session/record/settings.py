@@ -23,7 +23,7 @@ MAX_SOURCE = 2 << 20
 
 
 class Settings(NamedTuple):
-    """Parameters by name; those that differ from their parser's default; where they are from."""
+    """Parameters by name, the ones that differ from their parser's default, and their source."""
 
     values: dict[str, LedgerValue]
     given: tuple[str, ...]
@@ -31,7 +31,7 @@ class Settings(NamedTuple):
 
 
 def seen_now() -> list[tuple[str, object, dict[str, object]]]:
-    """Return what holds parameters, on the training thread: source, holder, defaults by name."""
+    """Return objects with parameters, on the training thread: source, object, defaults by name."""
     kept = parsed.take()
     found: list[tuple[str, object, dict[str, object]]] = []
     if "hydra" in kept:
@@ -47,12 +47,12 @@ def seen_now() -> list[tuple[str, object, dict[str, object]]]:
 
 
 def settle(seen: list[tuple[str, object, dict[str, object]]]) -> Settings:
-    """Return the parameters of all sources; of two of one name the first one's.
+    """Return the parameters of all sources; for duplicate names, the first source counts.
 
-    Constants that a script sets once, at its top level, are parameters, too.
+    Constants that a script assigns once, at its top level, also count as parameters.
 
     Args:
-        seen: what `seen_now` returned.
+        seen: result of `seen_now`.
     """
     values: dict[str, LedgerValue] = {}
     given: list[str] = []

@@ -13,9 +13,9 @@ MOST_CHARACTERS = 128_000
 
 
 def read(ledger: Ledger) -> SourceTexts:
-    """Return the texts of the files that a ledger has digests of, the smallest first.
+    """Return the texts of files with a digest in the ledger, smallest first.
 
-    A file that was changed since, or does not fit into `MOST_CHARACTERS`, is left out.
+    A file that has changed since, or does not fit into `MOST_CHARACTERS`, is omitted.
     """
     folder = Path(ledger.cwd)
     found: dict[str, str] = {}

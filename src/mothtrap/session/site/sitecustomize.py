@@ -170,7 +170,7 @@ def _attach(framework: str) -> None:
 
 def _say(text: str) -> None:
     try:
-        sys.stderr.write(f"mothtrap: {text}; training goes on unobserved\n")
+        sys.stderr.write(f"mothtrap: {text}; training continues unobserved\n")
     except (OSError, ValueError, AttributeError):
         return
 

@@ -43,18 +43,19 @@ _CAPTURING: Final = "it is capturing a graph, and has no values"
 
 
 class Accelerator:
-    """All devices of one kind that a process trains on.
+    """All devices of one type on which a process trains.
 
-    Belongs to the training thread; what it returns may be asked from any.
+    Belongs to the training thread; its results may be used on any thread.
 
     Attributes:
-        slow_because: why operations of torch take the place of the kernel, if they do.
+        slow_because: why torch operations replace the kernel, if they do.
 
     Args:
-        kind: of device.
-        lane: makes the lane of a device.
-        memory: host memory of so many bytes that the devices can write to.
-        capturing: whether what is put on the current stream is kept in a graph, and not done.
+        kind: kind of device.
+        lane: creates the lane of a device.
+        memory: allocates host memory of this size to which the devices can write.
+        capturing: whether work on the current stream is captured in a graph instead of being
+            executed.
         fused: whether to use the kernel.
     """
 
@@ -76,24 +77,24 @@ class Accelerator:
         self.slow_because = ""
 
     def holds(self, tensors: Sequence[torch.Tensor]) -> bool:
-        """Return whether tensors are to be reduced here; the first decides: it is asked often."""
+        """Return whether tensors are reduced here; only the first one is checked, for speed."""
         return bool(tensors) and tensors[0].device.type == self._kind
 
     def is_capturing(self) -> bool:
-        """Return whether a graph is being captured: nothing can be read then, and nothing sent."""
+        """Return whether a graph is being captured, so that nothing can be read or sent."""
         return self._capturing()
 
     def reduce(self, tensors: Sequence[torch.Tensor], statistics: Collection[str]) -> PendingRows:
-        """Begin to reduce each tensor to one row, as `summarize` does.
+        """Start to reduce each tensor to one row, as `summarize` does.
 
-        One launch for all tensors of a type, several for those that no kernel takes.
+        One launch for all tensors of a type, several for those that no kernel supports.
 
         Args:
-            tensors: as for `summarize`; those of another kind of device are reduced at once.
+            tensors: as for `summarize`; those on another kind of device are reduced immediately.
             statistics: ids out of `summary.STATISTICS`.
 
         Raises:
-            UnknownNameError: there is no such statistic; names the nearest.
+            UnknownNameError: there is no such statistic; the message suggests one.
         """
         columns = columns_for(statistics)
         pending = PendingRows(np.tile(constant_row(0, columns), (len(tensors), 1)), columns)
@@ -124,13 +125,13 @@ class Accelerator:
         return describe(tensor)
 
     def copy_bytes(self, tensor: torch.Tensor, out_N: Bytes) -> None:
-        """Begin to write a tensor in C order; `out_N` is filled when the next load has arrived.
+        """Start to write a tensor in C order; `out_N` is filled when the next load has arrived.
 
-        A copy on the device is made first, since the training may change the tensor next.
+        A copy on the device is made first, because the training may change the tensor next.
 
         Args:
-            tensor: of any layout.
-            out_N: uint8, of as many bytes as `describe` says, of what `memory` gave.
+            tensor: tensor of any layout.
+            out_N: uint8 memory from `memory`, with the size that `describe` returns.
 
         Raises:
             torch.OutOfMemoryError: the device has no room for the copy.
@@ -151,7 +152,7 @@ class Accelerator:
     def gather_bytes(
         self, tensors: Sequence[torch.Tensor], begins: Sequence[int], out_N: Bytes
     ) -> None:
-        """Begin to write many tensors as `copy_bytes` does, each from a place of `out_N` on."""
+        """Start to write several tensors like `copy_bytes`, each from an offset in `out_N`."""
         for tensor, begin in zip(tensors, begins, strict=True):
             self.copy_bytes(tensor, out_N[begin : begin + self.describe(tensor)[2]])
 
@@ -160,9 +161,9 @@ class Accelerator:
         return as_array(self._memory(size))
 
     def bring(self, number: torch.Tensor) -> PendingNumber:
-        """Begin to bring a tensor of one element over, in a load of its own.
+        """Start to transfer a one-element tensor in its own load.
 
-        Whoever waits for it waits for what was put on the stream before, and nothing after.
+        Waiting for it waits only for work that was put on the stream before.
         """
         if self.is_capturing():
             return PendingNumber(Load(failure=_CAPTURING))
@@ -174,9 +175,9 @@ class Accelerator:
         return PendingNumber(load)
 
     def send(self) -> Flight:
-        """Begin to bring over all that was asked for; return all that is on its way.
+        """Start to transfer everything queued; return all transfers in progress.
 
-        While a graph is being captured nothing is sent: that is left to the next call.
+        While a graph is being captured, nothing is sent until the next call.
         """
         if self.is_capturing():
             return Flight([*self._sent, *self._open.values()])
@@ -190,7 +191,7 @@ class Accelerator:
         return Flight([*failed, *self._sent])
 
     def settle(self) -> None:
-        """Wait, at the end, for all that is on its way; what a failed device has is given up."""
+        """Wait for all transfers at the end, discarding the data of failed devices."""
         try:
             self.send()
             for copy_stream in self._copy_streams.values():
@@ -245,11 +246,11 @@ class Accelerator:
 
 
 class PendingRows:
-    """Rows of statistics on their way from a device.
+    """Rows of statistics that are being transferred from a device.
 
     Args:
-        rows_TF: float64, shape (T, F): what is known at once.
-        columns: the columns wanted of the rest.
+        rows_TF: float64, shape (T, F): values that are known immediately.
+        columns: wanted columns of the other values.
     """
 
     def __init__(self, rows_TF: Floats, columns: frozenset[str]) -> None:
@@ -265,21 +266,21 @@ class PendingRows:
         return int(self._rows_TF.nbytes)
 
     def fill(self, key: int, row_F: Floats) -> None:
-        """Set a row that is known."""
+        """Set a known row."""
         self._rows_TF[key] = row_F
 
     def add_zeros(self, key: int, count: int) -> None:
-        """Note zeros that a sparse tensor leaves out."""
+        """Add the implicit zeros of a sparse tensor."""
         if count:
             self._zeros[key] = count
 
     def expect(self, load: Load, pieces: Pieces, send: Callable[[], Any]) -> None:
-        """Note that the next results of a load are those of some pieces; begins to hold them.
+        """Register the next results of a load as those of some pieces.
 
         Args:
-            load: on which they go over.
+            load: load that transfers them.
             pieces: what was reduced.
-            send: has the load sent, for whoever cannot wait until it is.
+            send: sends the load, for callers that cannot wait until it is sent.
         """
         if pieces.results:
             self._parts.append((load, load.size, pieces))
@@ -288,16 +289,16 @@ class PendingRows:
             pieces.results = []
 
     def has_arrived(self) -> bool:
-        """Return whether `rows` would not wait."""
+        """Return whether `rows` would return immediately."""
         return all(load.has_arrived() for load, _, _ in self._parts)
 
     def rows(self) -> Floats:
-        """Wait for the rows and return them, float64, shape (T, F).
+        """Wait for the rows, and return them, float64, shape (T, F).
 
-        Before they were sent only the training thread may ask: then they are.
+        Before they are sent, only the training thread may call this, which sends them.
 
         Raises:
-            DeviceFailed: the device failed before they came.
+            DeviceFailed: the device failed before they arrived.
         """
         with self._lock:
             for load, begin, pieces in self._parts:
@@ -316,7 +317,7 @@ class PendingRows:
 
 
 class PendingNumber:
-    """One number on its way from a device."""
+    """One number that is being transferred from a device."""
 
     def __init__(self, load: Load) -> None:
         self._load = load
@@ -332,20 +333,20 @@ class PendingNumber:
 
 
 class Flight:
-    """All that was on its way at one moment."""
+    """All transfers in progress at one moment."""
 
     def __init__(self, loads: Sequence[Load]) -> None:
         self._loads = [*loads]
 
     def has_arrived(self) -> bool:
-        """Return whether `wait` would not wait."""
+        """Return whether `wait` would return immediately."""
         return all(load.has_arrived() for load in self._loads)
 
     def wait(self) -> None:
-        """Wait until all of it is on the host.
+        """Wait until all data is on the host.
 
         Raises:
-            DeviceFailed: a device failed before it came.
+            DeviceFailed: a device failed before the data arrived.
         """
         for load in self._loads:
             load.wait()

@@ -50,7 +50,7 @@ def chunk_length(device: torch.device) -> int:
 
 
 def fits(dtype: torch.dtype) -> bool:
-    """Return whether float32 holds every value of the type."""
+    """Return whether float32 can represent every value of the type."""
     if dtype.is_floating_point:
         return dtype.itemsize <= 4
     return dtype == torch.bool or dtype.itemsize <= 2
@@ -88,11 +88,11 @@ _REDUCE: Final[Mapping[str, Callable[[torch.Tensor], torch.Tensor]]] = MappingPr
 def reduce_chunks(
     flat_N: torch.Tensor, passes: tuple[str, ...], *, about_pivot: bool = False
 ) -> torch.Tensor:
-    """Reduce every chunk of a tensor by every pass, on its device.
+    """Reduce every chunk of a tensor with every pass, on its device.
 
     Args:
         flat_N: shape (N,), N a positive multiple of the chunk length, of a type that `fits`.
-        passes: names out of `passes_for`.
+        passes: names from `passes_for`.
         about_pivot: subtract the chunk's first element first; it becomes a further,
             last pass.
 
@@ -119,14 +119,13 @@ def chunk_rows(
     heads: Sequence[torch.Tensor],
     columns: Collection[str],
 ) -> list[Floats]:
-    """Return the rows of chunks without regard to whether they can be relied upon.
+    """Return the rows of chunks, without checking whether they are accurate.
 
     Args:
-        reduced: float64, what `reduce_chunks` returned for each head, on the host; about a
-            pivot there is one pass more, and `l2` of the rows is that of the elements less
-            their pivots.
-        passes: as given to `reduce_chunks`.
-        heads: as given to `reduce_chunks`; only lengths and devices are looked at.
+        reduced: float64, result of `reduce_chunks` for each head, on the host. About a pivot, there
+            is one more pass, and `l2` of the rows is that of the elements minus their pivots.
+        passes: as passed to `reduce_chunks`.
+        heads: as passed to `reduce_chunks`; only lengths and devices are used.
         columns: the columns to fill.
 
     Returns:
@@ -157,14 +156,14 @@ def chunk_rows(
 
 
 def unreliable(rows_TF: Floats, passes: tuple[str, ...]) -> npt.NDArray[np.bool_]:
-    """Return which merged rows met non-finite elements, or sums out of float32's range.
+    """Return a mask of merged rows with non-finite elements, or sums outside float32's range.
 
     Args:
         rows_TF: float64, merged from `chunk_rows`.
-        passes: as given to `reduce_chunks`.
+        passes: as passed to `reduce_chunks`.
 
     Returns:
-        Shape (T,), True where only an exact pass can tell.
+        Shape (T,), True if only an exact pass can tell.
     """
     filled = [COLUMN["mean" if name == "sum" else name] for name in passes]
     wrong_T = np.logical_not(np.isfinite(rows_TF[:, filled]).all(axis=1))
@@ -174,14 +173,14 @@ def unreliable(rows_TF: Floats, passes: tuple[str, ...]) -> npt.NDArray[np.bool_
 
 
 def cancelled(rows_TF: Floats) -> npt.NDArray[np.bool_]:
-    """Return, shape (T,), in which rows `deviation_l2` is a small difference of `l2`."""
+    """Return a mask, shape (T,), of rows whose `deviation_l2` suffers from cancellation."""
     l2_T, deviation_T = rows_TF[:, COLUMN["l2"]], rows_TF[:, COLUMN["deviation_l2"]]
     small_T: npt.NDArray[np.bool_] = l2_T > np.sqrt(_CANCELLATION) * deviation_T
     return small_T
 
 
 def unreliable_about_pivot(pivot_TF: Floats, rows_TF: Floats) -> npt.NDArray[np.bool_]:
-    """Return, shape (T,), for which rows a pass about a pivot did not give the deviation.
+    """Return a mask, shape (T,), of rows for which the pass about a pivot failed.
 
     Args:
         pivot_TF: float64, merged from `chunk_rows` about a pivot.

@@ -40,17 +40,17 @@ _ITEM_BYTES: Final = np.array([dtype.itemsize for dtype in DIGESTED])
 
 
 def copy(tensor: torch.Tensor, out_N: npt.NDArray[np.uint8]) -> None:
-    """Copy the bytes of a tensor that `in_place.lies_in_place`.
+    """Copy the bytes of a tensor for which `in_place.lies_in_place` is true.
 
     Args:
-        tensor: is read past the dispatcher, where a mode of the user's may be on.
+        tensor: read without the dispatcher, because a mode of the user may be active.
         out_N: uint8, as many bytes.
     """
     built.arrays.copy_at(tensor.data_ptr(), tensor.nbytes, out_N)
 
 
 def gather(pieces_T3: Integers, out_N: npt.NDArray[np.uint8]) -> None:
-    """Copy what lies at many places into one piece of memory.
+    """Copy data from many addresses into one memory block.
 
     Args:
         pieces_T3: int64, shape (T, 3): address, bytes and place in `out_N` of each.
@@ -65,11 +65,11 @@ def gather(pieces_T3: Integers, out_N: npt.NDArray[np.uint8]) -> None:
 def places(
     tensors: Sequence[torch.Tensor], dtypes: tuple[torch.dtype, ...] = SUMMARIZED
 ) -> Integers:
-    """Return address, number of elements and kind of each tensor, int64, shape (T, 3).
+    """Return the address, number of elements and kind of each tensor, int64, shape (T, 3).
 
     Args:
-        tensors: of any type. The kind is -1 of one that is empty or cannot be read where it
-            lies, and of all where the compiled part was not built.
+        tensors: tensors of any type. The kind is -1 if a tensor is empty or cannot be read in
+            place, and for all if the extension was not built.
         dtypes: `SUMMARIZED` for norms and summaries, `TALLIED` for tallies, `DIGESTED` for
             digests.
     """
@@ -80,39 +80,39 @@ def places(
 
 
 def norms(places_T3: Integers) -> Floats:
-    """Return Euclidean norms, float64, shape (T,); not finite where an element is not.
+    """Return Euclidean norms, float64, shape (T,); not finite if an element is not finite.
 
     Args:
-        places_T3: what `places` says of tensors that are alive; no kind is -1.
+        places_T3: result of `places` for tensors that are alive, without kind -1.
     """
     return in_memory.norms(places_T3, TEAM.region())
 
 
 def summaries(places_T3: Integers) -> tuple[Floats, Flags]:
-    """Return all columns of values, float64, shape (T, F), and which rows hold, shape (T,).
+    """Return all columns of values, float64, shape (T, F), and a mask of valid rows, shape (T,).
 
     Args:
         places_T3: as for `norms`.
 
     Returns:
-        Rows as described in `summary`. One does not hold where an element is not finite, or
-        where float32 and float64 did not do.
+        Rows as described in `summary`. A row is invalid if an element is not finite, or if float32
+        and float64 were not accurate enough.
     """
     return in_memory.summaries(places_T3, TEAM.region())
 
 
 def row_reader() -> Callable[[torch.Tensor], bytes | None] | None:
-    """Return what reads one tensor where it lies, for C to call; see `rows_of`.
+    """Return a function, callable from C, that reads one tensor in place; see `rows_of`.
 
-    It returns None of a tensor that cannot be read so. There is none where the compiled part was
-    not built.
+    It returns None for a tensor that cannot be read in place. There is no such function if the
+    extension was not built.
     """
     kinds = PLAIN, SUMMARIZED, torch.strided
     return functools.partial(built.arrays.row, *kinds) if built.arrays is not None else None
 
 
 def rows_of(found: Sequence[bytes]) -> tuple[Floats, Flags]:
-    """Return what `summaries` would have of tensors, from what `row_reader` returned of each."""
+    """Return the result of `summaries` from the results of `row_reader`."""
     read_TC = np.frombuffer(b"".join(found)).reshape(len(found), -1)
     return whole_rows(read_TC[:, 0], read_TC[:, 1:])
 
@@ -123,7 +123,7 @@ def digested_summaries(
     """Return the result of `summaries` and the digest of each tensor (`raw.digest`), in one pass.
 
     Args:
-        tensors: alive, of the types that `summaries` takes.
+        tensors: tensors that are alive, of the types that `summaries` supports.
         places_T3: as for `norms`.
 
     Raises:
@@ -133,11 +133,11 @@ def digested_summaries(
 
 
 def digests(tensors: Sequence[torch.Tensor]) -> tuple[Digests, Flags]:
-    """Return the digest of each tensor (`raw.digest`) that lies plainly on the host.
+    """Return the digest (`raw.digest`) of each tensor stored contiguously on the host.
 
     Returns:
-        uint64, shape (T,), and which of them hold, shape (T,): not those of types, layouts
-        and devices that have to be moved first, nor of empty tensors.
+        uint64, shape (T,), and which of them are valid, shape (T,): not for types, layouts and
+        devices that have to be moved first, or for empty tensors.
     """
     places_T3 = places(tensors, DIGESTED)
     found_T = np.zeros(len(tensors), np.uint64)
@@ -165,11 +165,12 @@ def tallies(places_T3: Integers) -> Integers:
     """Count the elements of each tensor, int64, shape (T, 256).
 
     Args:
-        places_T3: what `places` says, of `TALLIED` types, of tensors that are alive; no kind
-            is -1.
+        places_T3: result of `places`, of `TALLIED` types, for tensors that are alive, without kind
+            -1.
 
     Returns:
-        Of types of one byte how many elements are which byte. Of the others bins of powers of
-        two as `statistics.exponents` has them, negative values first, and then those in no bin.
+        For types of one byte, the number of elements with each byte value. For other types, bins of
+        powers of two as in `statistics.exponents`, negative values first, followed by the counts
+        outside of the bins.
     """
     return in_memory.tallies(places_T3, TEAM.region())

@@ -35,10 +35,10 @@ class Load:
     Attributes:
         numbers: float64 on the device, shape (N,) each, one after the other on the host.
         copies: bytes on the device, and the place on the host for each.
-        streams: those that the numbers and bytes were made on.
+        streams: streams that produced the numbers and bytes.
         host: float64 on the host, pinned: the numbers, then the mark; None before it is sent.
-        held: what must stay until it has arrived.
-        failure: why it never comes.
+        held: objects that must stay alive until it has arrived.
+        failure: why it will never arrive.
     """
 
     numbers: list[torch.Tensor] = field(default_factory=list)
@@ -55,7 +55,7 @@ class Load:
         return sum(part.numel() for part in self.numbers)
 
     def addressed(self, host: torch.Tensor) -> torch.Tensor:
-        """Take the memory that it goes to, and return the mark in it, set to 0."""
+        """Set the destination memory; return its mark, set to 0."""
         self.host = host
         mark = host[self.size : self.size + 1]
         mark.zero_()
@@ -63,14 +63,14 @@ class Load:
         return mark
 
     def has_arrived(self) -> bool:
-        """Return whether all of it is on the host."""
+        """Return whether all data is on the host."""
         return self._mark is not None and bool(self._mark[0] == 1.0)
 
     def wait(self) -> None:
-        """Wait until all of it is on the host.
+        """Wait until all data is on the host.
 
         Raises:
-            DeviceFailed: it never comes.
+            DeviceFailed: it will never arrive.
         """
         pause_s = FIRST_PAUSE_S
         while not self.has_arrived():
@@ -80,28 +80,28 @@ class Load:
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
     def release(self) -> None:
-        """Give up, once it has arrived, what lies on the device."""
+        """Release the device memory after the load has arrived."""
         for parts in (self.numbers, self.copies, self.held):
             parts.clear()
 
 
 class CopyStream(Protocol):
-    """Carries the loads of one device to the host, in the order in which they are sent."""
+    """Transfers the loads of one device to the host, in order."""
 
     def here(self) -> AbstractContextManager[Any]:
-        """Makes the device the current one."""
+        """Make the device current."""
 
     def stream(self) -> Any:
-        """Return the stream of the training's work on this device."""
+        """Return the stream of the training's operations on this device."""
 
     def numbers(self, size: int) -> torch.Tensor:
-        """Host memory that the device can write to: float64, `size` elements or more."""
+        """Return host memory that the device can write to: float64, at least `size` elements."""
 
     def upload(self, host: torch.Tensor) -> torch.Tensor:
-        """Bring what lies in `numbers` to the device, in the order of the training's work."""
+        """Copy the content of `numbers` to the device, ordered with the training's operations."""
 
     def carry(self, load: Load) -> None:
-        """Begin to copy a load to the host; its mark becomes 1 last.
+        """Start to copy a load to the host; its mark becomes 1 at the end.
 
         Raises:
             RuntimeError: the device has failed.
@@ -116,7 +116,7 @@ class CopyStream(Protocol):
 
 
 class CudaCopyStream:
-    """The lane of a CUDA (or ROCm) device: a stream of its own, and pinned memory."""
+    """Copy stream of a CUDA (or ROCm) device, with its own stream and pinned memory."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -135,7 +135,7 @@ class CudaCopyStream:
         return torch.cuda.current_stream(self._device)
 
     def numbers(self, size: int) -> torch.Tensor:
-        """See `Lane`; memory is reused when nothing refers to it."""
+        """See `Lane`; memory is reused once nothing refers to it."""
         idle = [kept for kept in self._pool if sys.getrefcount(kept) == _IDLE]
         fitting = [kept for kept in idle if kept.numel() >= size]
         if fitting:

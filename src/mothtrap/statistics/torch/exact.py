@@ -47,18 +47,18 @@ def reduce_exactly(flat_N: torch.Tensor, columns: Collection[str]) -> torch.Tens
         columns: the columns to fill.
 
     Returns:
-        float64, shape (B * E,), block after block; columns not asked for are NaN.
+        float64, shape (B * E,), block after block; columns that were not requested are NaN.
     """
     blocks = torch.split(flat_N, _ACCELERATOR_BLOCK)
     return torch.cat([_reduce(block, columns) for block in blocks])
 
 
 def block_row(reduced: Floats, count: int) -> Floats:
-    """Return the row, shape (F,), of the tensor that `reduce_exactly` reduced.
+    """Return the row, shape (F,), of a tensor reduced by `reduce_exactly`.
 
     Args:
         reduced: float64, what it returned, on the host.
-        count: elements of the tensor.
+        count: number of elements of the tensor.
     """
     reduced_BE = reduced.reshape(-1, len(EXACT))
     rows_BF = np.full((len(reduced_BE), WIDTH), np.nan)

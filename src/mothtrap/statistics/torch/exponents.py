@@ -34,10 +34,10 @@ def count_exponents_of(tensors: Sequence[torch.Tensor]) -> Counts:
     Results are copied to the host once for all tensors of an accelerator.
 
     Args:
-        tensors: as for `rows.summarize`; of a tensor on `meta` there is nothing to count.
+        tensors: as for `rows.summarize`; tensors on `meta` have nothing to count.
 
     Returns:
-        int64, shape (T, 2, B), as `statistics.exponents.count_exponents` has them of each.
+        int64, shape (T, 2, B), as returned by `statistics.exponents.count_exponents` for each.
     """
     found = np.zeros((len(tensors), 2, BINS), np.int64)
     with torch.no_grad():
@@ -93,7 +93,7 @@ def _on_accelerators(flats: dict[int, torch.Tensor]) -> dict[int, Counts]:
 
 
 def count_there(flat_N: torch.Tensor) -> torch.Tensor:
-    """Count on the device of a tensor, without waiting for it.
+    """Count on the tensor's device, without waiting for it.
 
     Args:
         flat_N: shape (N,), of any real type, N > 0.

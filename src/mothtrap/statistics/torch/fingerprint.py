@@ -16,12 +16,12 @@ _INTEGERS: Final = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int
 
 
 def fingerprint(tensors: Sequence[torch.Tensor]) -> int:
-    """Return 64 bits that are equal for tensors of equal bits, types and shapes.
+    """Return a 64-bit digest that is equal for tensors of equal bits, types and shapes.
 
-    On a CPU the digests of the tensors, hashed. On an accelerator the sums of their
-    elements, read as integers, worked out there and copied over at once: integers add up
-    to the same in any order. Such a sum misses elements that have changed places. Of a
-    distributed tensor this worker's part counts.
+    On a CPU, it is a hash of the tensors' digests. On an accelerator, it is based on the sums of
+    their elements, read as integers, which are computed there and copied at once: integer sums do
+    not depend on the order. Such a sum misses elements that are swapped. For a distributed tensor,
+    this worker's part counts.
     """
     hashed = xxhash.xxh3_64()
     sums: list[torch.Tensor] = []
@@ -39,9 +39,9 @@ def fingerprint(tensors: Sequence[torch.Tensor]) -> int:
 
 
 def bit_sums(tensors: Sequence[torch.Tensor]) -> list[int]:
-    """Return for each tensor the sum of its elements read as integers, modulo 2^64.
+    """Return the sum of each tensor's elements read as integers, modulo 2^64.
 
-    Worked out where they lie and copied over at once; see `fingerprint` for what it misses.
+    Computed where they are stored, and copied at once; see `fingerprint` for what it misses.
 
     Args:
         tensors: strided, of any type, on accelerators or not.

@@ -21,9 +21,9 @@ _NUMPY: Final = {getattr(torch, name): dtype_of(name) for name in NATIVE}
 
 
 def lies_in_place(tensor: torch.Tensor) -> bool:
-    """Return whether the bytes of a tensor, not empty, lie in C order on the host.
+    """Return whether the bytes of a non-empty tensor are in C order on the host.
 
-    Past the dispatcher: a mode of the user's, which counts or prints operations, sees none.
+    It bypasses the dispatcher, so a mode of the user that counts or prints operations sees none.
     """
     return (
         type(tensor) in PLAIN
@@ -37,9 +37,9 @@ def lies_in_place(tensor: torch.Tensor) -> bool:
 
 
 def bytes_in_place(tensor: torch.Tensor) -> Bytes | None:
-    """Return the bytes of a tensor in C order, None where they do not lie so on the host.
+    """Return the bytes of a tensor in C order; None if they are not stored so on the host.
 
-    They are those of the tensor itself, for as long as it is there.
+    They are the tensor's own memory, and valid as long as the tensor exists.
     """
     # As `lies_in_place` says, which is asked here too often for a call more.
     if (
@@ -73,9 +73,9 @@ class _Memory:
 def as_array(tensor: torch.Tensor) -> npt.NDArray[Any]:
     """Return a numpy array over the memory of a tensor, as `Tensor.numpy` does.
 
-    The storage of the tensor can still be resized: `Tensor.numpy` forbids that for good, and a
-    buffer or a batch of the user's that grows later would end the training. The array keeps the
-    tensor alive, but not its memory: read it before the user's code goes on.
+    The storage of the tensor can still be resized: `Tensor.numpy` forbids that permanently, and a
+    buffer or a batch that grows later would end the training. The array keeps the tensor alive, but
+    not its memory, so read it before the user's code continues.
 
     Args:
         tensor: strided, on the host, and of a type that numpy has.
@@ -92,10 +92,10 @@ def as_array(tensor: torch.Tensor) -> npt.NDArray[Any]:
 
 
 def glimpse(tensor: torch.Tensor) -> bytes:
-    """Return the bytes of a few elements, evenly spread and the last one among them.
+    """Return the bytes of a few evenly spread elements, including the last one.
 
-    Empty where the elements do not lie in C order on the host. What writes to a whole tensor
-    past the framework shows here, where no version tells of it.
+    Empty if the elements are not stored in C order on the host. This detects writes to a whole
+    tensor that bypass the framework, which its version does not show.
     """
     data = bytes_in_place(tensor)
     if data is None:

@@ -48,7 +48,7 @@ def reduce_pieces(
     Args:
         flats: shape (N,), N > 0, contiguous, of one type out of `KINDS`, on one device.
         span: elements of a piece; the last one of a tensor may be shorter.
-        upload: brings a table to the device.
+        upload: copies a table to the device.
 
     Returns:
         float64, shape (P * E,), the pieces of the first tensor first.
@@ -73,14 +73,14 @@ def reduce_pieces(
 
 
 def span_of(elements: int) -> int:
-    """Return the elements of a piece where so many are to be reduced."""
+    """Return the number of elements per piece for a given total."""
     tile = int(TILE.value)
     return tile * max(1, -(-elements // (PIECES * tile)))
 
 
 @functools.cache
 def kernel() -> Any:
-    """Return the kernel; it is compiled, or found in Triton's cache, at its first launch."""
+    """Return the kernel, which is compiled or loaded from Triton's cache at its first launch."""
     # Else it would be compiled again for a length that is 1, or a multiple of 16.
     return triton.jit(_reduce, do_not_specialize=["count", "span"])
 

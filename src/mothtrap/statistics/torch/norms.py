@@ -35,10 +35,10 @@ _PLAIN: Final = (torch.float32, torch.bfloat16, torch.float16)
 
 
 def norms(tensors: Sequence[torch.Tensor]) -> Floats:
-    """Return `count`, `nan`, `inf` and `l2` of each tensor: the cheapest look at values.
+    """Return `count`, `nan`, `inf` and `l2` of each tensor, the cheapest statistics.
 
-    Tensors that are no plain dense ones on the CPU take the way of `summarize`; those that are
-    not finite, or whose squares leave what they are added up in, one of their own.
+    Tensors that are not plain dense tensors on the CPU are handled by `summarize`. Those that are
+    not finite, or whose squares overflow, are handled separately.
 
     Args:
         tensors: as for `summarize`.

@@ -26,10 +26,10 @@ _BLOCK: Final = 1 << 18  # elements at a time: what numpy makes of them stays in
 
 
 def tallies(flats: Sequence[torch.Tensor]) -> Counts:
-    """Count the elements of each byte.
+    """Count the elements with each byte value.
 
     Args:
-        flats: on the host, contiguous, shape (N,), one byte an element, N > 0.
+        flats: contiguous on the host, shape (N,), one byte per element, N > 0.
 
     Returns:
         int64, shape (T, V).

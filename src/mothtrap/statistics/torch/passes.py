@@ -113,10 +113,10 @@ def _reduce_in_passes(flats: Tensors, columns: frozenset[str]) -> Rows:
 
 
 def foreach_norms(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Return the norm of each floating tensor, float32, shape (1,), in few kernels.
+    """Return the norm of each floating-point tensor, float32, shape (1,), with few kernels.
 
-    For accelerators alone: a CPU adds a whole tensor in float32, one element after the
-    other, and is off by 8e-3 at ten million equal elements.
+    Only for accelerators: a CPU adds a whole tensor in float32, one element after the other, and is
+    off by 8e-3 at ten million equal elements.
     """
     alike: dict[tuple[torch.device, torch.dtype], list[int]] = {}
     for index, tensor in enumerate(tensors):

@@ -27,8 +27,8 @@ class Pieces:
 
     Attributes:
         results: on the device, float64, shape (P * E,) each.
-        owners: of each piece the tensor's key; those of one tensor stand together.
-        counts: of each piece the number of elements.
+        owners: key of the tensor of each piece; pieces of one tensor are adjacent.
+        counts: number of elements of each piece.
     """
 
     results: list[torch.Tensor] = field(default_factory=list)
@@ -37,9 +37,10 @@ class Pieces:
 
 
 def reduce_by_operations(flats: Mapping[int, torch.Tensor], columns: Collection[str]) -> Pieces:
-    """Reduce tensors by operations of torch, without waiting for the device.
+    """Reduce tensors with torch operations, without waiting for the device.
 
-    Twenty launches or so for each block of a tensor, so this is for what no kernel takes.
+    About twenty launches for each block of a tensor, so this is only for tensors that no kernel
+    supports.
 
     Args:
         flats: real tensors of shape (N,), N > 0.
@@ -57,18 +58,18 @@ def reduce_by_operations(flats: Mapping[int, torch.Tensor], columns: Collection[
 def reduce_by_kernel(
     flats: Mapping[int, torch.Tensor], upload: Callable[[npt.NDArray[np.int64]], torch.Tensor]
 ) -> tuple[Pieces, dict[int, torch.Tensor]]:
-    """Reduce tensors by one launch for each of their types, without waiting for the device.
+    """Reduce tensors with one launch per type, without waiting for the device.
 
     Args:
         flats: as for `reduce_by_operations`.
-        upload: brings a table to the device.
+        upload: copies a table to the device.
 
     Returns:
-        The pieces, and the tensors of types that the kernel does not take.
+        The pieces, and the tensors of types that the kernel does not support.
 
     Raises:
-        ImportError: there is no Triton.
-        Exception: whatever Triton raises where it cannot compile.
+        ImportError: Triton is not installed.
+        Exception: any exception that Triton raises if it cannot compile.
     """
     from mothtrap.statistics.torch import multi_tensor  # heavy: only where there is a device
 
@@ -93,12 +94,12 @@ def reduce_by_kernel(
 def merged(
     numbers: Floats, pieces: Pieces, columns: Collection[str]
 ) -> tuple[npt.NDArray[np.intp], Floats]:
-    """Put the rows of tensors together from those of their pieces.
+    """Combine the rows of tensors from the rows of their pieces.
 
     Args:
         numbers: float64, shape (P * E,): the results, on the host.
-        pieces: what they are of.
-        columns: the columns wanted.
+        pieces: pieces of the tensors.
+        columns: wanted columns.
 
     Returns:
         Keys of the tensors, shape (T,), and their rows, float64, shape (T, F).

@@ -20,9 +20,9 @@ _SPARSE_COMPRESSED = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torc
 
 
 def local(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the tensor without autograd, of a distributed one this worker's shard.
+    """Return the tensor without autograd; for a distributed tensor, this worker's shard.
 
-    One that `has_own_dispatch` is returned as it is.
+    A tensor that `has_own_dispatch` is returned unchanged.
     """
     if has_own_dispatch(tensor):
         return tensor
@@ -31,10 +31,10 @@ def local(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def has_own_dispatch(tensor: torch.Tensor) -> bool:
-    """Return whether an operation on a tensor calls a `__torch_dispatch__` of the user's.
+    """Return whether operations on a tensor call a user-defined `__torch_dispatch__`.
 
-    It may count calls or draw random numbers, so such a tensor is not read. The types of PyTorch
-    itself only compute.
+    It may count calls or draw random numbers, so such a tensor is not read. PyTorch's own types
+    only compute.
     """
     kind = type(tensor)
     if kind.__torch_dispatch__ is torch._C._disabled_torch_dispatch_impl:  # private; tested
@@ -43,15 +43,14 @@ def has_own_dispatch(tensor: torch.Tensor) -> bool:
 
 
 def flat_elements(tensor: torch.Tensor) -> tuple[torch.Tensor, int]:
-    """Return the stored elements of a tensor and how many more are zeros.
+    """Return the stored elements of a tensor, and the number of implicit zeros.
 
     Args:
         tensor: any layout and dtype that torch can convert to a real number.
 
     Returns:
-        A strided tensor of shape (N,), elements in any order, a view where memory allows;
-        complex elements as real and imaginary part. And the number of zeros that a sparse
-        layout leaves out.
+        A strided tensor of shape (N,), elements in any order, as a view if possible; complex
+        elements as real and imaginary parts. Also the number of zeros that a sparse layout omits.
     """
     values, implicit_zeros = local(tensor), 0
     if values.layout is not torch.strided:

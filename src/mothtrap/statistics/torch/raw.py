@@ -21,10 +21,10 @@ from mothtrap.statistics.torch.plain import local
 
 
 def describe(tensor: torch.Tensor) -> tuple[str, tuple[int, ...], int]:
-    """Return element type, shape and number of bytes of a tensor, dense.
+    """Return the element type, shape and number of bytes of a tensor as dense data.
 
     Args:
-        tensor: of any layout; of a distributed one this worker's shard is meant.
+        tensor: tensor of any layout; for a distributed tensor, this worker's shard.
     """
     values = tensor if type(tensor) in (torch.Tensor, torch.nn.Parameter) else local(tensor)
     dtype = torch.float32 if values.is_quantized else values.dtype
@@ -36,8 +36,8 @@ def copy_bytes(tensor: torch.Tensor, out_N: npt.NDArray[np.uint8]) -> None:
     """Write a tensor in C order, little-endian; waits for an accelerator's tensor.
 
     Args:
-        tensor: as in `describe`.
-        out_N: uint8, of as many bytes as `describe` says.
+        tensor: as for `describe`.
+        out_N: uint8, with the size that `describe` returns.
     """
     if built.arrays is not None and lies_in_place(tensor):
         compiled.copy(tensor, out_N)
@@ -49,11 +49,11 @@ def copy_bytes(tensor: torch.Tensor, out_N: npt.NDArray[np.uint8]) -> None:
 def gather_bytes(
     tensors: Sequence[torch.Tensor], begins: Sequence[int], out_N: npt.NDArray[np.uint8]
 ) -> None:
-    """Write many tensors as `copy_bytes` does, each from a place of the same memory on.
+    """Write several tensors like `copy_bytes`, each from an offset in the same memory.
 
     Args:
-        tensors: as in `describe`.
-        begins: of each, the place of its first byte.
+        tensors: as for `describe`.
+        begins: position of the first byte of each array.
         out_N: uint8, large enough.
     """
     pieces: list[tuple[int, int, int]] = []
@@ -67,7 +67,7 @@ def gather_bytes(
 
 
 def bytes_of(tensor: torch.Tensor) -> npt.NDArray[np.uint8]:
-    """Return the bytes of a tensor in C order: a view where they lie so, on the host."""
+    """Return the bytes of a tensor in C order, as a view if possible, on the host."""
     values = local(tensor)
     if values.is_quantized:
         values = values.dequantize()
@@ -80,8 +80,8 @@ def bytes_of(tensor: torch.Tensor) -> npt.NDArray[np.uint8]:
 def digest(tensor: torch.Tensor) -> int:
     """Return the xxh3_64 of the elements in C order, seeded by type and shape.
 
-    Equal to `statistics.numpy.digest` of an equal array. A sparse tensor is taken as its
-    dense equal. Copies an accelerator's tensor to the host.
+    Equal to `statistics.numpy.digest` of an equal array. A sparse tensor counts as its dense
+    equivalent. Copies an accelerator's tensor to the host.
     """
     with torch.no_grad():
         dtype, shape, _ = describe(tensor)
@@ -97,10 +97,10 @@ def digests(tensors: Sequence[torch.Tensor]) -> Digests:
 
 
 def to_numpy(tensor: torch.Tensor) -> npt.NDArray[Any]:
-    """Return the values as a numpy array, a view where memory allows, dense.
+    """Return the values as a dense NumPy array, as a view if possible.
 
     Args:
-        tensor: as in `describe`; an accelerator's is waited for.
+        tensor: as for `describe`; waits for an accelerator's tensor.
     """
     with torch.no_grad():
         dtype, shape, _ = describe(tensor)

@@ -26,11 +26,10 @@ class _Reducer:
 
 
 class DigestingReducer(_Reducer):
-    """Takes digests on the way, so that the bytes are read once for both.
+    """Computes digests together with statistics, so that the bytes are read only once.
 
     Attributes:
-        digests: of the tensors of which that was possible, by their identities: for as long as
-            they are alive.
+        digests: digests of some tensors by identity, valid as long as the tensors are alive.
     """
 
     def __init__(self) -> None:
@@ -42,18 +41,18 @@ class DigestingReducer(_Reducer):
 
 
 class ReadAlready(_Reducer):
-    """Reducer that reuses rows read earlier, while the tensors were in the caches.
+    """Reuses rows computed earlier, while the tensors were in the CPU caches.
 
     Args:
-        rows: what `compiled.row_reader` returned of all that are to be reduced, by the identities
-            of the tensors.
+        rows: results of `compiled.row_reader` for all tensors to be reduced, by the identities of
+            the tensors.
     """
 
     def __init__(self, rows: Mapping[int, bytes]) -> None:
         self._rows = rows
 
     def summarize(self, tensors: Sequence[torch.Tensor], statistics: Iterable[str]) -> Floats:
-        """Return the row of each tensor; one that does not hold is taken anew."""
+        """Return the row of each tensor; invalid rows are computed again."""
         rows_TF, right_T = compiled.rows_of([self._rows[id(tensor)] for tensor in tensors])
         if not right_T.all():
             wrong = np.flatnonzero(~right_T).tolist()

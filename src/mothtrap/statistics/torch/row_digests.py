@@ -24,16 +24,16 @@ _INTEGERS: Final = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int
 
 
 def row_digests(tensor: torch.Tensor, columns: int = COLUMNS) -> Digests:
-    """Return 64 bits for every row, the same for rows of the same bits.
+    """Return a 64-bit digest for every row, equal for bit-identical rows.
 
     Args:
-        tensor: of any real type, shape (rows, ...), strided, or a coalesced sparse matrix;
-            copied to the host if need be.
-        columns: elements of a row that are looked at, at most.
+        tensor: tensor of any real type, shape (rows, ...), strided, or a coalesced sparse matrix;
+            copied to the host if necessary.
+        columns: maximum number of elements of a row that are read.
 
     Returns:
-        uint64, shape (rows,). Two rows that differ in what is looked at get different
-        numbers but for one pair in 2^63.
+        uint64, shape (rows,). Two rows that differ in the elements read get different numbers,
+        except for one pair in 2^63.
     """
     if tensor.layout is torch.sparse_coo:
         return _sparse_digests(tensor)
@@ -71,14 +71,13 @@ def _bits(tensor: torch.Tensor, columns: int) -> npt.NDArray[Any]:
 
 
 def sample_digests(tensor: torch.Tensor) -> list[int]:
-    """Return for each of the first rows the digest of its bytes (`digest_rows`), with a sign.
+    """Return the digest (`digest_rows`) of each of the first rows, as a signed number.
 
     Args:
         tensor: strided, on the host, shape (rows, ...), not empty.
 
     Returns:
-        So many as rows are looked at; none where the rows would have to be copied, and are
-        large.
+        One digest per inspected row; none if the rows would have to be copied, and are large.
     """
     data = bytes_in_place(tensor)
     if data is None:

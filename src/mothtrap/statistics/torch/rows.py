@@ -28,24 +28,24 @@ _columns = functools.cache(columns_for)
 def summarize(tensors: Sequence[torch.Tensor], statistics: Collection[str]) -> Floats:
     """Reduce each tensor to one row of sufficient statistics.
 
-    Results are copied to the host once for all tensors of a device, and once more where
-    a tensor is not finite, or where float32 sums would be inaccurate.
+    Results are copied to the host once for all tensors of a device, and once more if a tensor is
+    not finite, or if float32 sums would be inaccurate.
 
     Args:
-        tensors: of any shape, layout and real, integer, boolean (as 0 and 1) or complex
-            type. A complex tensor is taken as its real and imaginary parts, two elements
-            each; a sparse one with the zeros that it leaves out; a distributed one as this
-            worker's shard. One that cannot be read (on `meta`, or of a type with a
-            `__torch_dispatch__` of the user's) has the row `EMPTY`.
-        statistics: ids out of `summary.STATISTICS`; columns that none needs may be NaN.
+        tensors: tensors of any shape, layout and real, integer, boolean (as 0 and 1) or complex
+            type. A complex tensor counts as its real and imaginary parts, two elements each, a
+            sparse one includes the zeros that it omits, and a distributed one counts as this
+            worker's shard. A tensor that cannot be read (on `meta`, or of a type with a
+            user-defined `__torch_dispatch__`) has the row `EMPTY`.
+        statistics: ids from `summary.STATISTICS`; columns that none of them needs may be NaN.
 
     Returns:
-        float64, shape (T, F), rows as described in `summary`. Against float64 arithmetic
-        `mean` is off by at most 1e-5 of the mean magnitude, the others by 1e-5 of
-        themselves; counts are exact.
+        float64, shape (T, F), rows as described in `summary`. Compared with float64 arithmetic,
+        `mean` is off by at most 1e-5 of the mean magnitude, and the others by 1e-5 of themselves;
+        counts are exact.
 
     Raises:
-        UnknownNameError: there is no such statistic; names the nearest.
+        UnknownNameError: there is no such statistic; the message suggests one.
     """
     return _summarize(tensors, statistics, compiled.summaries)
 
@@ -69,12 +69,12 @@ def _summarize(
 def summarize_and_digest(
     tensors: Sequence[torch.Tensor], statistics: Collection[str], digests: dict[int, int]
 ) -> Floats:
-    """Do as `summarize`, and digest what lies plainly on the host in the same read.
+    """Like `summarize`, but also digest contiguous host tensors in the same pass.
 
     Args:
-        tensors: as in `summarize`.
-        statistics: as in `summarize`.
-        digests: gets those of tensors that were read so (`raw.digest`), by their identities.
+        tensors: as for `summarize`.
+        statistics: as for `summarize`.
+        digests: receives those of tensors read in this way (`raw.digest`), by their identities.
     """
 
     def read(places_T3: compiled.Integers) -> tuple[Floats, npt.NDArray[np.bool_]]:
@@ -86,7 +86,7 @@ def summarize_and_digest(
 
 
 def nonfinite_counts(tensor: torch.Tensor) -> tuple[int, int]:
-    """Return how many elements are NaN and how many infinite."""
+    """Return the numbers of NaN and infinite elements."""
     row_F = summarize([tensor], ("nan", "inf"))[0]
     return int(row_F[COLUMN["nan"]]), int(row_F[COLUMN["inf"]])
 

@@ -24,28 +24,28 @@ SHARED_ELEMENTS = 2**16
 
 
 class Team:
-    """The threads of one process, as far as they are known to be there."""
+    """The threads of one process, as far as they are known to exist."""
 
     def __init__(self) -> None:
         self._met = _NEVER
 
     def met(self, tensor: torch.Tensor) -> None:
-        """Say that torch has just changed each element of a tensor, on this thread.
+        """Record that torch has just changed each element of a tensor on this thread.
 
         Args:
-            tensor: of any type; that a small one, or one on a device, was changed says nothing.
+            tensor: tensor of any type; a small tensor, or one on a device, does not matter.
         """
         if tensor.is_cpu and tensor.numel() >= SHARED_ELEMENTS:
             # Compiled operations have threads of a runtime that may be another.
             self._met = _NEVER if _COMPILER in sys.modules else _here()
 
     def region(self) -> int:
-        """Return where a parallel region of torch's begins, for the compiled part.
+        """Return the address of torch's parallel regions, for the compiled part.
 
         Returns:
-            The address of `GOMP_parallel` in the OpenMP runtime of torch. 0 where this thread is
-            to read alone: where torch was not seen to use others on it, in this process and as
-            many as now; and where its threads are not of such a runtime.
+            The address of `GOMP_parallel` in torch's OpenMP runtime. 0 if only this thread should
+            read: if torch was not seen using the current number of other threads in this process,
+            or if its threads belong to another runtime.
         """
         return _address() if self._met == _here() and self._met[-1] > 1 else 0
 

@@ -8,17 +8,17 @@ from mothtrap.statistics.torch.plain import local
 
 
 def inactive_units(output: torch.Tensor, unit_axis: int) -> torch.Tensor:
-    """Return the units that output nothing above zero.
+    """Return the units whose outputs are never above zero.
 
     Args:
         output: a module's output, a strided real tensor of at least one axis.
-        unit_axis: the axis along which the units lie, e.g. 1 for images (batch, unit,
-            height, width), -1 for a linear layer.
+        unit_axis: the axis of the units, e.g. 1 for images (batch, unit, height, width), -1 for a
+            linear layer.
 
     Returns:
-        bool, shape (units,), on the output's device: True where the largest value over all
-        other axes is 0 or less. A unit that put out NaN is not inactive, nor is any when
-        the output is empty: nothing was seen of them.
+        bool, shape (units,), on the output's device: True if the largest value over all other axes
+        is 0 or less. A unit with a NaN output is not inactive, nor is any unit if the output is
+        empty.
 
     Raises:
         IndexError: the output has no such axis.
@@ -32,18 +32,18 @@ def inactive_units(output: torch.Tensor, unit_axis: int) -> torch.Tensor:
 
 
 def saturated_units(output: torch.Tensor, unit_axis: int, low: float, high: float) -> torch.Tensor:
-    """Return the units whose outputs lie only at the ends of their range.
+    """Return the units whose outputs are always at the ends of their range.
 
     Args:
         output: as for `inactive_units`.
         unit_axis: as for `inactive_units`.
-        low: up to here, and ...
-        high: ... from here on a value counts as saturated.
+        low: at or below this value, and ...
+        high: at or above this value, a value counts as saturated.
 
     Returns:
-        bool, shape (units,), on the output's device: True where every value is `low` or less,
-        or `high` or more. A unit that put out NaN is not saturated, nor is any when the
-        output is empty.
+        bool, shape (units,), on the output's device: True if every value is at most `low`, or at
+        least `high`. A unit with a NaN output is not saturated, nor is any unit if the output is
+        empty.
 
     Raises:
         IndexError: the output has no such axis.

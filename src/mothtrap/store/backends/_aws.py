@@ -101,7 +101,7 @@ def _by_boto3(profile: str) -> Any:
         from obstore.auth.boto3 import Boto3CredentialProvider
     except ImportError as err:
         raise ConfigError(
-            f"the AWS profile {profile!r} gets its credentials by a role, single sign-on or a "
+            f"the AWS profile {profile!r} gets its credentials from a role, single sign-on or a "
             "process, which needs boto3; install with: pip install boto3"
         ) from err
     return Boto3CredentialProvider(boto3.Session(profile_name=profile))

@@ -35,7 +35,7 @@ class LocalStore:
         self._root = root
 
     def put_if_absent(self, key: str, data: bytes | Path) -> None:
-        """Write a file under another name first, so that no reader sees a part of it."""
+        """Write a file under a temporary name first, so that readers never see a partial file."""
         path = self._path(key)
         draft = path.with_name(f"{_DRAFT}{secrets.token_hex(8)}")
         try:
@@ -75,7 +75,7 @@ class LocalStore:
             raise StoreError(f"cannot copy {source} to {path}: {err}") from err
 
     def list(self, folder: str, after: str = "") -> Iterator[ObjectInfo]:
-        """Yield the files below a folder, by key."""
+        """Yield the files below a folder, sorted by key."""
         top = self._path(folder)
         found = sorted((self._key(path), path) for path in top.rglob("*") if _shown(path.name))
         yield from self._files(path for key, path in found if key > after)

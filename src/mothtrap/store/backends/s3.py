@@ -84,9 +84,9 @@ def open_store(url: str) -> S3Store:
 class S3Store:
     """A `Store` in a bucket; see `store.objects`.
 
-    Objects above `PART_BYTES` are written in parts. What an interrupted writing leaves
-    of them is no object and is seen by no reader. The client's condition "only if absent" is for
-    objects in one part: before larger ones it is asked whether the key is taken.
+    Objects above `PART_BYTES` are written in parts. Parts left by an interrupted upload are not an
+    object, so readers do not see them. The client supports the condition "only if absent" only for
+    objects in one part; for larger ones, the existence of the key is checked first.
     """
 
     def __init__(self, url: str, client: Any) -> None:
@@ -137,7 +137,7 @@ class S3Store:
                 file.write(part)
 
     def list(self, folder: str, after: str = "") -> Iterator[ObjectInfo]:
-        """Yield objects by key; a page of keys is asked for when it is needed."""
+        """Yield objects sorted by key, requesting pages of keys as needed."""
         what = _listing(folder)
         pages = self._asked(what, lambda: self._client.list(folder or None, offset=after or None))
         while page := self._asked(what, lambda: next(pages, None)):
@@ -210,7 +210,5 @@ def _in_words(err: Exception, what: str) -> StoreError:
     if isinstance(err, FileNotFoundError | exceptions.NotFoundError):
         return ObjectNotFoundError(f"{what}: there is no such object")
     if "error sending request" in said:
-        said = (
-            f"it does not answer ({said}); look at the network, and AWS_ENDPOINT_URL if it is set"
-        )
+        said = f"it does not answer ({said}); check the network, and AWS_ENDPOINT_URL if it is set"
     return StoreError(f"{what}: {said}")

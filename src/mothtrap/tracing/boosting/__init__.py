@@ -1,1 +1,1 @@
-"""Boosting libraries in common: rounds as steps, metrics, tables, trees, importance, scores."""
+"""The shared part of boosting libraries: rounds, metrics, tables, trees, importance, scores."""

@@ -1,4 +1,4 @@
-"""Questions about the columns of a table: leaks, identifiers, codes, copies, sentinels, shifts.
+"""Checks of the columns of a table: leaks, identifiers, codes, copies, sentinels, shifts.
 
 Shape suffixes: R = rows, C = columns, L = levels of a column.
 """
@@ -51,9 +51,9 @@ def seen(
 
     Args:
         sample: rows of the table.
-        names: of the columns.
-        label_R: of the rows of the whole table; None = unknown.
-        step: in progress.
+        names: names of the columns.
+        label_R: label of each row of the whole table; None = unknown.
+        step: step in progress.
         fit: label of the training.
         categorical: columns that the library treats as categories.
         classes: labels are classes.
@@ -102,9 +102,9 @@ def seen(
 def differences(
     train: Sample, other: Sample, names: Sequence[str], *, step: int, fit: str, site: str
 ) -> TablesDiffer | None:
-    """Return how the columns of an evaluation differ from those of training; None: hardly.
+    """Return how the columns of an evaluation table differ from training; None if hardly.
 
-    Columns of identifiers, which are in order of time or of insertion, are left out.
+    Identifier columns, which are in order of time or of insertion, are skipped.
     """
     if train.kept_RC.shape[1] != other.kept_RC.shape[1]:
         return None

@@ -1,4 +1,4 @@
-"""The loss of the best guess that is the same for every row, by metric."""
+"""The loss of the best constant prediction, by metric."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ Floats = npt.NDArray[np.float64]
 
 
 def guess(metric: str, label_R: Floats | None) -> float | None:
-    """Return the least loss of a prediction that is the same for every row; None = unknown.
+    """Return the lowest loss of a constant prediction; None if unknown.
 
     Args:
         metric: name of the library.
-        label_R: labels; those that are not finite are left out.
+        label_R: labels; those that are not finite are skipped.
     """
     if label_R is None or not len(label_R):
         return None

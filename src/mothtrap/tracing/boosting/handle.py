@@ -1,4 +1,4 @@
-"""The part of a boosting library's handle that all of them share, and its replaced functions.
+"""The shared part of the handles of boosting libraries, and their replaced functions.
 
 A replaced function calls the original outside of every `try` of ours, passes on what it returns
 and raises, and takes its own frame out of the traceback.
@@ -27,7 +27,7 @@ AGAINST_ROWS = 10
 
 
 class OwnLoop:
-    """The round in progress of a booster that the script updates itself.
+    """The current round of a booster that the script updates itself.
 
     Args:
         owner: the booster.
@@ -40,19 +40,19 @@ class OwnLoop:
         self._latest: dict[str, dict[str, float]] = {}
 
     def evaluated(self, site: str, metric: str, value: float) -> None:
-        """Take a metric that the script asked for."""
+        """Record a metric that the script requested."""
         self._latest.setdefault(site, {})[metric] = value
 
     def close(self, rounds: Rounds) -> None:
-        """Tell of the round."""
+        """Report the round."""
         rounds.closed(self.owner, self._model, self._made, self._latest, "update")
 
 
 class Here(threading.local):
-    """State of a thread: trainings of several threads are independent.
+    """State of one thread; training runs in different threads are independent.
 
-    `in_library`: within the library's own loop; `depth` counts calls that are not over. `folds`
-    has data, metric and value of the latest evaluation of each fold.
+    `in_library`: inside the library's own loop; `depth` is the number of calls in progress. `folds`
+    contains data, metric and value of the latest evaluation of each fold.
     """
 
     in_library = False
@@ -62,12 +62,12 @@ class Here(threading.local):
 
 
 class BoostingHandle(BaseHandle):
-    """A boosting library at work; derive from it and replace functions in `install`.
+    """Base handle for a boosting library; derive from it and replace functions in `install`.
 
     Args:
-        job: takes what is seen.
-        targets: whose trainings are watched; none = all of the process.
-        samples: rows of tables, looked at when they are made.
+        job: receives the observations.
+        targets: objects whose training is watched; none = the whole process.
+        samples: rows of tables, sampled when the tables were created.
     """
 
     def __init__(self, job: Job, targets: Sequence[object], samples: Samples) -> None:
@@ -77,7 +77,7 @@ class BoostingHandle(BaseHandle):
         super().__init__(job, targets)
 
     def stop(self, _: str) -> bool:
-        """End the library's loop after the round in progress."""
+        """End the library's loop after the current round."""
         self.stops = True
         return True
 
@@ -87,13 +87,13 @@ class BoostingHandle(BaseHandle):
         self.rounds.finish()
 
     def end_loop(self) -> None:
-        """Close the round in progress of a loop of the script's own."""
+        """Close the current round of the script's own loop."""
         loop, self.here.loop = self.here.loop, None
         if loop is not None:
             loop.close(self.rounds)
 
     def stops_now(self) -> bool:
-        """Return, once, whether the library's loop is to end."""
+        """Return, once, whether to end the library's loop."""
         asked, self.stops = self.stops, False
         return asked
 
@@ -102,14 +102,14 @@ class BoostingHandle(BaseHandle):
         self.replacements.around(owner, name, None, lambda *seen: act(*seen[:-1]))
 
     def look_at_gradients(self, owner: object, gradient: Any, hessian: Any, label: Any) -> None:
-        """Tell what an objective of the user's returned."""
+        """Report the result of a user's objective."""
         self.job.contain_part(
             "gradients", self.rounds.gradients, owner, _gradients(gradient, hessian, label)
         )
 
 
 def latest_of(rows: Sequence[tuple[str, str, float]]) -> Latest:
-    """Return metrics by name of the data, of rows `(data, metric, value)`."""
+    """Return metrics by name of the data, from rows `(data, metric, value)`."""
     found: dict[str, dict[str, float]] = {}
     for site, metric, value in rows:
         found.setdefault(site, {})[metric] = float(value)

@@ -1,4 +1,4 @@
-"""The view of a model in training and of its tables that each boosting library gives."""
+"""The interface to a model in training and its tables, for every boosting library."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ class Table:
     """A table that a model is trained or evaluated on.
 
     Attributes:
-        key: the library's object, whose rows were looked at when it was made.
-        rows: of the table.
-        columns: of the table.
-        names: of the columns.
-        labels: returns those of all rows; None = unknown.
+        key: the library's object, whose rows were sampled when it was created.
+        rows: rows of the table.
+        columns: columns of the table.
+        names: names of the columns.
+        labels: returns the labels of all rows; None = unknown.
         weighted: rows have weights.
-        missing_share: of cells without a value; None = unknown.
-        categorical: numbers of the columns that are taken for categories.
+        missing_share: share of cells without a value; None = unknown.
+        categorical: numbers of the categorical columns.
     """
 
     key: object
@@ -41,7 +41,7 @@ class Table:
     categorical: frozenset[int] = frozenset()
 
     def label(self) -> Floats | None:
-        """Return the labels of all rows as numbers; None where they are none."""
+        """Return the labels of all rows as numbers; None if they are not numbers."""
         found = self.labels()
         if found is None:
             return None
@@ -57,11 +57,11 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Settings:
-    """Settings of a model's training, in words of no library; see `BoostingBegan` for the fields.
+    """Settings of a model's training, independent of the library; fields as in `BoostingBegan`.
 
-    `rising` are metrics of which the library itself says that they grow; None = judge by name.
-    `scaled`: the objective weighs its classes. `stops_on` are evaluations of which any one may
-    stop the training.
+    `rising` are metrics that increase according to the library; None = judge by name.
+    `scaled`: the objective weights its classes. `stops_on` are evaluations, any of which may stop
+    the training.
     """
 
     objective: str
@@ -81,23 +81,23 @@ class Settings:
     rising: frozenset[str] | None = None
 
     def is_rising(self, metric: str) -> bool:
-        """Return whether a metric grows as the model becomes better."""
+        """Return whether a greater value of a metric is better."""
         return metrics.is_rising(metric) if self.rising is None else metric in self.rising
 
 
 class Model(Protocol):
-    """A model in training, at the end of a round; asked only within `Job.contain`."""
+    """Model in training, at the end of a round; used only within `Job.contain`."""
 
     library: str
 
     def settings(self, latest: Latest, /) -> Settings:
-        """Return how it is trained."""
+        """Return the training settings."""
 
     def tables(self) -> tuple[Table | None, Sequence[tuple[Table, str]]]:
-        """Return the training table, and each table that is evaluated with its name."""
+        """Return the training table, and each evaluation table with its name."""
 
     def train_site(self, latest: Latest, /) -> str | None:
-        """Return the name of the data that are evaluated and trained on; None: compare tables."""
+        """Return the name of the evaluated training data; None: compare tables."""
 
     def leaves(self, made: int) -> tuple[Sequence[Floats], int] | None:
         """Return the leaf values of each tree of a round, and the depth of the deepest.
@@ -107,13 +107,13 @@ class Model(Protocol):
         """
 
     def gains(self) -> Mapping[str, float]:
-        """Return the gain of the splits of each feature so far; empty while there is none."""
+        """Return the gain of the splits of each feature so far; empty if there are none."""
 
     def importances(self) -> Mapping[str, Mapping[str, float]]:
-        """Return all kinds of importance of features that the library has, by kind."""
+        """Return all kinds of feature importance that the library computes."""
 
     def predictions(self, site: str) -> npt.NDArray[Any] | None:
         """Return the predictions for evaluated data; None if computing them takes work."""
 
     def best_round(self) -> int | None:
-        """Return the best round, from 0, that the library has chosen; None: none."""
+        """Return the best round, from 0, that the library has chosen, or None."""

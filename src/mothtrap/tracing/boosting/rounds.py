@@ -29,11 +29,11 @@ from mothtrap.core.facts.trees import (
 from mothtrap.core.metrics import loss_among
 from mothtrap.core.reports import Reports
 from mothtrap.core.steps import Mode
-from mothtrap.tracing import frames
 from mothtrap.tracing.boosting import columns, guesses, tables, trees
 from mothtrap.tracing.boosting.models import Latest, Model, Settings, Table
 from mothtrap.tracing.boosting.samples import Samples
 from mothtrap.tracing.boosting.scores import scores
+from mothtrap.tracing.source import frames
 
 Facts = tuple[type[Fact], ...]
 MAX_FITS: Final = 64
@@ -59,11 +59,11 @@ REPORTS: Final = Reports(
 
 @dataclass(slots=True, eq=False)
 class Fit:
-    """One training, from its first round on.
+    """One training run, from its first round on.
 
     Attributes:
         sites: labels of the evaluations by the library's names of the data.
-        labels: of the rows that are evaluated, by name of the data.
+        labels: labels of the rows that are evaluated, by name of the data.
         guesses: loss of guessing by name of the data.
     """
 
@@ -93,13 +93,13 @@ class Fit:
 
 
 class Rounds:
-    """Turns rounds into steps, and tells of each training once, at its first round.
+    """Converts rounds to steps, and reports each training run once, at its first round.
 
-    Everything here runs on the thread that trains, within `Job.contain`.
+    Everything here runs on the training thread, within `Job.contain`.
 
     Args:
-        job: takes what is seen.
-        samples: rows of tables, looked at when they were made.
+        job: receives the observations.
+        samples: rows of tables, sampled when the tables were created.
     """
 
     def __init__(self, job: Job, samples: Samples) -> None:
@@ -110,11 +110,11 @@ class Rounds:
         self._thread: int | None = None
 
     def closed(self, owner: object, model: Model, made: int, latest: Latest, call: str) -> None:
-        """Take a round that is complete.
+        """Process a complete round.
 
         Args:
-            owner: identifies the training while it goes on.
-            model: in training.
+            owner: identifies the training run while it is in progress.
+            model: model in training.
             made: number of the round in the model, from 0.
             latest: metrics by name of the data.
             call: function of the library that trains.
@@ -133,7 +133,7 @@ class Rounds:
         self._close(fit, latest if described else {})
 
     def ended(self, owner: object, model: Model | None) -> None:
-        """Take the end of a training: the model is complete."""
+        """Process the end of a training run, when the model is complete."""
         fit = self._fits.pop(owner, None)
         if fit is None or model is None or self._made > MAX_FITS:
             return
@@ -155,7 +155,7 @@ class Rounds:
         )
 
     def gradients(self, owner: object, found: Mapping[str, Any]) -> None:
-        """Take what an objective of the user's returned in the first round of a training."""
+        """Process the result of a user's objective in the first round of a training run."""
         if owner in self._fits or not self.is_ours() or self._made >= MAX_FITS:
             return
         self._gradients = True
@@ -163,7 +163,7 @@ class Rounds:
         self._job.fact(GradientsGiven(step=self._job.now.step, fit=label, **found))
 
     def finish(self) -> None:
-        """Say, when no more rounds come, what could not be reported in any of the trainings."""
+        """Report, after the last round, what was unavailable in all training runs."""
         if not self._made:
             return
         if not self._held_out:
@@ -179,9 +179,9 @@ class Rounds:
             self._job.cannot("the objective is built into the library", lacking)
 
     def is_ours(self) -> bool:
-        """Return whether this is the thread whose trainings are observed.
+        """Return whether this is the thread whose training runs are observed.
 
-        The first that made a round.
+        It is the first thread that made a round.
         """
         here = threading.get_ident()
         self._thread = self._thread or here
@@ -190,7 +190,7 @@ class Rounds:
         return here == self._thread
 
     def label_of(self, owner: object, call: str) -> str:
-        """Return the label of a training that goes on, or is about to close its first round."""
+        """Return the label of a training run in progress, or before the end of its first round."""
         fit = self._fits.get(owner)
         return fit.label if fit is not None else self._label(call, self._made + 1)[0]
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mothtrap.statistics import numpy as arithmetic
-from mothtrap.tracing.identity import ByIdentity
+from mothtrap.tracing.jobs.identity import ByIdentity
 
 MAX_CELLS: Final = 1 << 22
 """Cells of a table that are looked at, at most, in rows evenly spread: some 50 ms, once."""
@@ -29,11 +29,11 @@ Floats = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sample:
-    """Rows of a table as a library sees them.
+    """Rows of a table in the form that a library uses.
 
-    `digest_R` is of each row looked at; `spread_C` says of each column whether it has two
-    values. `kept_RC` are the rows with the numbers `rows_R`, a part of those. `identifiers` are
-    columns of whole numbers, all different, that fill most of their range.
+    `digest_R` contains the digest of each sampled row; `spread_C` says for each column whether it
+    has two values. `kept_RC` are the rows with the numbers `rows_R`, a part of those. `identifiers`
+    are columns of whole numbers, all different, that cover most of their range.
     """
 
     digest_R: npt.NDArray[np.uint64]
@@ -44,10 +44,10 @@ class Sample:
 
 
 class Samples:
-    """Samples of tables by the object that the library holds of each.
+    """Samples of tables, by the library's table object.
 
     Args:
-        read: returns the values of a table of which none were kept when it was made, or None.
+        read: returns the values of a table of which none were kept when it was created, or None.
     """
 
     def __init__(self, read: Callable[[Any], npt.NDArray[Any] | None] = lambda _: None) -> None:
@@ -55,18 +55,18 @@ class Samples:
         self._samples: ByIdentity[Any, Sample | None] = ByIdentity()
 
     def made(self, table: object, data: Any, *, missing: float = np.nan) -> None:
-        """Look into the data of which a table has just been made; they are not held.
+        """Sample the data of a newly created table, without keeping a reference.
 
         Args:
             table: the library's object.
             data: array, frame, sparse matrix or list of rows.
-            missing: value that the library takes for none.
+            missing: value that the library treats as missing.
         """
         if data is not None:
             self._samples[table] = sample_of(data, missing=missing)
 
     def of(self, table: object) -> Sample | None:
-        """Return the sample of a table; of one made before anything was watched it is read now."""
+        """Return the sample of a table, reading it now if it was created before observation."""
         if table not in self._samples:
             values = self._read(table)
             self._samples[table] = None if values is None else sample_of(values)
@@ -74,7 +74,7 @@ class Samples:
 
 
 def sample_of(data: Any, *, missing: float = np.nan) -> Sample | None:
-    """Look at rows of an array, a frame, a sparse matrix or a list; None of anything else."""
+    """Sample rows of an array, frame, sparse matrix or list; None for other types."""
     if isinstance(data, list) and data:
         data = np.asarray(data)
     shape = getattr(data, "shape", None)

@@ -30,17 +30,17 @@ def scores(
     rounds: int,
     last: bool = False,
 ) -> ScoresSeen | None:
-    """Compare predictions with labels; None where they do not fit together.
+    """Compare predictions with labels; None if they do not match.
 
     Args:
         predicted: probabilities (R,) of two classes, (R, K) of several, class numbers (R,), or
             numbers (R,).
         label_R: class numbers from 0, or numbers.
         task: see `BoostingBegan`.
-        step: in progress.
+        step: step in progress.
         fit: label of the training.
         site: name of the data.
-        rounds: that are complete.
+        rounds: rounds that are complete.
         last: the training is over.
     """
     known_R = np.isfinite(label_R)

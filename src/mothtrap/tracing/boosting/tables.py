@@ -20,7 +20,7 @@ FRACTIONS: Final = 0.3
 
 
 def same(samples: Samples, one: Table, other: Table) -> bool:
-    """Return whether two tables are one, or were made of equal rows in the same order."""
+    """Return whether two tables are the same, or have equal rows in the same order."""
     if one.key is other.key:
         return True
     a, b = samples.of(one.key), samples.of(other.key)
@@ -48,9 +48,9 @@ def describe(
     """Describe a table.
 
     Args:
-        table: that is trained or evaluated on.
-        sample: rows of it; None where none could be looked at.
-        step: in progress.
+        table: table that is trained or evaluated on.
+        sample: rows of it; None if none could be read.
+        step: step in progress.
         fit: label of the training.
         site: name of the evaluation, "" for the training data.
         classes: labels are numbers of classes.
@@ -93,7 +93,7 @@ def describe(
 def shared(
     ours: Sample | None, theirs: Sample | None, *, step: int, site: str, place: str
 ) -> RowsShared | None:
-    """Return how many rows of an evaluation are trained on; None where that is not known."""
+    """Return how many rows of an evaluation table are also trained on; None if unknown."""
     if ours is None or theirs is None or not len(ours.digest_R) or not len(theirs.digest_R):
         return None
     known = np.unique(ours.digest_R)

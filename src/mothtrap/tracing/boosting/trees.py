@@ -1,4 +1,4 @@
-"""Rounds whose trees, importance and predictions are looked at, and the shape of trees."""
+"""Rounds whose trees, importance, and predictions are read, and the shape of trees."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ SHOWN: Final = 32
 
 
 def is_looked_at(made: int) -> bool:
-    """Return whether the trees of a round are looked at, by its number from 0."""
+    """Return whether the trees of a round are inspected, given its number from 0."""
     return made < EACH_ROUND or made % EACH_ROUND == 0
 
 
 class Allowance:
-    """Time for looks at a model in training: a share of that of the training itself.
+    """Time budget for inspections of a model, as a share of the training time.
 
     Args:
-        share: of the time since the first look; 0 = no bound.
+        share: share of the time since the first inspection; 0 = no limit.
         clock: returns seconds.
     """
 
@@ -42,12 +42,12 @@ class Allowance:
         self._began, self._spent, self._latest = clock(), 0.0, 0.0
 
     def covers_a_look(self) -> bool:
-        """Return whether one more look, as long as the latest, is within the share."""
+        """Return whether one more inspection, as long as the latest, fits in the budget."""
         passed = self._clock() - self._began
         return not self._share or self._spent + self._latest <= self._share * passed
 
     def spend(self, look: Callable[[], None]) -> None:
-        """Make a look."""
+        """Run an inspection."""
         began = self._clock()
         try:
             look()
@@ -60,14 +60,14 @@ class Schedule:
     """Rounds that grow by a factor.
 
     Args:
-        growth: of the number of rounds from one to the next.
+        growth: growth of the number of rounds from one to the next.
     """
 
     def __init__(self, growth: float) -> None:
         self._growth, self._next = growth, 1
 
     def is_due(self, rounds: int) -> bool:
-        """Return whether something is due once so many rounds are made."""
+        """Return whether something is due after a number of rounds."""
         if rounds < self._next:
             return False
         self._next = max(rounds + 1, int(rounds * self._growth))
@@ -101,7 +101,7 @@ def grown(
 def shares(
     gain: Mapping[str, float], *, step: int, fit: str, made: int, columns: int
 ) -> FeatureGains | None:
-    """Return the shares of features in the gain of all splits; None while there is none."""
+    """Return each feature's share in the gain of all splits; None if there is no gain."""
     gain = {name: float(value) for name, value in gain.items() if value > 0}
     total = sum(gain.values())
     if not total > 0:

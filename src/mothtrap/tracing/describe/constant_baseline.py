@@ -1,4 +1,4 @@
-"""Loss of the best constant prediction: what a model has to beat.
+"""Loss of the best constant prediction, which a model has to beat.
 
 Shape suffixes: N = elements, R = rows, F = columns, K = classes.
 """
@@ -22,7 +22,7 @@ MAX_TOLD = 1000
 class ConstantBaseline:
     """Collects the targets of loss calls, batch by batch.
 
-    Every batch must be of one kind: labels of a class loss, probabilities of a binary
+    Every batch must be of the same kind: labels of a class loss, probabilities of a binary
     cross-entropy, or numbers of a squared error.
     """
 
@@ -40,9 +40,9 @@ class ConstantBaseline:
         """Add hard labels of a cross-entropy; labels outside of the classes do not count.
 
         Args:
-            labels: Class numbers, of any shape.
-            classes: Number of classes.
-            smoothing: Share of the target that label smoothing spreads over all classes.
+            labels: class numbers, of any shape.
+            classes: number of classes.
+            smoothing: share of the target that label smoothing spreads over all classes.
         """
         self._smoothing = smoothing
         labels_N = labels.reshape(-1)
@@ -58,9 +58,9 @@ class ConstantBaseline:
         """Add targets of a binary cross-entropy, or of a squared error.
 
         Args:
-            target: Shape (R, ...).
+            target: shape (R, ...).
             is_binary: Whether the targets belong to a binary cross-entropy.
-            factor: Factor of the squared error, such as 0.5.
+            factor: factor of the squared error, such as 0.5.
         """
         if not target.ndim or not len(target):
             return

@@ -33,7 +33,7 @@ ones and the next. Chosen by hand."""
 def is_table(shape: Sequence[int], rows: int) -> bool:
     """Return whether an input of floats of this shape is a table of `rows` rows.
 
-    A small image or a series is a row of numbers, too.
+    A small image or a series also counts as a row of numbers.
     """
     columns = int(np.prod(shape[1:]))
     long_enough = len(shape) >= 2 and shape[0] == rows >= MIN_ROWS
@@ -49,7 +49,8 @@ def telling_columns(inputs: Sequence[Array], target: Array) -> tuple[tuple[int, 
         target: One number or label for each row, N elements.
 
     Returns:
-        The columns, and how many the table has; None if there is no such table or target.
+        The columns, and the number of columns in the table; None if there is no such table or
+        target.
     """
     table = next(
         (x for x in inputs if x.dtype.kind == "f" and is_table(x.shape, target.size)), None

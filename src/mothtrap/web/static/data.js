@@ -51,6 +51,8 @@ export const runAnswer = answer((signal) => {
   return run.value ? source.run(run.value, signal).then(
     (about) => ({ ...about, heard: performance.now() })) : null;
 }).found;
+/** The word for a step of the run: `step`, or `round` for boosted trees. */
+export const unitOf = () => runAnswer.value.value?.unit ?? "step";
 export const findingsAnswer = answer((signal) => {
   ticks.finding.value;
   return run.value ? source.findings(run.value, signal) : null;

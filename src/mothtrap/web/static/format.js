@@ -28,6 +28,20 @@ export function ticks(values) {
   return values.map(String);
 }
 
+/** First and last step between which a fault began; equal where the step is known.
+ * @param {any} finding @returns {[number, number]} */
+export const onset = (finding) => [finding.step, Math.max(finding.step, Number(finding.evidence.onset_at_latest ?? -1))];
+
+/** The first rank of a finding, whose curves show it; null where it is that of all others.
+ * @param {any} finding */
+export const rankOf = (finding) => finding.workers[0] || null;
+
+/** The mark of a finding in a chart. @param {any} finding */
+export function markOf(finding) {
+  const [step, until] = onset(finding);
+  return { step, until, severity: finding.severity, label: finding.name };
+}
+
 /** Whether a finding belongs to a step: those of a probe or a served model do not. */
 export const hasStep = (finding) => finding.mode !== "probe" && finding.mode !== "serve";
 
@@ -73,13 +87,25 @@ export function shortCurve(name) {
     return `${field}, ${rest.join("/").replace(/^\w+=/, "")}`;
   }
   if (mode === "machine") return `${what.replaceAll("_", " ")} ${rest.join("/")}`.trim();
-  if (rest.length === 1 && rest[0] === "*") return `${mode}/${what} of all tensors`;
-  const short = name.replace(/(:)(?:[^\s]*\/)([^/\s]+:\d+)/g, "$1$2");
-  const [, of, owner] = /^(train|eval)\/loss:(.+)$/.exec(short) ?? [];
-  if (!of) return short;
-  const place = /^\S+:\d+/.exec(owner)?.[0] ?? owner;  // without the optimizer
-  return `${of === "eval" ? "evaluation loss" : "loss"} (${place})`;
+  if (!(mode in MODES)) return name;  // that of a run
+  const before = MODES[mode];
+  if (rest.length && isStatistic(what)) {
+    return `${before}${quantity(name)} of ${rest[0] === "*" ? "all tensors" : rest.join("/")}`;
+  }
+  const short = name.replace(/(:)(?:[^\s]*\/)([^/\s]+:\d+)/g, "$1$2").slice(mode.length + 1);
+  const [, scalar, owner] = /^([^:]+):?(.*)$/.exec(short) ?? [];
+  if (!scalar) return name;
+  const place = scalar !== "loss" ? owner
+    : /^\S+:\d+/.exec(owner)?.[0] ?? owner.replace(/^unknown /, "");  // without the optimizer
+  return `${before}${SCALARS[scalar] ?? scalar.replaceAll("_", " ")}${place && ` (${place})`}`;
 }
+
+const MODES = { train: "", eval: "evaluation ", predict: "prediction " };
+/** Whether this part of a curve's name is a statistic of a tensor, such as `gradient.l2`. */
+const isStatistic = (what) => what.includes(".") && !what.includes(":");
+/** Scalars that mothtrap records, with their unit. */
+const SCALARS = { lr: "learning rate", step_s: "step time, s", own_s: "time of mothtrap, s", memory_bytes: "memory, bytes",
+  micro_batches: "micro-batches", skipped: "skipped steps" };
 
 /** The last parts of a place in the source. @param {string} location */
 export function shortPlace(location) {
@@ -87,8 +113,12 @@ export function shortPlace(location) {
   return parts.length > 2 ? `…/${parts.slice(-2).join("/")}` : location;
 }
 
+const STATISTICS = { l2: "norm", nan: "NaN elements", inf: "infinite elements" };
+
 /** What a curve shows, without whose it is: `gradient norm`, `loss`. @param {string} name */
 export function quantity(name) {
   const [, what, of] = name.split("/", 3);
-  return of && !what.includes(":") ? what.replace(".l2", " norm").replace(".", " ") : (what ?? name).split(":")[0];
+  if (!of || !isStatistic(what)) return (what ?? name).split(":")[0];
+  const [kind, statistic] = what.split(".");
+  return `${kind} ${STATISTICS[statistic] ?? statistic.replaceAll("_", " ")}`;
 }

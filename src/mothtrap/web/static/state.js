@@ -18,11 +18,12 @@ export const VIEWS = [
 
 /** Views that some runs have no data for. */
 const MAY_BE_EMPTY = ["check", "probe", "curves", "layers", "tensors", "samples", "logs"];
+const OF_TRAINING = MAY_BE_EMPTY.slice(2);
 
 /** The views that are shown for a run: those that it has data for, and the one that is open.
  * @param {string[] | undefined} filled of `/api/run`; undefined as long as it is unknown */
 export const viewsOf = (filled) => VIEWS.filter((each) => !each.run || (run.value &&
-  (each.id === view.value || !MAY_BE_EMPTY.includes(each.id) || (filled ?? MAY_BE_EMPTY).includes(each.id))));
+  (each.id === view.value || !MAY_BE_EMPTY.includes(each.id) || (filled ?? OF_TRAINING).includes(each.id))));
 
 const address = signal(location.hash);
 window.addEventListener("hashchange", () => { address.value = location.hash; });

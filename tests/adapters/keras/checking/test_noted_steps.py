@@ -30,9 +30,9 @@ def checked(folder: Path, saves: str) -> tuple[list[dict[str, Any]], str]:
 def test_a_whole_checkpoint_and_a_second_start_are_no_fault(tmp_path: Path) -> None:
     found, told = checked(tmp_path, "whole")
     assert found == []
-    assert "the resumed training goes on as before (steps compared 5)" in told
-    assert "two starts of the script train alike (steps compared 10)" in told
-    assert "steps an epoch 8" in told
+    assert "the resumed run continues as before (steps compared 5)" in told
+    assert "two starts of the script train identically (steps compared 10)" in told
+    assert "steps per epoch 8" in told
     assert "steps 320" in told
 
 

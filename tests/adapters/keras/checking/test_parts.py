@@ -50,7 +50,7 @@ def test_a_pipeline_of_tensorflow_is_read_alone(tmp_path: Path) -> None:
     options = ("--part", "data", "--steps", "4", "--select", "PRE601")
     outcome = checked(tmp_path, *options, fault="tf.data")
     assert outcome.returncode == 0, outcome.stderr
-    assert "the part runs alone (steps 4, seconds a batch" in shown(outcome)
+    assert "the part runs alone (steps 4, seconds per batch" in shown(outcome)
 
 
 def test_a_record_that_a_pipeline_of_tensorflow_cannot_read_is_found(tmp_path: Path) -> None:

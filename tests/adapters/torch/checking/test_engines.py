@@ -40,7 +40,7 @@ def recorded(model: nn.Module) -> Recording:
         (("python", "-m", "package.train"), nn.Linear(3, 2), ""),
         (("python",), nn.Linear(3, 2), "typed in"),
         (("python", "-"), nn.Linear(3, 2), "typed in"),
-        (("python", "train.py"), FullyShardedDataParallel(), "spread over the ranks"),
+        (("python", "train.py"), FullyShardedDataParallel(), "sharded across ranks"),
     ],
 )
 def test_some_scripts_cannot_be_started_again(

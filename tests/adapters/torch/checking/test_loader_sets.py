@@ -137,3 +137,32 @@ def test_a_batch_without_a_row_for_each_sample_has_no_samples() -> None:
     batches = given_set([(torch.randn(7, 3), edges)], "train")
     assert batches is not None
     assert batches.read([], math.inf).indices == ()
+
+
+@pytest.mark.parametrize("targets_first", [False, True])
+def test_a_loader_of_targets_belongs_to_the_loader_of_inputs(targets_first: bool) -> None:
+    x, y = torch.randn(8, 3), torch.arange(8)
+    parts = [DataLoader(TensorDataset(x), 4), DataLoader(TensorDataset(y), 4)]
+    loaders = LoadersSeen()
+    recording = Recording(10, lambda: None, ScaledLosses())
+    for number, loader in enumerate(parts[::-1] if targets_first else parts):
+        loaders.made.append((loader, f"train.py:{number}"))
+        loaders.noticed(loader)
+        recording.batches["batch", number, "train.py:5"] = list(loader)
+    [inputs] = [one for one in loaders.sets(recording) if one.origin is not None]
+    assert inputs.origin is not None
+    rows = inputs.origin.read([2, 5], math.inf)
+    np.testing.assert_array_equal(rows.targets, [2, 5])
+    np.testing.assert_array_equal(inputs.handed[1].targets, [4, 5, 6, 7])
+    np.testing.assert_array_equal(inputs.handed[1].inputs[0], x[4:].numpy())
+
+
+def test_loaders_of_inputs_with_their_targets_stay_as_they_are() -> None:
+    whole = TensorDataset(torch.randn(8, 3), torch.arange(8))
+    loaders = LoadersSeen()
+    recording = Recording(10, lambda: None, ScaledLosses())
+    for number, loader in enumerate([DataLoader(whole, 4), DataLoader(Subset(whole, range(8)), 4)]):
+        loaders.made.append((loader, None))
+        loaders.noticed(loader)
+        recording.batches["batch", number, "train.py:5"] = list(loader)
+    assert [one.origin for one in loaders.sets(recording)] == [None, None]

@@ -250,3 +250,45 @@ class Sparse(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return x @ self.linear.weight.T + self.linear.bias
+
+
+def test_targets_of_a_step_are_no_evaluation_in_light_steps_either() -> None:
+    model, x = classifier(), torch.randn(60, 6)
+
+    def targets(part: Tensor) -> Tensor:
+        with torch.no_grad():
+            return 0.9 * model(part).max(1)[0]
+
+    with watched() as seen:
+        optimizer = sgd(model)
+        for number in range(80):
+            rows = torch.randperm(60)[:20]
+            if number > 70:  # as where the forward of a light step is not looked at
+                target = targets(x[rows])
+                prediction = model(x[rows])[:, 0]
+            else:
+                prediction = model(x[rows])[:, 0]
+                target = targets(x[rows])
+            optimizer.zero_grad()
+            (prediction - target).square().mean().backward()
+            optimizer.step()
+        end(model, seen)
+    assert told(seen) == []
+
+
+@pytest.mark.parametrize("copied", [False, True], ids=["training loader", "dataset of its own"])
+def test_a_loader_with_a_dataset_of_its_own_is_told(copied: bool) -> None:
+    model, x = classifier(), torch.randn(60, 6)
+    data = DataLoader(TensorDataset(x), batch_size=20, shuffle=True)
+    held_out = DataLoader(TensorDataset(x.clone()), batch_size=20) if copied else data
+    with watched() as seen:
+        optimizer = sgd(model)
+        for _ in range(2):
+            for (rows,) in data:
+                optimizer.zero_grad()
+                model(rows).square().mean().backward()
+                optimizer.step()
+        for (rows,) in held_out:
+            evaluate(model, rows)
+        end(model, seen)
+    assert [one.own_dataset for one in seen.observed(RowsShared)] == [copied]

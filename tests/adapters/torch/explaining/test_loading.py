@@ -32,7 +32,7 @@ def test_a_sample_that_raises_in_this_process() -> None:
     found = explained(drain(DataLoader(Broken(), batch_size=4)))
     assert found.kind == "data"
     assert "loader 1 (" in found.sentence
-    assert "could not make a batch: KeyError: 'label'; it was sample 7" in found.sentence
+    assert "could not create a batch: KeyError: 'label'; it was sample 7" in found.sentence
     assert found.sentence.endswith("the batch should have samples 4 to 7")
     assert found.batch == ""
 

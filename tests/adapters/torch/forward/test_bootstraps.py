@@ -11,7 +11,7 @@ from tests.adapters.torch.watched import batch, classifier, sgd, watched
 from torch import nn
 from torch.nn import functional
 
-from mothtrap.core.facts.evaluations import BootstrappedTargets
+from mothtrap.core.facts.evaluations import BootstrappedTargets, EvaluationPhase
 
 
 def found(ahead: Callable[[nn.Module, int], None], steps: int = 40) -> list[BootstrappedTargets]:
@@ -81,3 +81,53 @@ TEACHER = nn.Linear(6, 3)
 )
 def test_other_forwards_without_a_graph_make_none(ahead: Callable[[nn.Module, int], None]) -> None:
     assert found(ahead) == []
+
+
+def with_a_graph(*, target_first: bool) -> list[BootstrappedTargets]:
+    """Train on targets that the model computes with a graph, which is then cut off."""
+    model = nn.Linear(6, 3)
+    with watched() as seen:
+        optimizer = sgd(model)
+        for _ in range(40):
+            state, after = torch.randn(8, 6), torch.randn(8, 6)
+            if target_first:
+                target = model(after).max(1)[0].detach()
+                prediction = model(state)[:, 0]
+            else:
+                prediction = model(state)[:, 0]
+                target = model(after).max(1)[0].detach()
+            optimizer.zero_grad()
+            functional.smooth_l1_loss(prediction, 0.1 + 0.9 * target).backward()
+            optimizer.step()
+    return seen.observed(BootstrappedTargets)
+
+
+@pytest.mark.parametrize("target_first", [False, True])
+def test_the_model_itself_makes_targets_that_are_detached(target_first: bool) -> None:
+    [fact] = with_a_graph(target_first=target_first)
+    assert fact.steps == 10
+
+
+def test_targets_that_are_detached_are_no_evaluation() -> None:
+    model = nn.Sequential(nn.Linear(6, 3), nn.Dropout(0.1))
+    with watched() as seen:
+        optimizer = sgd(model)
+        for _ in range(60):
+            target = model(torch.randn(8, 6)).max(1)[0].detach()
+            optimizer.zero_grad()
+            functional.mse_loss(model(torch.randn(8, 6))[:, 0], 0.9 * target).backward()
+            optimizer.step()
+    phases = seen.observed(EvaluationPhase)
+    assert all(phase.step <= 20 for phase in phases)
+
+
+def test_two_forwards_that_both_train_make_none() -> None:
+    model = nn.Linear(6, 3)
+    with watched() as seen:
+        optimizer = sgd(model)
+        for _ in range(40):
+            first, second = model(torch.randn(8, 6)), model(torch.randn(8, 6))
+            optimizer.zero_grad()
+            functional.mse_loss(first, second).backward()
+            optimizer.step()
+    assert seen.observed(BootstrappedTargets) == []

@@ -55,3 +55,18 @@ def test_views_of_their_own_are_fine(joined: bool) -> None:
 
 def test_the_same_tensor_twice_is_meant_so() -> None:
     assert found(lambda first: first) == []
+
+
+def test_a_cell_is_given_the_same_data_again_with_its_state() -> None:
+    cell, head = nn.GRUCell(6, 16), nn.Linear(16, 3)
+    with watched() as seen:
+        optimizer = torch.optim.SGD([*cell.parameters(), *head.parameters()], lr=0.1)
+        for _ in range(16):
+            data, labels = torch.randn(8, 6), torch.randint(3, (8,))
+            state = torch.zeros(8, 16)
+            for _ in range(3):
+                state = cell(data.clone(), state)
+            optimizer.zero_grad()
+            F.cross_entropy(head(state), labels).backward()
+            optimizer.step()
+    assert seen.observed(EqualViews) == []

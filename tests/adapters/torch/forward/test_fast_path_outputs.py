@@ -1,4 +1,4 @@
-"""Activations that are looked at together are those that modules returned, bit by bit."""
+"""Activations that are looked at together are those that modules returned, bit for bit."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def test_activations_that_are_asked_for_are_captured_in_the_same_graphs(
     with watched(config=ASKED, capture=EVERYTHING) as plain:
         _train("plain", "")
     with watched(config=ASKED, capture=EVERYTHING) as seen:
-        assert _train(how, backend, dynamic=dynamic) == expected  # bit by bit
+        assert _train(how, backend, dynamic=dynamic) == expected  # bit for bit
     assert _graphs() == graphs
     compiled = {"blocks.0", "blocks.1"} if how == "parts" else {"Net"}  # seen from outside
     assert set(seen.names("activation")) - compiled == set(plain.names("activation"))

@@ -100,8 +100,8 @@ def test_without_an_optimizer_each_call_counts_a_step() -> None:
     from mothtrap.capture.recorder import Recorder
     from mothtrap.core.adapters import Given
     from mothtrap.statistics import torch as arithmetic
-    from mothtrap.tracing.adapter_job import AdapterJob
-    from mothtrap.tracing.job import ProcessJob
+    from mothtrap.tracing.jobs.adapter_job import AdapterJob
+    from mothtrap.tracing.jobs.process_job import ProcessJob
 
     model = classifier()
     recorder: Recorder[Tensor] = Recorder(

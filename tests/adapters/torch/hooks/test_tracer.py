@@ -103,7 +103,7 @@ def test_a_failure_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(seen.tracer.optimizers, "before_step", plant)
         training()
     [line] = seen.said
-    assert "training goes on" in line
+    assert "training continues" in line
 
 
 def test_our_own_time_is_counted_and_less_than_all_time() -> None:

@@ -416,3 +416,48 @@ def test_what_stands_above_a_loss_is_named_root_first() -> None:
 
 def _above(loss: torch.Tensor) -> list[tuple[str, ...]]:
     return [term.above for term in loss_terms(loss.grad_fn)]
+
+
+def test_a_loss_that_is_subtracted_is_told() -> None:
+    prediction, target = torch.randn(4, 3, requires_grad=True), torch.tensor([0, 1, 2, 0])
+    loss = functional.cross_entropy(prediction, target)
+    other = functional.mse_loss(prediction, torch.zeros(4, 3))
+    assert _negated(loss / 4) == [False]
+    assert _negated(0 - loss) == [True]
+    assert _negated(-(loss - other)) == [True, False]
+    assert _negated(loss * torch.tensor(-1.0)) == [None]
+    [beside] = loss_terms((loss - prediction.tanh().mean()).grad_fn)
+    assert (beside.negated, beside.complete) == (False, False)
+    by_hand = -prediction.log_softmax(1).gather(1, target[:, None]).mean()
+    assert _negated(by_hand) == [False]
+    total = 0
+    for _ in range(3):
+        total -= functional.cross_entropy(prediction, target)
+    assert _negated(total) == [True, True, True]  # type: ignore[arg-type]
+
+
+def _negated(loss: torch.Tensor) -> list[bool | None]:
+    return [term.negated for term in loss_terms(loss.grad_fn)]
+
+
+@pytest.mark.parametrize(
+    ("combine", "optimistic"),
+    [
+        (lambda a, b: -torch.min(a, b), False),
+        (lambda a, b: torch.max(-a, -b), False),
+        (lambda a, b: -torch.max(torch.min(a, b), torch.zeros(4)), False),
+        (lambda a, b: torch.min(a, b), True),
+        (lambda a, b: -torch.max(a, b), True),
+        (lambda a, b: -(a + b), None),
+    ],
+    ids=["gain", "losses", "clipped twice", "wrong sign", "wrong side", "not clipped"],
+)
+def test_the_side_of_a_clipped_objective_is_told(
+    combine: Callable[[Tensor, Tensor], Tensor], optimistic: bool | None
+) -> None:
+    logits = torch.randn(4, 3, requires_grad=True)
+    ratio = (logits.log_softmax(1)[:, 0] - torch.randn(4)).exp()
+    advantage = torch.randn(4)
+    root = combine(ratio * advantage, ratio.clamp(0.8, 1.2) * advantage).mean()
+    terms = loss_terms(root.grad_fn)
+    assert [(t.operation, t.optimistic) for t in terms] == [("policy_gain", optimistic)] * 2

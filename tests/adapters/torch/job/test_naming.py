@@ -22,7 +22,7 @@ from mothtrap.adapters.torch.job.naming import (
     unseen_inside,
     unwrapped,
 )
-from mothtrap.tracing import frames
+from mothtrap.tracing.source import frames
 
 
 class Pair(nn.Module):

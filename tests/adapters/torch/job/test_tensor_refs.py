@@ -10,7 +10,7 @@ from tests.adapters.torch.watched import classifier, sgd, train, watched
 from torch import nn
 
 from mothtrap.adapters.torch.job.tensor_refs import ContentRef, allow_swaps
-from mothtrap.tracing.identity import ByIdentity
+from mothtrap.tracing.jobs.identity import ByIdentity
 
 
 def test_tensors_that_mothtrap_refers_to_are_swapped() -> None:

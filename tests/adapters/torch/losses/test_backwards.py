@@ -13,7 +13,7 @@ from mothtrap.adapters.torch.losses import backwards
 from mothtrap.adapters.torch.losses.backwards import GRAPH_FIRST, VALUES_EVERY
 from mothtrap.core.adapters import Given
 from mothtrap.core.facts.losses import LossCall, LossSeries
-from mothtrap.tracing import frames
+from mothtrap.tracing.source import frames
 
 Tensor = torch.Tensor
 

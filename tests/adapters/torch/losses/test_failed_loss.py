@@ -63,9 +63,9 @@ def test_what_is_no_tensor_has_no_range() -> None:
 
 def test_words_say_what_does_not_fit() -> None:
     label = seen(lambda: functional.cross_entropy(torch.randn(2, 3), torch.tensor([1, 3])))
-    assert told(label).endswith("; its targets go from 1 to 3, its classes from 0 to 2")
+    assert told(label).endswith("; its targets range from 1 to 3, its classes from 0 to 2")
     score = seen(lambda: functional.binary_cross_entropy(torch.tensor([2.0]), torch.ones(1)))
-    assert told(score).endswith("; its targets go from 1 to 1, its predictions from 2 to 2")
+    assert told(score).endswith("; its targets range from 1 to 1, its predictions from 2 to 2")
 
 
 SCRIPT = """

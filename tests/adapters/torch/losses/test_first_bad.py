@@ -19,7 +19,7 @@ from mothtrap.adapters.torch.job.naming import NameBook
 from mothtrap.adapters.torch.losses.first_bad import first_bad
 from mothtrap.adapters.torch.losses.first_bad_location import first_bad_operation
 from mothtrap.core.facts.nonfinite import FirstBadOperation
-from mothtrap.tracing import mentions
+from mothtrap.tracing.source import mentions
 
 ROWS, BAD_STEP, STEPS = 6, 4, 7
 

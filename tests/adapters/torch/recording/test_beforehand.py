@@ -216,7 +216,7 @@ def test_parameters_that_are_trained_and_written_to_are_told() -> None:
         model(torch.ones(2)).mean().backward()
         before.stepping()
         optimizer.step()
-        why = "written to between the forward and the optimizer's step"
+        why = "overwritten between the forward pass and the optimizer's step"
         assert before.lost() == (f"parameter slow.weight before the step: {why}",)
         assert before.earlier() == {}
 

@@ -19,7 +19,7 @@ from mothtrap.adapters.torch.recording.values import framework_value
 from mothtrap.adapters.torch.replaying.fitting import same_bits
 from mothtrap.core.snapshots import Tree
 from mothtrap.snapshot.tree import Opaque, value_of
-from mothtrap.tracing.blocks import Blocks
+from mothtrap.tracing.snapshots.blocks import Blocks
 
 Pair = namedtuple("Pair", "left right")
 

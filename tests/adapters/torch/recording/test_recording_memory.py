@@ -23,7 +23,7 @@ BATCH_BYTES = ROWS * (6 * 4 + 8)
 OVERHEAD_BYTES = 16 * 1024
 OWN = [
     tracemalloc.Filter(inclusive=True, filename_pattern=f"*{os.sep}{folder}{os.sep}*")
-    for folder in ("reproduce", "snapshot", "ctypes")
+    for folder in ("recording", "snapshots", "snapshot", "ctypes")
 ]
 
 

@@ -19,7 +19,7 @@ from mothtrap.adapters.torch.recording.variables import (
     SMALL_BYTES,
     ChangedVariables,
 )
-from mothtrap.tracing import frame_variables
+from mothtrap.tracing.source import frame_variables
 
 LARGE = SMALL_BYTES  # elements: more than that in bytes
 

@@ -17,14 +17,14 @@ BATCH = 1_024
 
 
 def accepts(model: Any) -> bool:
-    """Return whether a model is one of Keras."""
+    """Return whether a model is a Keras model."""
     import keras
 
     return isinstance(model, keras.Model)
 
 
 def wrap(model: Any) -> WrappedModel:
-    """Return a model as a function; it answers as in evaluation."""
+    """Wrap a model as a function that predicts in evaluation mode."""
     network = KerasNetwork(model, _fed)
 
     def predict(rows: Any) -> Any:
@@ -38,7 +38,7 @@ def wrap(model: Any) -> WrappedModel:
 
 
 def load(path: Path) -> Any:
-    """Read a `.keras` file; Keras refuses those that hold code."""
+    """Load a `.keras` file; Keras refuses files that contain code."""
     import keras
 
     return keras.saving.load_model(path, compile=False, safe_mode=True)

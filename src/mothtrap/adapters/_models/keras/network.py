@@ -21,10 +21,10 @@ class KerasNetwork:
 
     Args:
         model: the model.
-        feed: returns rows as the model takes them.
+        feed: converts rows to the form that the model takes.
 
     Attributes:
-        is_holding: channels are held now, so that the model must be called layer by layer.
+        is_holding: channels are currently held, so the model must be called layer by layer.
     """
 
     def __init__(self, model: Any, feed: Callable[[Any], Any]) -> None:
@@ -36,7 +36,7 @@ class KerasNetwork:
         return _array(self._answer(self._feed(rows))).astype(np.float64)
 
     def layers(self, rows: Any) -> list[LayerOutput]:
-        """Return the outputs of all layers without parts, in the order of their calls."""
+        """Return the outputs of all layers without sublayers, in the order of their calls."""
         seen: dict[Any, Any] = {}
 
         def keep(layer: Any, output: Any) -> Any:

@@ -27,9 +27,9 @@ def accepts(model: Any) -> bool:
 
 
 def wrap(model: Any) -> WrappedModel:
-    """Return a module as a function.
+    """Wrap a module as a function.
 
-    It answers in evaluation mode and without gradients; the mode that it was in is restored.
+    It is called in evaluation mode and without gradients; its previous mode is restored.
     """
     import torch
 
@@ -77,13 +77,13 @@ def _evaluating(model: Any) -> Iterator[None]:
 def load(path: Path) -> Any:
     """Refuse weights without a module; see `with_weights`."""
     raise ConfigError(
-        f"{path} contains only weights; give the function that creates the module: "
-        f"--build package.module:make_model --weights {path}"
+        f"{path} contains only weights; pass the function that creates the module: --build "
+        f"package.module:make_model --weights {path}"
     )
 
 
 def with_weights(model: Any, path: Path) -> Any:
-    """Load weights of a safetensors file, which runs no code, into a module.
+    """Load the weights in a safetensors file, which runs no code, into a module.
 
     Raises:
         ConfigError: the weights are not those of the module.

@@ -38,7 +38,7 @@ class TorchNetwork:
             return _array(self._answer(self._feed(rows))).astype(np.float64)
 
     def layers(self, rows: Any) -> list[LayerOutput]:
-        """Return the outputs of all layers without parts, in the order of their calls."""
+        """Return the outputs of all layers without sublayers, in the order of their calls."""
         import torch
 
         seen: dict[str, npt.NDArray[np.float32]] = {}

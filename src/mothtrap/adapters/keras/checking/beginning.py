@@ -15,7 +15,7 @@ from typing import Any
 
 import keras
 
-from mothtrap.adapters.keras import names
+from mothtrap.adapters.keras import internals
 from mothtrap.adapters.keras.checking.given_data import GivenData
 from mothtrap.adapters.keras.checking.noted_steps import StepsSeen
 from mothtrap.adapters.keras.checking.part_alone import CallbacksAlone, data_alone
@@ -30,8 +30,8 @@ from mothtrap.checks.subject import DataSet, Source, Subject
 from mothtrap.core.check_plan import CheckPlan, Files
 from mothtrap.core.error_texts import in_one_line
 from mothtrap.core.facts.checks import CheckResult
-from mothtrap.tracing import frames
-from mothtrap.tracing.loops import turns_around
+from mothtrap.tracing.source import frames
+from mothtrap.tracing.source.loops import turns_around
 
 WATCHED_SHARE, LAST_SHARE = 0.6, 0.8
 """Shares of the time, from the import of Keras on. After the first, no further step is begun;
@@ -47,13 +47,13 @@ Finish = Callable[[Sequence[CheckResult], str], object]
 
 
 class KerasChecking:
-    """Watches the first steps of the first `fit`, makes the checks, and ends the process.
+    """Observes the first steps of the first `fit`, runs the checks, and ends the process.
 
     Args:
         plan: the orders.
-        checks: those to make, in this order.
-        finish: takes the results, and ends the process.
-        pause: stops recording; the steps of trials are none of the script.
+        checks: checks to run, in this order.
+        finish: receives the results, and ends the process.
+        pause: stops recording, because the steps of trials do not belong to the script.
     """
 
     def __init__(
@@ -81,9 +81,9 @@ class KerasChecking:
         self._first, self._loops = StartSeen(losses=()), LoopsSeen()
 
     def install(self) -> None:
-        """Stand around `fit` and its callbacks, for the life of the process."""
+        """Wrap `fit` and its callbacks, for the life of the process."""
         self._shortened.install()
-        kind: Any = names.trainer_type()
+        kind: Any = internals.trainer_type()
         setattr(kind, "fit", self._around_fit(kind.fit))  # noqa: B010  # for the type checker
         every: Any = keras.callbacks.CallbackList
         begin, end = every.on_train_batch_begin, every.on_train_batch_end
@@ -188,7 +188,7 @@ class KerasChecking:
         else:
             used = time.time() - self._plan.began_s
             why = f"the script made 0 steps in {used:.0f} of {self._plan.budget_s:.0f} s"
-            self._unmade(f"{why}; give a larger --budget", in_time=False)
+            self._unmade(f"{why}; use a larger --budget", in_time=False)
 
     def _script_ended(self) -> None:
         if os.getpid() != self._pid or self._over:
@@ -254,6 +254,7 @@ class KerasChecking:
             loaded=self._loaded,
             dummy=self._plan.dummy_loss,
             free=self._plan.part == "loss",
+            losses=tuple(self._seen.losses),
         )
         step.number = self._steps
         return step, self._data.sets()

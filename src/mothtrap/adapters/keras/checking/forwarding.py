@@ -19,10 +19,10 @@ DISTURBANCE = 1.0
 
 
 class KerasForward:
-    """Calls the model again; its state is the same before each call.
+    """Calls the model repeatedly, from the same state each time.
 
     Args:
-        model: built.
+        model: a built model.
         x: inputs of the batch: an array, or a structure of arrays.
         location: `file:line` of the call of `fit`.
     """
@@ -43,7 +43,7 @@ class KerasForward:
         training: bool = False,
         seed: int = 0,
     ) -> tuple[Array, ...]:
-        """Return the floating outputs; see `checks.step.Forward`."""
+        """Return the floating-point outputs; see `checks.step.Forward`."""
         self._state.restore()
         self._state.restore_random(seed)
         try:
@@ -60,7 +60,7 @@ class KerasForward:
         training: bool = False,
         seed: int = 0,
     ) -> Sequence[tuple[str, Array]]:
-        """Return the output of each layer of a functional model; nothing of others."""
+        """Return the output of each layer of a functional model; nothing for other models."""
         layers = [one for one in getattr(self._model, "layers", ()) if _has_one_output(one)]
         if training or not layers or not getattr(self._model, "inputs", None):
             return []
@@ -70,14 +70,14 @@ class KerasForward:
         return [(one.name, array_of(out)) for one, out in zip(layers, found, strict=True)]
 
     def own_backwards(self) -> Mapping[str, bool]:
-        """Return nothing: the derivative along a direction needs PyTorch."""
+        """Return nothing, because derivatives along a direction require PyTorch."""
         return {}
 
     def stale(self) -> None:
-        """Return nothing: Keras saves all variables of a model."""
+        """Return nothing, because Keras saves all variables of a model."""
 
     def layers(self) -> Sequence[LayerRow]:
-        """Return the layers without layers inside; see `checks.step.Forward`."""
+        """Return the layers without sublayers; see `checks.step.Forward`."""
         return [
             LayerRow(
                 name=layer.path or layer.name,
@@ -91,7 +91,7 @@ class KerasForward:
         ]
 
     def left_out(self) -> Sequence[str]:
-        """Return the layers that were called on a tensor of the model, and belong to no model."""
+        """Return the layers that were called on a tensor of the model but belong to no model."""
         waiting, found = _operations(self._model), dict[int, Any]()
         known = set(map(id, waiting))
         while waiting:
@@ -107,11 +107,11 @@ class KerasForward:
         return [one.name for one in found.values() if getattr(one, "weights", None)]
 
     def drops(self) -> bool:
-        """Return False: a layer of Keras drops in evaluation only if the script says so."""
+        """Return False, because a Keras layer drops values in evaluation only on request."""
         return False
 
     def influence(self, seeds: int = 2) -> Mapping[str, Array]:
-        """Return the summed magnitudes of the outputs' gradient by each value of an input.
+        """Return the summed absolute gradient of the outputs with respect to each input value.
 
         Raises:
             NotApplicable: the backend is not TensorFlow.
@@ -137,19 +137,19 @@ class KerasForward:
         return found
 
     def gradients(self, *, double: bool) -> Mapping[str, Array]:  # noqa: ARG002
-        """Refuse: a model of Keras cannot be computed in float64 without making it anew."""
+        """Raise an error, because a Keras model must be rebuilt to compute in float64."""
         raise NotApplicable("Keras layers compute only in the precision they were created with")
 
     def exact_outputs(self) -> tuple[Array, ...]:
-        """Refuse: see `gradients`."""
+        """Raise an error: see `gradients`."""
         raise NotApplicable("Keras layers compute only in the precision they were created with")
 
     def directional(self, seed: int) -> tuple[float, float, float]:  # noqa: ARG002
-        """Refuse: see `gradients`."""
+        """Raise an error: see `gradients`."""
         raise NotApplicable("Keras layers compute only in the precision they were created with")
 
     def cut(self, module: str) -> Cut:
-        """Find whether the outputs of a layer are used at all."""
+        """Return whether the outputs of a layer are used at all."""
         layer = next((one for one in self._model._flatten_layers() if one.path == module), None)
         if layer is None or not layer.weights:
             return Cut(reason="unknown")

@@ -28,20 +28,27 @@ class StreamSet:
     """The first rows of a pipeline; see `checks.subject.DataSet`.
 
     Args:
-        batches: taken from the pipeline.
-        name: of its class.
+        batches: batches from the pipeline.
+        name: name of its class.
         role: purpose of the rows.
         location: `file:line` of the call of `fit`.
+        origin: the arrays that the pipeline takes rows of, if they are known.
     """
 
     def __init__(
-        self, batches: Sequence[Batch], name: str, role: Role, location: str | None
+        self,
+        batches: Sequence[Batch],
+        name: str,
+        role: Role,
+        location: str | None,
+        origin: DataSet | None = None,
     ) -> None:
         self._batches = batches
         self.name, self.role, self.location = name, role, location
         self.size: int | None = None
-        self.drawn: Sequence[int] = ()
-        self.handed: Sequence[Rows] = ()
+        self.origin: DataSet | None = origin
+        self.stored: DataSet | None = None
+        self.handed: Sequence[Rows] = [] if origin is None else [_rows([one]) for one in batches]
         self.random = self.shuffled = False
         self.base = id(batches)
         self.places: Sequence[int] | None = None
@@ -49,24 +56,14 @@ class StreamSet:
 
     def read(self, _indices: Sequence[int], _deadline: float, /) -> Rows:
         """Return the rows that were taken."""
-        parts = [[np.asarray(p) for p in keras.tree.flatten(x)] for x, _, _ in self._batches]
-        if not parts:
-            return Rows(indices=(), inputs=(), targets=None)
-        inputs = tuple(_joined(several) for several in zip(*parts, strict=False))
-        targets = [_target(y) for _, y, _ in self._batches]
-        known = [one for one in targets if one is not None]
-        return Rows(
-            indices=tuple(range(len(inputs[0]))),
-            inputs=inputs,
-            targets=_joined(known) if len(known) == len(targets) else None,
-        )
+        return _rows(self._batches)
 
 
 class GivenData:
-    """Arguments of a call of `fit`.
+    """Arguments of a `fit` call.
 
     Args:
-        given: by name.
+        given: values by name.
         location: `file:line` of the call.
     """
 
@@ -86,7 +83,7 @@ class GivenData:
     def batches(self, count: int) -> list[Batch]:
         """Return batches of training rows, as arrays.
 
-        Arrays are drawn from in a random order that is always the same, since `fit` shuffles.
+        Arrays are sampled in a fixed random order, because `fit` shuffles.
         """
         if not self.has_arrays:
             return [batch_of(one) for one in itertools.islice(_begun(self._x), count)]
@@ -96,11 +93,11 @@ class GivenData:
         return [batch_of(self._picked(part)) for part in parts if len(part)]
 
     def stream(self) -> Iterator[Any]:
-        """Return the batches of training from the start of the data, as `fit` is given them."""
+        """Return the training batches from the start of the data, as `fit` receives them."""
         return iter(self.batches(MAX_ROWS)) if self.has_arrays else _begun(self._x)
 
     def sets(self) -> tuple[DataSet, ...]:
-        """Return the data sets of training and of evaluation."""
+        """Return the training and evaluation datasets."""
         found: list[DataSet] = []
         if self.has_arrays:
             found.append(self._arrays(self._x, self._y, "train", self._rows()))
@@ -157,7 +154,48 @@ def _stream(pipeline: Any, role: Role, location: str | None) -> StreamSet:
         rows += len(keras.tree.flatten(batch[0])[0])
         if rows >= MAX_ROWS or time.monotonic() > until:
             break
-    return StreamSet(taken, type(pipeline).__name__.lstrip("_"), role, location)
+    name = type(pipeline).__name__.lstrip("_")
+    return StreamSet(taken, name, role, location, _held_arrays(pipeline, taken, role, location))
+
+
+def _held_arrays(
+    pipeline: Any, taken: Sequence[Batch], role: Role, location: str | None
+) -> DataSet | None:
+    """Return the arrays that a `PyDataset` holds as attributes, and takes its rows of.
+
+    None unless there is one array whose rows look like inputs, and one of as many targets.
+    """
+    if not isinstance(pipeline, keras.utils.PyDataset) or not taken:
+        return None
+    x, y = (keras.tree.flatten(part) for part in taken[0][:2])
+    arrays = [one for one in vars(pipeline).values() if isinstance(one, np.ndarray) and one.ndim]
+    if len(x) != 1 or len(y) != 1:
+        return None
+    inputs, targets = ([one for one in arrays if _are_alike(one, part[0])] for part in (x, y))
+    if len(inputs) != 1 or len(targets) != 1 or len(inputs[0]) != len(targets[0]):
+        return None
+    name = type(pipeline).__name__
+    return ArraySet(inputs, targets[0], role, name=name, location=location)
+
+
+def _are_alike(array: Array, part: Any) -> bool:
+    """Return whether a batch may consist of rows of an array."""
+    batch = np.asarray(part)
+    return array.shape[1:] == batch.shape[1:] and array.dtype == batch.dtype
+
+
+def _rows(batches: Sequence[Batch]) -> Rows:
+    parts = [[np.asarray(p) for p in keras.tree.flatten(x)] for x, _, _ in batches]
+    if not parts:
+        return Rows(indices=(), inputs=(), targets=None)
+    inputs = tuple(_joined(several) for several in zip(*parts, strict=False))
+    targets = [_target(y) for _, y, _ in batches]
+    known = [one for one in targets if one is not None]
+    return Rows(
+        indices=tuple(range(len(inputs[0]))),
+        inputs=inputs,
+        targets=_joined(known) if len(known) == len(targets) else None,
+    )
 
 
 def _target(y: Any) -> Array | None:
@@ -176,7 +214,7 @@ def _joined(arrays: Sequence[Array]) -> Array:
 
 
 def given_set(loader: object, role: Role) -> DataSet | None:
-    """Return the data set of batches that `mothtrap.check` is given; None for an iterator."""
+    """Return the dataset of batches passed to `mothtrap.check`; None for an iterator."""
     if isinstance(loader, list | tuple):
         return StreamSet([batch_of(one) for one in loader], "the batches", role, None)
     if hasattr(loader, "__iter__") and not hasattr(loader, "__next__"):

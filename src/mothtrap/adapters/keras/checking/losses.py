@@ -24,10 +24,10 @@ LEAST = 1e-7
 def loss_seen(
     model: Any, y: Any, prediction: Array, value: float, location: str | None
 ) -> LossSeen | None:
-    """Return the loss of a batch; None for a loss that is not known, or of several outputs.
+    """Return the loss of a batch; None for an unknown loss, or one of several outputs.
 
     Args:
-        model: compiled.
+        model: a compiled model.
         y: targets of the batch.
         prediction: output of the model.
         value: the loss, with all its terms.
@@ -71,7 +71,7 @@ def loss_seen(
 
 
 def share_right(loss: LossSeen) -> float:
-    """Return the share of labels that are predicted; NaN for a loss without class labels."""
+    """Return the share of correctly predicted labels; NaN for a loss without class labels."""
     if loss.has_classes and loss.prediction.ndim > 1:
         return float((loss.prediction.argmax(1) == loss.target).mean())
     if loss.operation.startswith("binary_cross_entropy"):

@@ -21,7 +21,7 @@ from mothtrap.checks.restarts import write_whole
 from mothtrap.checks.resumed import StepState
 from mothtrap.checks.starts import LoopsSeen, StartSeen
 from mothtrap.core.check_plan import CheckPlan
-from mothtrap.tracing.process_memory import peak_bytes
+from mothtrap.tracing.jobs.process_memory import peak_bytes
 
 STEPS = 5
 """Steps after the checkpoint that are compared; chosen by hand."""
@@ -38,14 +38,14 @@ class StepsSeen:
         self._mean, self._in_epoch = 0.0, 0
 
     def begins(self, batch: int) -> None:
-        """A step begins; `batch` counts from 0 in each epoch."""
+        """Record that a step begins; `batch` counts from 0 in each epoch."""
         if not batch:
             self._mean, self._in_epoch = 0.0, 0
         if not self.seconds:
             self._begun_s = time.perf_counter()
 
     def ended(self, logs: Mapping[str, Any], params: Mapping[str, Any] | None) -> None:
-        """A step has ended; Keras reports the mean loss of the epoch so far."""
+        """Record that a step ended; Keras reports the mean loss of the epoch so far."""
         now = time.perf_counter()
         self.seconds.append(now - self._begun_s)
         self._begun_s = now
@@ -58,7 +58,7 @@ class StepsSeen:
             self.loops = LoopsSeen(steps=epochs * steps, epoch=steps if epochs > 1 else math.nan)
 
     def start(self, model: Any) -> StartSeen:
-        """Return the steps so far, with the present weights of the model."""
+        """Return the steps so far, with the current weights of the model."""
         return StartSeen(
             losses=tuple(self.losses),
             weights=tuple(map(digest, model.weights)),
@@ -68,7 +68,7 @@ class StepsSeen:
 
 
 class NotedSteps:
-    """Notes steps in a script that was started again, writes them, and ends the process.
+    """Records steps in a restarted script, writes them, and ends the process.
 
     Args:
         plan: the orders: either a second start, or one until or from a checkpoint.
@@ -82,7 +82,7 @@ class NotedSteps:
         self._rates: list[tuple[float, ...]] = []
 
     def install(self) -> None:
-        """Stand around the callbacks of `fit`, and around the functions that save."""
+        """Wrap the callbacks of `fit` and the functions that save."""
         every: Any = keras.callbacks.CallbackList
         begin, end = every.on_train_batch_begin, every.on_train_batch_end
 

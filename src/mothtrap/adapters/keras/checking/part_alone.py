@@ -16,8 +16,8 @@ from mothtrap.adapters.keras.checking.given_data import GivenData
 from mothtrap.checks.part_seen import PartSeen
 from mothtrap.core.error_texts import in_one_line
 from mothtrap.core.working_folder import absolute
-from mothtrap.tracing import frames
-from mothtrap.tracing.comparison import raised_at
+from mothtrap.tracing.snapshots.comparison import raised_at
+from mothtrap.tracing.source import frames
 
 _QUOTED = re.compile(r'File "([^"]+)", line (\d+)')
 
@@ -26,8 +26,8 @@ def data_alone(data: GivenData, batches: int) -> PartSeen:
     """Read batches of the data of `fit`, without the model.
 
     Args:
-        data: that `fit` was given.
-        batches: most batches to read.
+        data: data passed to `fit`.
+        batches: maximum number of batches to read.
     """
     seconds: list[float] = []
     forms: dict[str, None] = {}
@@ -72,12 +72,12 @@ def _form(batch: Any) -> str:
 
 
 class CallbacksAlone:
-    """Lets `fit` go on with steps that compute nothing, and with short epochs.
+    """Runs `fit` with steps that compute nothing, and with short epochs.
 
     Args:
-        model: whose `fit` runs; of the TensorFlow backend.
+        model: model whose `fit` runs, on the TensorFlow backend.
         limit: steps of each epoch, and of each evaluation.
-        logs: of the last step that was watched; callbacks get them after each further step.
+        logs: logs of the last watched step, which callbacks get after each further step.
         written: returns the names of the files that the script has written.
     """
 
@@ -133,7 +133,7 @@ class CallbacksAlone:
         return step
 
     def seen(self, ended: str = "") -> PartSeen:
-        """Return how the part ran; `ended` says why it ended before the script."""
+        """Return the result of running the part; `ended` explains an early end."""
         return PartSeen(
             part="callbacks",
             turns=self._turns,

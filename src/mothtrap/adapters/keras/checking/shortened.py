@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from mothtrap.adapters.keras import names
+from mothtrap.adapters.keras import internals
 from mothtrap.core.check_plan import CheckPlan
 from mothtrap.core.errors import nearest
 
@@ -15,13 +15,13 @@ MAX_NAMED = 8
 
 
 class Shortened:
-    """A script as a plan shortens it; by default it stays as it is.
+    """A script shortened according to a plan; unchanged by default.
 
     Args:
-        plan: names the layer at which the network ends, and whether the loss is a dummy.
+        plan: contains the layer at which the network ends, and whether the loss is a dummy.
 
     Attributes:
-        why_not: why the network was not ended as planned; empty if it was.
+        why_not: why the network was not cut as planned; empty if it was.
     """
 
     def __init__(self, plan: CheckPlan) -> None:
@@ -29,14 +29,14 @@ class Shortened:
         self.why_not = ""
 
     def install(self) -> None:
-        """Replace losses and metrics for the life of the process, if the plan wants it."""
+        """Replace losses and metrics for the life of the process, if the plan requests it."""
         if self._dummy:
-            kind: Any = names.trainer_type()
+            kind: Any = internals.trainer_type()
             setattr(kind, "compute_loss", _mean_square)  # noqa: B010  # for the type checker
             setattr(kind, "compute_metrics", _only_loss)  # noqa: B010
 
     def shorten(self, model: Any) -> None:
-        """End a model at the layer of the plan."""
+        """End a model at the layer named in the plan."""
         if not self._cut:
             return
         known = [layer.name for layer in model.layers]

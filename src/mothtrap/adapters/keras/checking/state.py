@@ -12,7 +12,7 @@ class ModelState:
     """State of a model: weights, optimizer, metrics, and random states.
 
     Args:
-        model: built.
+        model: a built model.
     """
 
     def __init__(self, model: Any) -> None:
@@ -20,17 +20,17 @@ class ModelState:
         self._values = [(v, array_of(v)) for v in _variables(model)]
 
     def restore(self) -> None:
-        """Put every value back."""
+        """Restore every value."""
         for variable, value in self._values:
             variable.assign(value)
 
     def restore_random(self, seed: int = 0, *, everywhere: bool = True) -> None:
-        """Put random states back, or set others.
+        """Restore random states, or set others.
 
         Args:
-            seed: 0 = those of the state; others differ from it.
-            everywhere: also the states of Python, numpy, and the backend: TensorFlow then makes
-                every program anew, which takes 0.1 s.
+            seed: 0 = the states from before; other seeds differ from it.
+            everywhere: also the states of Python, NumPy, and the backend; TensorFlow then recreates
+                every program, which takes 0.1 s.
         """
         if everywhere:
             keras.utils.set_random_seed(seed)
@@ -54,7 +54,7 @@ def _seeds(model: Any) -> list[Any]:
 
 
 def array_of(value: Any) -> Any:
-    """Return a tensor or variable as a numpy array; 16-bit floats as float32."""
+    """Convert a tensor or variable to NumPy; 16-bit floats become float32."""
     if isinstance(value, np.ndarray):
         return value
     plain = getattr(value, "value", value)

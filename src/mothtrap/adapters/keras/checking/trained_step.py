@@ -11,13 +11,13 @@ from typing import Any
 import keras
 import numpy as np
 
-from mothtrap.adapters.keras import names
+from mothtrap.adapters.keras import internals
 from mothtrap.adapters.keras.checking.forwarding import KerasForward, tensorflow
 from mothtrap.adapters.keras.checking.losses import loss_seen, share_right
 from mothtrap.adapters.keras.checking.state import ModelState, array_of
-from mothtrap.checks.step import Change, Forward, LossSeen, ParameterSeen, Trial
+from mothtrap.checks.step import BatchSeen, Change, Forward, LossSeen, ParameterSeen, Trial
 from mothtrap.core.errors import MothtrapError, NotApplicable
-from mothtrap.tracing.process_memory import ProcessMemory
+from mothtrap.tracing.jobs.process_memory import ProcessMemory
 
 MAX_BATCHES = 5
 ADAM_RATE = 1e-3
@@ -30,16 +30,17 @@ Batch = tuple[Any, Any, Any]
 class KerasStep:
     """A step of a model; see `checks.step.Step`.
 
-    Weights, optimizer, metrics, and random states are put back after each trial.
+    Weights, optimizer, metrics, and random states are restored after each trial.
 
     Args:
-        model: compiled and built.
-        batches: as `fit` gives them; the first one is the recorded step's.
+        model: a compiled and built model.
+        batches: batches from `fit`; the first one is that of the recorded step.
         location: `file:line` of the call of `fit`.
-        initial: state at which the first loss is computed; None = the present one.
+        initial: state at which the first loss is computed; None = the current state.
         loaded: weights were loaded from a file before.
         dummy: the loss is the mean square of the outputs, whatever the targets are.
         free: all trials train the predictions in the place of weights.
+        losses: of the watched steps.
     """
 
     number = 0
@@ -54,9 +55,11 @@ class KerasStep:
         loaded: bool = False,
         dummy: bool = False,
         free: bool = False,
+        losses: Sequence[float] = (),
     ) -> None:
         self._model, self._batches, self._location = model, batches, location
-        self._dummy, self._free = dummy, free
+        self._dummy, self._free, self._initial = dummy, free, initial
+        self.losses: Sequence[float] = losses
         if not model.optimizer.built:  # else each trial goes on with the moments of the last one
             model.optimizer.build(model.trainable_variables)
         self._state = ModelState(model)
@@ -65,7 +68,7 @@ class KerasStep:
         self.loss: LossSeen | None = None
         self.peak_rate = _rate(model.optimizer)
         self.rates: Sequence[float] = (self.peak_rate,) * self.watched if self.peak_rate else ()
-        self._plain = names.has_plain_step(model)
+        self._plain = internals.has_plain_step(model)
         if self._plain:
             self.forward = KerasForward(model, batches[0][0], location)
             if initial is not None:
@@ -79,7 +82,7 @@ class KerasStep:
     def of(
         cls, model: Any, loader: Any, loss: Any = None, step: Any = None, optimizer: Any = None
     ) -> KerasStep:
-        """Return the step of what `mothtrap.check` was given.
+        """Create the step for the arguments of `mothtrap.check`.
 
         Raises:
             MothtrapError: the loader gives no batch, or the model is not compiled.
@@ -97,6 +100,20 @@ class KerasStep:
         if not model.built:
             model(batches[0][0])
         return cls(model, batches)
+
+    def batches(self) -> Sequence[BatchSeen]:
+        """Return the batches; see `checks.step.Step`."""
+        found = []
+        for x, y, weight in self._batches:
+            seen = None
+            if self._plain and y is not None and weight is None and not self._dummy:
+                seen = self._loss_of((x, y, weight))
+            if seen is None:
+                return ()
+            inputs = KerasForward(self._model, x, self._location).inputs
+            found.append(BatchSeen(inputs=inputs, target=seen.target))
+        self._state.restore()
+        return found
 
     def train(self, change: Change, steps: int, seconds: float) -> Trial:
         """Repeat the step with one thing changed; see `checks.step.Step`."""
@@ -164,6 +181,8 @@ class KerasStep:
         """Change the optimizer and the layers; inside, whether that is possible."""
         model, optimizer = self._model, self._model.optimizer
         self._state.restore()
+        if change.fresh:
+            self._begin_anew()
         rates = [(one, one.rate) for one in model._flatten_layers() if _drops(one)]
         decay = getattr(optimizer, "weight_decay", None)
         sweeps = change.sweep != 1.0
@@ -188,6 +207,16 @@ class KerasStep:
             for layer, rate in rates:
                 layer.rate = rate
             self._state.restore()
+
+    def _begin_anew(self) -> None:
+        """Give the model its first weights, and the optimizer an empty state."""
+        if self._initial is None:
+            return
+        rate = getattr(self._model.optimizer, "_learning_rate", None)
+        for variable in self._model.optimizer.variables:
+            if variable is not rate:
+                variable.assign(np.zeros_like(array_of(variable)))
+        self._initial.restore()
 
     def _loss_of(self, batch: Batch) -> LossSeen | None:
         x, y, weight = batch

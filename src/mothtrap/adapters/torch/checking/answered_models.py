@@ -10,7 +10,7 @@ import torch
 from mothtrap.adapters.torch.checking import trees
 from mothtrap.adapters.torch.checking.forwarding import RecordedCall
 from mothtrap.adapters.torch.job import randomness
-from mothtrap.adapters.torch.reproduce.fault_localization.row_selection import batch_size, chosen
+from mothtrap.adapters.torch.origin.row_selection import batch_size, chosen
 from mothtrap.core.errors import NotApplicable
 
 RATE = 0.1
@@ -19,14 +19,14 @@ hand."""
 
 
 class AnsweredModels:
-    """Lets the models of a recorded step answer each call with their recorded output.
+    """Makes the models of a recorded step return their recorded outputs.
 
     Args:
-        calls: of the models.
+        calls: calls of the models.
         free: the outputs are trained in the place of weights.
 
     Raises:
-        NotApplicable: there is no output that could be trained.
+        NotApplicable: there is no output that can be trained.
     """
 
     def __init__(self, calls: Sequence[RecordedCall], *, free: bool = False) -> None:
@@ -56,7 +56,7 @@ class AnsweredModels:
         return optimizer is self._adam
 
     def step(self) -> None:
-        """Change the free outputs by their gradient."""
+        """Update the free outputs with their gradient."""
         if self._adam is not None:
             self._adam.step()
             self._adam.zero_grad()

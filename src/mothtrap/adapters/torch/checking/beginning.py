@@ -57,14 +57,15 @@ Finish = Callable[[Sequence[CheckResult], str], object]
 
 
 class Checking:
-    """Watches the first steps of the script, makes the checks, and ends the process.
+    """Observes the first steps of the script, runs the checks, and ends the process.
 
     Args:
         plan: the orders.
-        checks: those to make, in this order.
-        finish: takes the results, and ends the process.
+        checks: checks to run, in this order.
+        finish: receives the results, and ends the process.
         leave: called in a copy of the process, so that the copy records nothing.
-        pause: stops recording in this process: the calls of checks are none of the script.
+        pause: stops recording in this process, because the calls of checks do not belong to the
+            script.
     """
 
     def __init__(
@@ -96,7 +97,7 @@ class Checking:
         self._missing: dict[Source, str] = {}
 
     def install(self) -> None:
-        """Stand around the calls of the script."""
+        """Wrap the calls of the script."""
         self._loaders.install()
         self._seeds.install()
         self._scaled.install()
@@ -127,7 +128,7 @@ class Checking:
         budget = self._plan.budget_s
         used = budget * (1 - CLOSING_SHARE) - (self._deadline - self._began) + passed
         why = f"the script made {self._recording.turns} steps in {used:.0f} of {budget:.0f} s"
-        self._end_early(f"{why}; give a larger --budget", in_time=False)
+        self._end_early(f"{why}; use a larger --budget", in_time=False)
 
     def _noticed(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def load(*args: Any, **kwargs: Any) -> Any:
@@ -266,7 +267,7 @@ class Checking:
         sets = self._loaders.sets(self._recording) if "datasets" in check.uses else ()
         missing = dict(self._missing)
         if not sets:
-            missing["datasets"] = "the script reads no dataset through a DataLoader"
+            missing["datasets"] = "the script does not read a dataset through a DataLoader"
         task = "" if step.loss is None else step.loss.task
         restarts = Restarts(self._plan, self._command, deadline - SPARE_S)
         command = self._plan.resume_command

@@ -13,14 +13,14 @@ from mothtrap.checks.step import Cut
 
 
 class CutFinder:
-    """Compares two forwards: one as it was, and one with the output of a module disturbed.
+    """Compares two forward passes: one unchanged, and one with a module's output disturbed.
 
-    A module whose output changes although the graph does not lead from it to the disturbed
-    module lies behind the cut.
+    A module whose output changes although the graph does not lead from it to the disturbed module
+    comes after the cut.
 
     Args:
         model: the model.
-        call: calls it with the recorded inputs, and with a graph.
+        call: calls the model with the recorded inputs, and with a graph.
     """
 
     def __init__(self, model: nn.Module, call: Callable[[], Any]) -> None:

@@ -31,29 +31,29 @@ ENDED = "ended"
 
 
 class Engine(Protocol):
-    """Makes trials of the recorded step."""
+    """Runs trials of the recorded step."""
 
     def played(self, change: Change, steps: int, seconds: float) -> tuple[bytes, bool]:
-        """Make a trial.
+        """Run a trial.
 
         Returns:
-            Lines as `Playing` writes them, and whether the trial ended in time.
+            Lines as written by `Playing`, and whether the trial ended in time.
         """
 
 
 class ForkEngine:
-    """Makes each trial in a copy of the process.
+    """Runs each trial in a copy of the process.
 
     Args:
-        recording: of the watched steps.
-        switch: gets the player of the trial, in the copy.
+        recording: recording of the watched steps.
+        switch: receives the player of the trial, in the copy.
     """
 
     def __init__(self, recording: Recording, switch: Switch) -> None:
         self._recording, self._switch = recording, switch
 
     def played(self, change: Change, steps: int, seconds: float) -> tuple[bytes, bool]:
-        """Make a trial.
+        """Run a trial.
 
         Raises:
             GoOn: in the copy.
@@ -68,16 +68,16 @@ class ForkEngine:
 
 
 class RestartEngine:
-    """Starts the script again for each trial.
+    """Restarts the script for each trial.
 
     All ranks of a distributed script are started again: rank 0 writes an order for each trial,
     and the other ranks follow in `serve`.
 
     Args:
-        plan: of this process.
-        command: that starts the script.
-        recording: of the watched steps.
-        deadline: monotonic seconds at which the last trial must have ended.
+        plan: plan of this process.
+        command: command that starts the script.
+        recording: recording of the watched steps.
+        deadline: monotonic seconds by which the last trial must have ended.
     """
 
     def __init__(
@@ -90,11 +90,11 @@ class RestartEngine:
         self._begun_s = time.time() - plan.began_s
 
     def played(self, change: Change, steps: int, seconds: float) -> tuple[bytes, bool]:
-        """Make a trial; the time that the script takes to reach the step is added to `seconds`."""
+        """Run a trial; the time to reach the step is added to `seconds`."""
         left = self._deadline - time.monotonic()
         if left < self._begun_s:
             why = f"{self._begun_s:.0f} s to start the script again, and {left:.0f} s are left"
-            return f"!a trial needs {why}; give a larger --budget\n".encode(), True
+            return f"!a trial needs {why}; use a larger --budget\n".encode(), True
         seconds = min(seconds + 2 * self._begun_s, left)
         folder = Path(self._plan.scratch) / f"trial-{self._made}"
         self._made += 1
@@ -120,7 +120,7 @@ class RestartEngine:
         return lines, in_time
 
     def serve(self) -> None:
-        """Follow the orders of rank 0 until it has ended."""
+        """Execute requests of rank 0 until it ends."""
         while time.monotonic() < self._deadline:
             folder = Path(self._plan.scratch) / f"trial-{self._made}"
             if (Path(self._plan.scratch) / ENDED).exists():
@@ -146,24 +146,24 @@ def _meeting(plan: CheckPlan) -> dict[str, str]:
 
 
 def why_no_copy() -> str:
-    """Return why this process cannot be copied for a trial; empty where it can."""
+    """Return why this process cannot be copied for a trial; empty if it can."""
     if threading.current_thread() is not threading.main_thread():
         return "a thread of the script trains"
     return copies.why_impossible()
 
 
 def why_no_restart(command: Command, recording: Recording) -> str:
-    """Return why the script cannot be started again for a trial; empty where it can."""
+    """Return why the script cannot be restarted for a trial; empty if it can."""
     calls = () if recording.last is None else recording.last.calls
     if any(is_sharded(call.module) for call in calls):
-        return "the weights are spread over the ranks, so that one rank cannot call the model"
+        return "the weights are sharded across ranks, so one rank alone cannot call the model"
     if ranks() > 1 and int(os.environ.get("LOCAL_WORLD_SIZE", "0")) != ranks():
         return "the ranks of the script were not started by one torchrun on this machine"
     return command.why_not_again()
 
 
 def is_sharded(model: nn.Module) -> bool:
-    """Return whether each rank holds a part of the weights: FSDP, or sharded tensors."""
+    """Return whether each rank holds part of the weights: FSDP, or sharded tensors."""
     wrapped = any(type(one).__name__ == "FullyShardedDataParallel" for one in model.modules())
     return wrapped or any(hasattr(one, "device_mesh") for one in model.parameters())
 

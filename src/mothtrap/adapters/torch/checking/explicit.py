@@ -29,8 +29,8 @@ from mothtrap.adapters.torch.checking.recording import Gradient, loss_inputs
 from mothtrap.adapters.torch.checking.unsaved import unsaved_state
 from mothtrap.adapters.torch.job.randomness import RandomStates, restore
 from mothtrap.adapters.torch.losses.loss_calls import FUNCTIONS, LossInputs
-from mothtrap.adapters.torch.reproduce.fault_localization.row_selection import batch_size, chosen
-from mothtrap.checks.step import Change, Forward, LossSeen, ParameterSeen, Trial
+from mothtrap.adapters.torch.origin.row_selection import batch_size, chosen
+from mothtrap.checks.step import BatchSeen, Change, Forward, LossSeen, ParameterSeen, Trial
 from mothtrap.core.errors import MothtrapError
 
 MAX_BATCHES = 5
@@ -43,17 +43,18 @@ StepFunction = Callable[[Any], torch.Tensor]
 class ExplicitStep:
     """A step of given objects; see `checks.step.Step`.
 
-    Weights, optimizer, modes, gradients, and random states are put back after each trial.
+    Weights, optimizer, modes, gradients, and random states are restored after each trial.
 
     Args:
         model: the model.
-        batches: as the loader gives them; the first one is the recorded step's.
+        batches: batches from the loader; the first one is that of the recorded step.
         compute: computes the loss of a batch.
-        optimizer: of the model.
+        optimizer: optimizer of the model.
     """
 
     number = 0
     loaded = False
+    losses: Sequence[float] = ()
 
     def __init__(
         self,
@@ -88,7 +89,7 @@ class ExplicitStep:
         step: StepFunction | None,
         optimizer: Optimizer | None,
     ) -> ExplicitStep:
-        """Return the step of what `mothtrap.check` was given.
+        """Create the step for the arguments of `mothtrap.check`.
 
         Raises:
             MothtrapError: the loader gives no batch.
@@ -104,10 +105,26 @@ class ExplicitStep:
             optimizer or torch.optim.Adam(owned, lr=ADAM_RATE),
         )
 
+    def batches(self) -> Sequence[BatchSeen]:
+        """Return the batches; see `checks.step.Step`."""
+        found = []
+        for batch in self._batches:
+            calls: list[RecordedCall] = []
+            losses: list[LossInputs] = []
+            with self._kept(), self._seen(calls, losses):
+                self._compute(trees.copied(batch))
+            if len(calls) != 1 or not losses or losses[0].target is None:
+                return ()
+            inputs = RecordedForward(calls[0]).inputs
+            found.append(BatchSeen(inputs=inputs, target=trees.array_of(losses[0].target)))
+        return found
+
     def train(self, change: Change, steps: int, seconds: float) -> Trial:
         """Repeat the step with one thing changed; see `checks.step.Step`."""
         if change.predictions:
-            return Trial(losses=np.array([]), ended="predictions of a given step are not trained")
+            return Trial(
+                losses=np.array([]), ended=("predictions of a `step=` function cannot be trained")
+            )
         until = time.monotonic() + seconds
         losses: list[float] = []
         ended, self._right = "", math.nan
@@ -260,7 +277,7 @@ class ExplicitStep:
 
 @contextmanager
 def answered(answer: Callable[[str, Any, Any], Any]) -> Iterator[None]:
-    """Pass the arguments of each call of a loss function through `answer` inside a block."""
+    """Pass the arguments of each loss function call through `answer` inside a block."""
     originals = {name: getattr(functional, name) for name in FUNCTIONS}
 
     def standing(name: str, original: Callable[..., Any]) -> Callable[..., Any]:

@@ -23,12 +23,12 @@ from mothtrap.adapters.torch.replaying.interception import Interception
 from mothtrap.checks.restarts import write_whole
 from mothtrap.checks.starts import LoopsSeen, StartSeen
 from mothtrap.core.check_plan import CheckPlan
-from mothtrap.tracing.loops import turns_around
-from mothtrap.tracing.process_memory import peak_bytes
+from mothtrap.tracing.jobs.process_memory import peak_bytes
+from mothtrap.tracing.source.loops import turns_around
 
 
 def steps_of(recording: Recording) -> StartSeen:
-    """Return the steps that were recorded so far."""
+    """Return the steps recorded so far."""
     return StartSeen(
         losses=tuple(recording.losses),
         weights=tuple(digest(one) for one in recording.parameters.values()),
@@ -40,7 +40,7 @@ def steps_of(recording: Recording) -> StartSeen:
 
 
 def device_bytes() -> int:
-    """Return the largest memory that tensors took on an accelerator; 0 without one."""
+    """Return the peak memory of tensors on an accelerator; 0 without one."""
     return int(torch.cuda.max_memory_allocated()) if devices.are_in_use() else 0
 
 
@@ -57,18 +57,18 @@ def loops_seen(recording: Recording) -> LoopsSeen:
 
 
 class SeedsSeen:
-    """Notices that the script seeds the random numbers of PyTorch.
+    """Detects that the script seeds PyTorch's random generators.
 
     Attributes:
-        seeded: it did so.
-        over: further seeds do not count: checks seed, too.
+        seeded: the script did so.
+        over: further seeds do not count, because checks also set seeds.
     """
 
     def __init__(self) -> None:
         self.seeded = self.over = False
 
     def install(self) -> None:
-        """Notice seeds for the life of the process."""
+        """Detect seeding for the life of the process."""
         seed: Callable[..., Any] = torch.manual_seed
 
         def manual_seed(*args: Any, **kwargs: Any) -> Any:
@@ -79,7 +79,7 @@ class SeedsSeen:
 
 
 class SecondStart:
-    """Records the first steps of a script that was started again, writes them, and ends it.
+    """Records the first steps of a restarted script, writes them, and ends it.
 
     Args:
         plan: the orders, with the file for the steps.
@@ -95,7 +95,7 @@ class SecondStart:
         self._switch.player = self._recording
 
     def install(self) -> None:
-        """Stand around the calls of the script."""
+        """Wrap the calls of the script."""
         self._scaled.install()
         Interception(self._switch, follows=True)
         self._shortened.install()

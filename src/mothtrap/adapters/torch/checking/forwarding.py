@@ -43,7 +43,7 @@ class RecordedCall:
         rng: random states before the call.
         location: `file:line` of the call.
         autocast: dtype of the autocast region around the call; None without one.
-        unsaved: state that no checkpoint holds, as it was before the first call; None = not known.
+        unsaved: state that no checkpoint contains, from before the first call; None = unknown.
     """
 
     module: nn.Module
@@ -56,7 +56,7 @@ class RecordedCall:
 
 
 class RecordedForward:
-    """Calls the model again; its state is the same before each call."""
+    """Calls the model repeatedly, from the same state each time."""
 
     def __init__(self, call: RecordedCall) -> None:
         self._call = call
@@ -82,7 +82,7 @@ class RecordedForward:
         training: bool = False,
         seed: int = 0,
     ) -> tuple[Array, ...]:
-        """Return the floating outputs; see `checks.step.Forward`."""
+        """Return the floating-point outputs; see `checks.step.Forward`."""
         with self._prepared(training, seed), torch.no_grad():
             return tuple(map(trees.array_of, trees.floating(self._again(inputs))))
 
@@ -93,7 +93,7 @@ class RecordedForward:
         training: bool = False,
         seed: int = 0,
     ) -> Sequence[tuple[str, Array]]:
-        """Return the output of each module call, in order of their ends."""
+        """Return the output of each module call, in the order in which the calls end."""
         found: list[tuple[str, Array]] = []
         left = MAX_VALUES
 
@@ -109,7 +109,7 @@ class RecordedForward:
         return found
 
     def stale(self) -> Mapping[str, tuple[Array, ...]] | None:
-        """Return the outputs with one tensor as it was first; see `checks.step.Forward`."""
+        """Return the outputs with one tensor reset to its first value (`checks.step.Forward`)."""
         unsaved, found = self._call.unsaved, {}
         if unsaved is None:
             return None
@@ -120,7 +120,7 @@ class RecordedForward:
         return found
 
     def layers(self) -> Sequence[LayerRow]:
-        """Return the layers with the shapes of their outputs; see `checks.step.Forward`."""
+        """Return the layers with their output shapes; see `checks.step.Forward`."""
         shapes: dict[str, tuple[int, ...]] = {}
 
         def keep(name: str, value: Any) -> None:
@@ -134,7 +134,7 @@ class RecordedForward:
         return layer_rows(model, shapes, counts)
 
     def left_out(self) -> Sequence[str]:
-        """Return nothing: a model of PyTorch calls its layers in each step; PRE101 names them."""
+        """Return nothing, because PyTorch models call their layers in each step (see PRE101)."""
         return ()
 
     def drops(self) -> bool:
@@ -145,7 +145,7 @@ class RecordedForward:
         return any("bernoulli" in name or "dropout" in name for name in seen.names)
 
     def influence(self, seeds: int = 2) -> Mapping[str, Array]:
-        """Return the summed magnitudes of the outputs' gradient by each value of an input."""
+        """Return the summed absolute gradient of the outputs with respect to each input value."""
         found: dict[str, Array] = {}
         with self._prepared(training=False, seed=0), torch.enable_grad():
             args, kwargs = trees.mapped((self._call.args, self._call.kwargs), _with_gradient)
@@ -163,7 +163,7 @@ class RecordedForward:
         return found
 
     def gradients(self, *, double: bool) -> Mapping[str, Array]:
-        """Return the gradient of a random projection of the outputs by each parameter."""
+        """Return the gradient of a random projection of the outputs for each parameter."""
         with self._prepared(training=False, seed=0), torch.enable_grad():
             model = _doubled(self._call.module) if double else self._call.module
             named = {n: p for n, p in model.named_parameters() if p.requires_grad}
@@ -274,7 +274,7 @@ def layer_rows(
 
     Args:
         model: the model.
-        shapes: of outputs by path.
+        shapes: shapes of outputs by path.
         counts: floating-point operations by path below the class of the model, by operation.
     """
     rows = []

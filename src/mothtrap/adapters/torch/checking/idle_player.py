@@ -13,7 +13,7 @@ from mothtrap.adapters.torch.replaying.handing import Handed
 
 
 class IdlePlayer:
-    """Leaves every call of the script as it is; see `replaying.interception.Player`."""
+    """Leaves every call of the script unchanged; see `replaying.interception.Player`."""
 
     def ask_loader(self, _number: int, _site: str, _own: Callable[[], Any], /) -> Handed | None:
         """Leave the loader alone."""
@@ -42,7 +42,7 @@ class IdlePlayer:
         """Do nothing."""
 
     def scaler_stepped(self, optimizer: Optimizer, *, skipped: bool) -> None:
-        """A scaler that leaves a step out has ended it."""
+        """Handle the end of a step that a scaler skips."""
         if skipped:
             self.step_ended(optimizer)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import operator
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,21 +22,22 @@ from torch.utils.data import (
 
 from mothtrap.adapters.torch.checking import trees
 from mothtrap.adapters.torch.checking.recording import Recording
+from mothtrap.adapters.torch.checking.stored_samples import Stored, stored
 from mothtrap.adapters.torch.job.randomness import RandomStates, restore
 from mothtrap.checks.step import Array
 from mothtrap.checks.subject import DataSet, Rows
 from mothtrap.core.facts.checks import LayerRow
-from mothtrap.tracing import frames
+from mothtrap.tracing.source import frames
 
 TARGETS = ("labels", "label", "targets", "target", "y")
 """Keys under which samples that are mappings hold their target, the likeliest first."""
 
 
 class LoadersSeen:
-    """Keeps the loaders that a script makes and iterates.
+    """Records the loaders that a script creates and iterates over.
 
     Attributes:
-        made: every loader with the line that made it.
+        made: every loader, with the line that created it.
         iterated: loaders in the order of their first iteration.
     """
 
@@ -44,7 +46,7 @@ class LoadersSeen:
         self.iterated: list[DataLoader[Any]] = []
 
     def install(self) -> None:
-        """Notice loaders for the life of the process; call before loaders are intercepted."""
+        """Detect loaders for the life of the process; call before loaders are intercepted."""
         make: Callable[..., None] = DataLoader.__init__
         iterate: Callable[..., Any] = DataLoader.__iter__
 
@@ -63,12 +65,12 @@ class LoadersSeen:
         setattr(DataLoader, "__iter__", iterated)  # noqa: B010
 
     def noticed(self, loader: DataLoader[Any]) -> None:
-        """Take note of a loader that is iterated."""
+        """Record a loader that is iterated over."""
         if not any(known is loader for known in self.iterated):
             self.iterated.append(loader)
 
     def sources(self, recording: Recording) -> list[LayerRow]:
-        """Return a row for the data set of each loader that feeds training; none is read."""
+        """Return a row for the dataset of each training loader, without reading data."""
         fed = {number for kind, number, _ in recording.batches if kind == "batch"}
         training = [loader for n, loader in enumerate(self.iterated) if n in fed]
         return [
@@ -83,9 +85,9 @@ class LoadersSeen:
         ]
 
     def sets(self, recording: Recording) -> tuple[DataSet, ...]:
-        """Return the data sets of the loaders, those of training first.
+        """Return the datasets of the loaders, training first.
 
-        A loader that was made, but did not feed training, is for evaluation.
+        A loader that was created, but did not provide training batches, is for evaluation.
         """
         sites = {number: site for kind, number, site in recording.batches if kind == "batch"}
         training = [loader for n, loader in enumerate(self.iterated) if n in sites]
@@ -104,13 +106,13 @@ class LoadersSeen:
                 found.append(WatchedRows(loader.dataset, role, place, batches))
             elif hasattr(loader.dataset, "__len__"):
                 found.append(IndexedSet.of(loader, role, place, batches))
-        return tuple(found)
+        return tuple(_paired(found))
 
 
 def given_set(loader: object, role: Literal["train", "evaluation"]) -> DataSet | None:
-    """Return the data set of a loader, or of a list of batches; None for others.
+    """Return the dataset of a loader, or of a list of batches; None for others.
 
-    Streams are left alone: reading them would take batches from the user.
+    Streams are skipped, because reading them would take batches from the user.
     """
     if isinstance(loader, DataLoader):
         stream = isinstance(loader.dataset, IterableDataset)
@@ -121,7 +123,7 @@ def given_set(loader: object, role: Literal["train", "evaluation"]) -> DataSet |
 
 
 class IndexedSet:
-    """A data set whose samples are read by index; see `checks.subject.DataSet`."""
+    """A dataset whose samples are read by index; see `checks.subject.DataSet`."""
 
     def __init__(
         self,
@@ -132,7 +134,7 @@ class IndexedSet:
         shuffled: bool = False,
         batches: Sequence[Any] = (),
     ) -> None:
-        self._dataset = dataset
+        self.dataset = dataset
         base, places = dataset, None
         while isinstance(base, Subset):
             inner = [int(index) for index in base.indices]
@@ -143,9 +145,9 @@ class IndexedSet:
         self.classes: Sequence[str] = _classes(base)
         self.name, self.role, self.location = type(base).__name__, role, location
         self.size: int | None = len(dataset)
-        self.drawn: Sequence[int] = ()
         self.random = self._is_random()
-        self._batches = batches
+        self.batches = batches
+        self.origin: DataSet | None = None
 
     @classmethod
     def of(
@@ -155,7 +157,7 @@ class IndexedSet:
         location: str | None,
         batches: Sequence[Any] = (),
     ) -> IndexedSet:
-        """Return the samples that a loader draws from, and the batches that it handed over."""
+        """Create the dataset for a loader and the batches it returned."""
         dataset: Any = loader.dataset
         if isinstance(loader.sampler, SubsetRandomSampler):
             dataset = Subset(dataset, list(loader.sampler.indices))
@@ -165,36 +167,100 @@ class IndexedSet:
     @property
     def handed(self) -> Sequence[Rows]:
         """Rows of each watched batch, as the loader handed them over."""
-        samples = map(_unbatched, self._batches)
+        samples = map(_unbatched, self.batches)
         return [rows_of(one, tuple(range(len(one)))) for one in samples if one]
 
     def read(self, indices: Sequence[int], deadline: float) -> Rows:
-        """Read samples by index, until the deadline; random states are put back."""
+        """Read samples by index until the deadline, then restore random states."""
         samples, read = [], []
         before = dict(RandomStates().read())
         try:
             for index in indices:
                 if time.monotonic() > deadline:
                     break
-                samples.append(self._dataset[index])
+                samples.append(self.dataset[index])
                 read.append(index)
         finally:
             restore(before)
         return rows_of(samples, tuple(read))
+
+    @property
+    def stored(self) -> IndexedSet | None:
+        """Samples without the changes that reading them makes; None if they are not known."""
+        read = stored(self.dataset)
+        if read is None:
+            return None
+        rows = IndexedSet(_StoredRows(read, len(self.dataset)), self.role, self.location)
+        rows.name, rows.base, rows.places = self.name, self.base, self.places
+        rows.shuffled = self.shuffled
+        return rows
 
     def _is_random(self) -> bool:
         """Return whether reading the first sample twice gives different values."""
         if not self.size:
             return False
         before = dict(RandomStates().read())
-        one, other = (rows_of([self._dataset[0]], (0,)) for _ in range(2))
+        one, other = (rows_of([self.dataset[0]], (0,)) for _ in range(2))
         restore(before)
         pairs = zip(one.inputs, other.inputs, strict=False)
         return any(a.shape != b.shape or not np.array_equal(a, b) for a, b in pairs)
 
 
+class _StoredRows:
+    """Stored samples as a data set of PyTorch."""
+
+    def __init__(self, read: Stored, size: int) -> None:
+        self._read, self._size = read, size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, index: int) -> tuple[Array]:
+        return (self._read(index),)
+
+
+class _Zipped:
+    """Samples of two data sets with the same index."""
+
+    def __init__(self, inputs: Any, targets: Any) -> None:
+        self._inputs, self._targets = inputs, targets
+
+    def __len__(self) -> int:
+        return len(self._inputs)
+
+    def __getitem__(self, index: int) -> tuple[Any, ...]:
+        return (*_flat(self._inputs[index]), *_flat(self._targets[index]))
+
+
+def _flat(sample: Any) -> tuple[Any, ...]:
+    return tuple(sample) if isinstance(sample, list | tuple) else (sample,)
+
+
+def _paired(found: Sequence[DataSet]) -> Sequence[DataSet]:
+    """Let a data set of inputs know the targets that another loader of training hands over."""
+    trains = [one for one in found if isinstance(one, IndexedSet) and one.role == "train"]
+    if len(trains) != 2 or any(one.random or not one.size for one in trains):
+        return found
+    inputs, targets = trains[::-1] if _has_only_targets(trains[0]) else trains
+    alone = inputs.read([0], math.inf).targets is None and not _has_only_targets(inputs)
+    alike = inputs.size == targets.size and len(inputs.batches) == len(targets.batches)
+    if not alone or not alike or not _has_only_targets(targets):
+        return found
+    joined = [(*_flat(x), *_flat(y)) for x, y in zip(inputs.batches, targets.batches, strict=True)]
+    both = IndexedSet(inputs.dataset, "train", inputs.location, batches=joined)
+    both.shuffled = inputs.shuffled
+    both.origin = IndexedSet(_Zipped(inputs.dataset, targets.dataset), "train", inputs.location)
+    return [both if one is inputs else one for one in found]
+
+
+def _has_only_targets(data: IndexedSet) -> bool:
+    """Return whether each sample is one number, which may be the target of another sample."""
+    row = data.read([0], math.inf)
+    return row.targets is None and [array.size for array in row.inputs] == [1]
+
+
 class WatchedRows:
-    """A stream, of which only the watched batches are known."""
+    """A stream of which only the watched batches are known."""
 
     def __init__(
         self,
@@ -205,7 +271,8 @@ class WatchedRows:
     ) -> None:
         self.name, self.role, self.location = type(dataset).__name__, role, location
         self.size: int | None = None
-        self.drawn: Sequence[int] = ()
+        self.origin: DataSet | None = None
+        self.stored: DataSet | None = None
         self.handed: Sequence[Rows] = ()
         self.random = self.shuffled = False
         self.base = id(dataset)
@@ -226,7 +293,7 @@ def _classes(dataset: object) -> tuple[str, ...]:
 
 
 def rows_of(samples: Sequence[Any], indices: tuple[int, ...]) -> Rows:
-    """Join samples; inputs and target are told by their place or key."""
+    """Combine samples; inputs and target are identified by position or key."""
     parts = [_split(sample) for sample in samples]
     if not parts:
         return Rows(indices=(), inputs=(), targets=None)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 
 from mothtrap.adapters.torch.job import devices
-from mothtrap.tracing.process_memory import ProcessMemory
+from mothtrap.tracing.jobs.process_memory import ProcessMemory
 
 
 class MemorySeen:
-    """Memory from when this is made: of an accelerator that is in use, else of the process."""
+    """Memory since this object was created, on an accelerator or else of the process."""
 
     def __init__(self) -> None:
         self._on_device = devices.are_in_use()
@@ -18,7 +18,7 @@ class MemorySeen:
             torch.cuda.reset_peak_memory_stats()
 
     def now(self) -> tuple[float, float]:
-        """Return the most memory so far, and how much there is, in bytes; NaN if unknown."""
+        """Return the peak memory so far, and the available memory, in bytes; NaN if unknown."""
         if not self._on_device:
             return self._process.now()
         whole = torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory

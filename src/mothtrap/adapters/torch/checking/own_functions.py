@@ -20,11 +20,11 @@ DISTINCT_SHARE = 0.25
 
 @contextmanager
 def noted_functions() -> Iterator[dict[str, bool]]:
-    """Note the functions that are applied inside a block.
+    """Record the functions applied inside a block.
 
     Yields:
-        By name, whether the output of a function has only a few different values: then its forward
-        has no derivative, and its backward estimates one.
+        Maps each function name to whether its output has only a few different values: then its
+        forward pass has no derivative, and its backward pass estimates one.
     """
     found: dict[str, bool] = {}
     original: Any = vars(Function)["apply"]

@@ -17,21 +17,21 @@ from mothtrap.adapters.torch.replaying.handing import Handed
 from mothtrap.checks.part_seen import PartSeen
 from mothtrap.core.check_plan import Part
 from mothtrap.core.error_texts import in_one_line
-from mothtrap.tracing.comparison import raised_at
+from mothtrap.tracing.snapshots.comparison import raised_at
 
 
 class PartAlone(IdlePlayer):
-    """Player of one part of the script, in the process of the script itself.
+    """Runs one part of the script in the script's own process.
 
-    `data`: loaders give their own batches. `callbacks`: each loader ends after a few batches, and
-    those of training give the recorded one, so that the code after an epoch runs early.
+    `data`: loaders return their own batches. `callbacks`: each loader ends after a few batches, and
+    training loaders return the recorded batch, so that the code after an epoch runs early.
 
     Args:
         part: name of the part.
-        recording: of the watched steps.
-        turns: of the loop for `data`, after which `ended` is called; batches of a loader for
-            `callbacks`.
-        ended: takes over after the last turn.
+        recording: recording of the watched steps.
+        turns: number of loop iterations for `data`, after which `ended` is called; number of
+            batches per loader for `callbacks`.
+        ended: called after the last iteration.
         written: returns the names of the files that the script has written.
     """
 
@@ -61,10 +61,10 @@ class PartAlone(IdlePlayer):
         AnsweredModels(self._turn.calls)
 
     def seen(self, ended: str = "") -> PartSeen:
-        """Return how the part ran.
+        """Return the result of running the part.
 
         Args:
-            ended: why it ended before the script did.
+            ended: reason why it ended before the script did.
         """
         return PartSeen(
             part=self._part,
@@ -82,7 +82,7 @@ class PartAlone(IdlePlayer):
     # Player
 
     def ask_loader(self, number: int, site: str, own: Callable[[], Any], /) -> Handed | None:
-        """Hand over the loader's own batch, or the recorded one."""
+        """Return the loader's own batch, or the recorded one."""
         place = ("batch", number, site)
         trains = place in self._recording.batches
         asked = self._asked[place] = self._asked.get(place, 0) + 1
@@ -110,11 +110,11 @@ class PartAlone(IdlePlayer):
         self._epochs += trains
 
     def step_begins(self, optimizer: Optimizer, _closure: bool, /) -> None:
-        """Leave the weights as they are."""
+        """Keep the weights unchanged."""
         leave_weights(optimizer)
 
     def step_ended(self, optimizer: Optimizer) -> None:
-        """Count a turn when all of its optimizers have stepped."""
+        """Count an iteration when all of its optimizers have stepped."""
         self._waiting.discard(id(optimizer))
         if self._waiting:
             return
@@ -126,7 +126,7 @@ class PartAlone(IdlePlayer):
             self._ended()
 
     def raised(self, error: BaseException) -> None:
-        """Keep the exception that ends the script, and its line."""
+        """Store the exception that ends the script, with its line."""
         self._error, self._location = in_one_line(error), raised_at(error)
 
 

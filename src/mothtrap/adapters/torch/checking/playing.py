@@ -18,29 +18,35 @@ from mothtrap.adapters.torch.checking import trees
 from mothtrap.adapters.torch.checking.answered_models import AnsweredModels, leave_weights
 from mothtrap.adapters.torch.checking.loader_sets import TARGETS
 from mothtrap.adapters.torch.checking.memory_seen import MemorySeen
-from mothtrap.adapters.torch.checking.recording import Arguments, Place, Recording, loss_inputs
+from mothtrap.adapters.torch.checking.recording import (
+    Arguments,
+    Place,
+    Recording,
+    loss_inputs,
+    weights_of,
+)
 from mothtrap.adapters.torch.job import randomness
 from mothtrap.adapters.torch.losses.backwards import scalar_root
 from mothtrap.adapters.torch.losses.loss_calls import LossInputs
+from mothtrap.adapters.torch.origin.row_selection import batch_size, chosen
 from mothtrap.adapters.torch.replaying.handing import Handed
-from mothtrap.adapters.torch.reproduce.fault_localization.row_selection import batch_size, chosen
 from mothtrap.checks.step import Change
 from mothtrap.core.error_texts import in_one_line
-from mothtrap.tracing import frames
+from mothtrap.tracing.source import frames
 
 ADAM_RATE = 1e-3
 """Learning rate of the optimizer that a trial uses in place of the script's own: its default."""
 
 
 class Playing:
-    """Player of a trial, in a copy of the process; writes each loss to a pipe.
+    """Runs a trial in a copy of the process; writes each loss to a pipe.
 
     Args:
-        recording: what the steps were fed with.
-        change: what the trial does differently.
-        steps: after which the copy ends.
-        pipe: file descriptor; gets one line per step with its loss, the share of labels that
-            were predicted, the most memory so far, and how much there is. A line that starts with
+        recording: recorded inputs of the steps.
+        change: what the trial changes.
+        steps: number of steps after which the copy ends.
+        pipe: file descriptor; receives one line per step with its loss, the share of correctly
+            predicted labels, the peak memory so far, and the total memory. A line that starts with
             `!` says why the trial ends early.
     """
 
@@ -65,6 +71,8 @@ class Playing:
     def begin(self) -> None:
         """Prepare the copy."""
         atexit.register(lambda: self._finish("the script's loop ended"))
+        if self._change.fresh:
+            self._begin_anew()
         if not self._change.regularized:
             setattr(functional, "dropout", _undropped)  # noqa: B010
         if self._change.predictions == "free":
@@ -75,6 +83,18 @@ class Playing:
         if self._change.adam:
             for optimizer in self._turn.optimizers.values():
                 self._replace_optimizer(optimizer)
+
+    @torch.no_grad()
+    def _begin_anew(self) -> None:
+        """Give the models their first weights, and the optimizers no state."""
+        for module, state in self._recording.initial.values():
+            now = weights_of(module)
+            if state is None or any(name not in state for name in now):
+                self._finish("the weights before the first step were not kept")
+            for name, tensor in now.items():
+                tensor.copy_(state[name])
+        for optimizer in self._turn.optimizers.values():
+            optimizer.state.clear()
 
     def _replace_optimizer(self, optimizer: Optimizer) -> None:
         owned = [p for group in optimizer.param_groups for p in group["params"]]
@@ -91,7 +111,7 @@ class Playing:
     # Player
 
     def ask_loader(self, number: int, site: str, _own: Callable[[], Any], /) -> Handed | None:
-        """Hand over a recorded batch; a loader that fed no training gives its own."""
+        """Return a recorded batch; a loader not used for training returns its own."""
         place = ("batch", number, site)
         batches = self._batches(place)
         if not batches:
@@ -107,7 +127,7 @@ class Playing:
     def forward_called(
         self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Arguments:
-        """Give a model its recorded arguments where no loader fed it; change its inputs."""
+        """Pass recorded arguments to a model without a loader, or change its inputs."""
         if next(module.parameters(), None) is None or not torch.is_grad_enabled():
             return args, kwargs
         if not self._turn.batches and self._number < len(self._turn.calls):
@@ -140,7 +160,7 @@ class Playing:
         return same
 
     def loss_called(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
-        """Give a loss its recorded target where no loader fed it; permute targets."""
+        """Pass a recorded target to a loss without a loader, or permute the targets."""
         given = loss_inputs(name, args, kwargs)
         target = given.target
         if target is None or target.requires_grad or not torch.is_grad_enabled():
@@ -171,7 +191,7 @@ class Playing:
         return value
 
     def backward_begins(self, tensors: Any) -> None:
-        """Take note of the loss; within an optimizer's step that of its first closure."""
+        """Record the loss; within an optimizer step, the loss of its first closure call."""
         root = scalar_root(tensors)
         if root is not None and not (self._in_step and self._losses):
             self._losses.append(self._recording.scaled.value(root))
@@ -229,12 +249,12 @@ class Playing:
         randomness.restore(self._rng)
 
     def scaler_stepped(self, optimizer: Optimizer, *, skipped: bool) -> None:
-        """A scaler that leaves a step out has ended it."""
+        """Handle the end of a step that a scaler skips."""
         if skipped:
             self.step_ended(optimizer)
 
     def raised(self, error: BaseException) -> None:
-        """An exception left the script: the trial is over."""
+        """Handle an exception in the script, which ends the trial."""
         self._finish(f"the script failed: {in_one_line(error)}")
 
     def _finish(self, why: str) -> NoReturn:
@@ -261,9 +281,9 @@ def _takes_place(
 
 
 def share_right(given: LossInputs, target: torch.Tensor) -> float:
-    """Return the share of labels for which a loss was given the right prediction.
+    """Return the share of labels predicted correctly at the loss.
 
-    NaN for a loss whose targets are no class labels.
+    NaN for a loss whose targets are not class labels.
     """
     prediction = given.prediction
     if prediction is None or not prediction.numel():
@@ -285,7 +305,7 @@ def _undropped(input: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:  # noqa
 
 
 def constant_inputs(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a batch whose rows are all alike; the tensor itself if it has no two rows."""
+    """Return a batch with equal rows; the tensor itself if it has fewer than two rows."""
     if not tensor.ndim or len(tensor) < 2:
         return tensor
     same = tensor.detach().mean(0, keepdim=True) if tensor.is_floating_point() else tensor[:1]
@@ -295,7 +315,7 @@ def constant_inputs(tensor: torch.Tensor) -> torch.Tensor:
 def with_target(
     args: tuple[Any, ...], kwargs: Mapping[str, Any], target: torch.Tensor
 ) -> Arguments:
-    """Return the arguments of a loss with another target."""
+    """Return the arguments of a loss with a different target."""
     if len(args) > 1:
         return (args[0], target, *args[2:]), dict(kwargs)
     return args, {**kwargs, "target": target}

@@ -17,18 +17,26 @@ from mothtrap.adapters.torch.checking.forwarding import RecordedCall, RecordedFo
 from mothtrap.adapters.torch.checking.recording import Iteration, Recording
 from mothtrap.adapters.torch.job.naming import unwrapped
 from mothtrap.adapters.torch.losses.loss_calls import LossInputs
-from mothtrap.checks.step import Array, Change, Forward, LossSeen, ParameterSeen, Trial
+from mothtrap.checks.step import (
+    Array,
+    BatchSeen,
+    Change,
+    Forward,
+    LossSeen,
+    ParameterSeen,
+    Trial,
+)
 from mothtrap.core.errors import NotApplicable
 
 
 class RecordedStep:
-    """The latest turn of the script's loop; see `checks.step.Step`.
+    """The latest iteration of the script's loop; see `checks.step.Step`.
 
     Args:
-        recording: of the watched steps.
-        engine: makes trials.
+        recording: recording of the watched steps.
+        engine: runs trials.
         loaded: weights were loaded before the first step.
-        free: all trials train the predictions in the place of weights.
+        free: all trials train the predictions instead of weights.
     """
 
     def __init__(
@@ -44,11 +52,19 @@ class RecordedStep:
         self._parts = _parts_of_a_mean(recording.first, self.loss)
         self.target = _target_of(recording.last)
         self.rates: Sequence[float] = tuple(recording.rates)
+        self.losses: Sequence[float] = tuple(recording.losses)
         self.peak_rate = _peak_rate(recording.last)
         self.parameters: Sequence[ParameterSeen] = tuple(self._parameters())
 
+    def batches(self) -> Sequence[BatchSeen]:
+        """Return the latest batches; see `checks.step.Step`."""
+        return [
+            BatchSeen(inputs=RecordedForward(call).inputs, target=trees.array_of(target))
+            for call, target in self._recording.tables
+        ]
+
     def train(self, change: Change, steps: int, seconds: float) -> Trial:
-        """Repeat the step in a copy of the process, or in the script started again.
+        """Repeat the step in a copy of the process, or in a restarted script.
 
         Raises:
             GoOn: in the copy.
@@ -65,7 +81,9 @@ class RecordedStep:
         losses = [loss * self._parts for loss, *_ in made]
         ended = next((line[1:] for line in lines if line.startswith("!")), "")
         if not in_time:
-            ended = f"it made {len(losses)} of {steps} steps in {seconds:.0f} s, and was ended"
+            ended = (
+                f"it made {len(losses)} of {steps} steps in {seconds:.0f} s, and was then stopped"
+            )
         _, right, memory, limit = made[-1] if made else (math.nan,) * 4
         return Trial(
             losses=np.array(losses),
@@ -96,7 +114,7 @@ class RecordedStep:
 
 
 def one_each(calls: Sequence[RecordedCall]) -> list[RecordedCall]:
-    """Return the first call of each model, without the wrapper that talks to other ranks."""
+    """Return the first call of each model, without distributed wrappers."""
     first = list({id(call.module): call for call in reversed(calls)}.values())[::-1]
     return [
         dataclasses.replace(call, module=unwrapped(call.module))
@@ -107,7 +125,7 @@ def one_each(calls: Sequence[RecordedCall]) -> list[RecordedCall]:
 
 
 def forward_of(turn: Iteration) -> RecordedForward | None:
-    """Return the first call of the turn's model; None if it has several models."""
+    """Return the first call of the iteration's model; None if it has several models."""
     models = one_each(turn.calls)
     return RecordedForward(models[0]) if len(models) == 1 else None
 
@@ -166,7 +184,7 @@ def _parts_of_a_mean(turn: Iteration, loss: LossSeen | None) -> int:
 def loss_seen(
     given: LossInputs, location: str | None, roots: Sequence[float] = ()
 ) -> LossSeen | None:
-    """Return a call of a loss function in the words of checks; None without both arguments.
+    """Return a loss function call in the form for checks; None without both arguments.
 
     Args:
         given: the arguments.

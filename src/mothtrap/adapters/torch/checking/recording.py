@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.checking import trees
@@ -21,7 +22,7 @@ from mothtrap.adapters.torch.job.randomness import RandomStates
 from mothtrap.adapters.torch.losses.backwards import scalar_root
 from mothtrap.adapters.torch.losses.loss_calls import LossInputs
 from mothtrap.adapters.torch.replaying.handing import Handed
-from mothtrap.tracing import frames
+from mothtrap.tracing.source import frames
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 Place = tuple[str, int, str]
@@ -31,24 +32,29 @@ MAX_BATCHES = 10
 """Batches that are kept of each loader. Chosen by hand: enough to tell batches apart."""
 MAX_PREDICTION = 1 << 24
 """Values of a loss function's arguments that are copied (64 MB); chosen by hand."""
+MAX_TABLE = 1 << 18
+"""Values of a model's arguments that are kept for each of the latest steps (1 MB); chosen by hand.
+"""
+MAX_WEIGHTS = 1 << 26
+"""Values of a model that are kept as they were first (256 MB); chosen by hand."""
 
 
 @dataclass(slots=True)
 class Iteration:
-    """Events of one turn of the script's loop.
+    """Events of one iteration of the script's loop.
 
     Attributes:
-        calls: of models, with gradients enabled.
+        calls: calls of models, with gradients enabled.
         losses: calls of loss functions: name, arguments, `file:line`.
-        targets: of the calls of loss functions, in order; None for one that is too large.
-        batches: batches that loaders handed over, by place.
+        targets: targets of the calls of loss functions, in order; None for one that is too large.
+        batches: batches from loaders, by location.
         backwards: number of backwards.
         roots: the numbers that they started from.
-        optimizers: those that stepped, by identity.
+        optimizers: optimizers that stepped, by identity.
         rate: the largest learning rate of a step; 0 before one.
         rng: random states at the start.
         begun_s: monotonic seconds at the start.
-        waited_s: seconds in which loaders made batches.
+        waited_s: seconds spent in loaders.
     """
 
     rng: Mapping[str, Any]
@@ -65,17 +71,20 @@ class Iteration:
 
 
 class Recording:
-    """Player of the watched steps: changes nothing, and copies what the steps are fed with.
+    """Observes the watched steps, and copies their inputs without changing anything.
 
     Args:
-        steps: turns of the loop after which `hold` is called.
-        hold: called at the first event of the next turn.
-        scaled: knows the losses that gradient scalers multiplied.
+        steps: number of loop iterations after which `hold` is called.
+        hold: called at the first event of the next iteration.
+        scaled: detects losses multiplied by gradient scalers.
 
     Attributes:
-        first: the first complete turn: step 0.
-        last: the latest complete turn.
+        first: first complete iteration: step 0.
+        last: latest complete iteration.
         batches: the latest batches of each loader that fed training.
+        tables: call of the model and target of the latest turns that had one small batch.
+        initial: parameters and buffers of each model before its first step, by its identity; None
+            for a large model.
         gradients: of each parameter by identity: `none`, `zero`, or `some`.
         turns: complete turns.
         rates: the largest learning rate of each complete turn.
@@ -95,6 +104,8 @@ class Recording:
         self._waiting: dict[Place, bool] = {}
         self._unsaved: dict[int, UnsavedState | None] = {}
         self._fed: set[Place] = set()
+        self.tables: list[tuple[RecordedCall, torch.Tensor]] = []
+        self.initial: dict[int, tuple[nn.Module, dict[str, torch.Tensor] | None]] = {}
         self._now = Iteration(self._rng())
         self.first: Iteration | None = None
         self.last: Iteration | None = None
@@ -110,7 +121,7 @@ class Recording:
 
     @property
     def events_of_turn(self) -> int:
-        """Number of events in a turn that could start one: one for each micro-batch."""
+        """Number of events that could start an iteration: one per micro-batch."""
         if self.last is None or self._start is None:
             return 1
         kind, _, site = self._start
@@ -120,7 +131,7 @@ class Recording:
 
     @property
     def rng(self) -> Mapping[str, Any]:
-        """Random states at the start of the turn in progress."""
+        """Random states at the start of the current iteration."""
         return self._now.rng
 
     def _rng(self) -> dict[str, Any]:
@@ -151,12 +162,25 @@ class Recording:
             kept = self.batches.setdefault(place, [])
             kept += batches
             del kept[:-MAX_BATCHES]
+        self._keep_table(self._now)
         self._now, self._stepped = Iteration(self._rng()), False
+
+    def _keep_table(self, turn: Iteration) -> None:
+        """Keep what the model and the loss were given in a turn with one small batch."""
+        single = all(len(batches) == 1 for batches in turn.batches.values()) and turn.batches
+        target = turn.targets[0] if turn.targets else None
+        if not single or len(turn.calls) != 1 or target is None:
+            self.tables.clear()
+            return
+        [call] = turn.calls
+        values = sum(one.numel() for _, one in trees.tensors((call.args, call.kwargs, target)))
+        if values <= MAX_TABLE:
+            self.tables = [*self.tables[1 - MAX_BATCHES :], (call, target)]
 
     # Player
 
     def ask_loader(self, number: int, site: str, own: Callable[[], Any]) -> Handed | None:
-        """Hand over the loader's own batch, and keep a copy."""
+        """Return the loader's own batch, and store a copy."""
         place = ("batch", number, site)
         self._event(place)
         self._waiting = {
@@ -173,7 +197,7 @@ class Recording:
     def forward_called(
         self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Arguments:
-        """Keep a copy of the arguments of a call of a model that trains."""
+        """Store a copy of the arguments of a training model call."""
         if next(module.parameters(), None) is None:
             return args, kwargs
         site = frames.user_location() or ""
@@ -187,6 +211,7 @@ class Recording:
         self._begins_training()
         if id(module) not in self._unsaved:
             self._unsaved[id(module)] = unsaved_state(unwrapped(module))
+            self.initial[id(module)] = module, first_weights(module)
         mixed = torch.is_autocast_enabled("cpu")
         self._now.calls.append(
             RecordedCall(
@@ -207,7 +232,7 @@ class Recording:
             self._start = self._run[0]
 
     def loss_called(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
-        """Keep a copy of the arguments of the first loss, and the target of each."""
+        """Store a copy of the first loss's arguments, and the target of each loss."""
         given = loss_inputs(name, args, kwargs)
         prediction = given.prediction
         if not torch.is_grad_enabled():
@@ -223,7 +248,7 @@ class Recording:
         return args, kwargs
 
     def step_begins(self, optimizer: Optimizer, closure: bool) -> None:
-        """Take note of which parameters have a gradient."""
+        """Record which parameters have a gradient."""
         rates = [float(group.get("lr", 0.0)) for group in optimizer.param_groups]
         self._now.rate = max(self._now.rate, *rates)
         if closure:
@@ -242,13 +267,13 @@ class Recording:
         self.gradients[key] = known
 
     def step_ended(self, optimizer: Optimizer) -> None:
-        """An optimizer has stepped: the next turn may begin."""
+        """Handle the end of an optimizer step: the next iteration may begin."""
         if self._start is not None:
             self._stepped = True
             self._now.optimizers[id(optimizer)] = optimizer
 
     def backward_begins(self, tensors: Any, /) -> None:
-        """Keep the value that a backward starts from."""
+        """Store the starting value of a backward pass."""
         self._now.backwards += 1
         root = scalar_root(tensors)
         if root is not None:
@@ -258,18 +283,32 @@ class Recording:
         """Do nothing."""
 
     def scaler_stepped(self, optimizer: Optimizer, *, skipped: bool) -> None:
-        """A scaler that skips a step ends the turn, too."""
+        """Handle a skipped step, which also ends the iteration."""
         if skipped:
             self.step_ended(optimizer)
 
     def raised(self, error: BaseException) -> None:
-        """Do nothing: the end of the process is handled elsewhere."""
+        """Do nothing; the end of the process is handled elsewhere."""
 
     def finish(self) -> None:
-        """The script has ended: the turn in progress counts if its step was made."""
+        """Handle the end of the script: the current iteration counts if its step was made."""
         if self._stepped and not self._over:
             self._turn_ended()
             self._over = True
+
+
+def first_weights(module: nn.Module) -> dict[str, torch.Tensor] | None:
+    """Return copies of the parameters and buffers of a model by name; None of a large model."""
+    held = weights_of(module)
+    if sum(tensor.numel() for tensor in held.values()) > MAX_WEIGHTS:
+        return None
+    return {name: tensor.detach().clone() for name, tensor in held.items()}
+
+
+def weights_of(module: nn.Module) -> dict[str, torch.Tensor]:
+    """Return the parameters and buffers of a model by name, without those of lazy layers."""
+    held = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    return {k: one for k, one in held.items() if not is_lazy(one)}
 
 
 def loss_inputs(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> LossInputs:

@@ -19,7 +19,7 @@ from mothtrap.core.check_plan import CheckPlan, TrialOrder
 
 
 class RestartedTrial:
-    """Records the steps up to the same one as before, then plays the trial and ends the process.
+    """Records steps until the recorded one, then runs the trial and ends the process.
 
     Args:
         plan: the orders, with a trial.
@@ -35,7 +35,7 @@ class RestartedTrial:
         self._switch.player = self._recording
 
     def install(self) -> None:
-        """Stand around the calls of the script."""
+        """Wrap the calls of the script."""
         self._scaled.install()
         Interception(self._switch, follows=True)
         self._shortened.install()

@@ -29,10 +29,10 @@ STEPS = 5
 
 
 class ResumeNotes(IdlePlayer):
-    """Player that notes the state of the first step after a checkpoint, then ends the process.
+    """Records the state of the first step after a checkpoint, then ends the process.
 
     Args:
-        order: where the state is written, and whether the script was resumed.
+        order: where to write the state, and whether the script was resumed.
     """
 
     def __init__(self, order: ResumeOrder) -> None:
@@ -46,7 +46,7 @@ class ResumeNotes(IdlePlayer):
         self._scaled = ScaledLosses()
 
     def install(self) -> None:
-        """Stand around the calls of the script, and around the functions that save."""
+        """Wrap the calls of the script and the functions that save."""
         self._scaled.install()
         Interception(self, follows=True)
         for owner, name in ((torch, "save"), (safetensors.torch, "save_file")):
@@ -69,13 +69,13 @@ class ResumeNotes(IdlePlayer):
     # Player
 
     def backward_begins(self, tensors: Any, /) -> None:
-        """Keep the value of the loss."""
+        """Store the value of the loss."""
         root = scalar_root(tensors)
         if root is not None:
             self._roots.append(self._scaled.value(root))
 
     def step_begins(self, optimizer: Optimizer, _closure: bool, /) -> None:
-        """Note the state of the optimizer and its weights, once a checkpoint was written."""
+        """Record the state of the optimizer and its weights after a checkpoint was written."""
         self._optimizers.setdefault(id(optimizer), optimizer)
         if not self._checkpoint and not self._order.resumes:
             self._roots.clear()
@@ -86,7 +86,7 @@ class ResumeNotes(IdlePlayer):
         self._rates.append(rates)
 
     def step_ended(self, _optimizer: Optimizer) -> None:
-        """Keep the loss of a step; the last one ends the process."""
+        """Store the loss of a step; the last step ends the process."""
         if self._state is None or not self._roots:
             return
         self._losses.append(sum(self._roots) / len(self._roots))
@@ -95,7 +95,7 @@ class ResumeNotes(IdlePlayer):
             self._finish()
 
     def raised(self, _error: BaseException) -> None:
-        """An exception left the script: what was seen counts."""
+        """Handle an exception in the script: the recorded data counts."""
         self._finish()
 
     def _finish(self) -> NoReturn:

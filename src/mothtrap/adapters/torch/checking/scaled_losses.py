@@ -18,7 +18,7 @@ class ScaledLosses:
         self._scale = 1.0
 
     def install(self) -> None:
-        """Notice calls of `GradScaler.scale` for the life of the process."""
+        """Detect calls of `GradScaler.scale` for the life of the process."""
         scale: Callable[..., Any] = torch.amp.GradScaler.scale
 
         @functools.wraps(scale)
@@ -31,6 +31,6 @@ class ScaledLosses:
         setattr(torch.amp.GradScaler, "scale", scaled)  # noqa: B010  # for the type checker
 
     def value(self, root: torch.Tensor) -> float:
-        """Return the value of the root of a backward without the scale."""
+        """Return the unscaled starting value of a backward pass."""
         is_scaled = self._scaled is not None and self._scaled() is root
         return float(root.detach()) / (self._scale if is_scaled and self._scale else 1.0)

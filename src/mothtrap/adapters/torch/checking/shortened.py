@@ -21,10 +21,10 @@ MAX_NAMED = 8
 
 
 class Shortened:
-    """A script as a plan shortens it; by default it stays as it is.
+    """A script shortened according to a plan; unchanged by default.
 
     Args:
-        plan: names the layer at which networks end, and whether losses are dummies.
+        plan: contains the layer at which networks end, and whether losses are dummies.
     """
 
     def __init__(self, plan: CheckPlan) -> None:
@@ -51,7 +51,7 @@ class Shortened:
 
 
 class DummyLosses:
-    """Replaces the losses of `torch.nn.functional` by the mean square of their first argument.
+    """Replaces the losses in `torch.nn.functional` with the mean square of their first argument.
 
     Attributes:
         used: one of them was called.
@@ -83,7 +83,7 @@ class DummyLosses:
 
 
 class EndedNetwork:
-    """Ends each model that has a layer of some name at this layer: its output is the model's.
+    """Ends each model with a layer of a given name at that layer.
 
     Args:
         layer: path of the layer in the model.
@@ -99,7 +99,7 @@ class EndedNetwork:
         self._depth = 0
 
     def install(self) -> None:
-        """Stand around the calls of models for the life of the process."""
+        """Wrap the calls of models for the life of the process."""
         original: Callable[..., Any] = nn.Module._call_impl
 
         @functools.wraps(original)

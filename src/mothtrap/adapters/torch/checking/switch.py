@@ -15,13 +15,13 @@ from mothtrap.adapters.torch.replaying.interception import Player
 
 
 class Switch:
-    """Passes the calls of the script to the player in force.
+    """Passes the calls of the script to the active player.
 
-    A copy that is to play comes back from the recording player as `GoOn`; then the same call
-    goes to the player that the copy was given.
+    A copy that runs a trial returns from the recording player with `GoOn`; the same call then goes
+    to the player assigned to the copy.
 
     Attributes:
-        player: in force; None before it is set.
+        player: active player; None before it is set.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Switch:
         return self.player
 
     def ask_loader(self, number: int, site: str, own: Callable[[], Any], /) -> Handed | None:
-        """A loader is asked for a batch."""
+        """Handle a request to a loader for a batch."""
         try:
             return self._now.ask_loader(number, site, own)
         except GoOn:
@@ -42,36 +42,36 @@ class Switch:
     def forward_called(
         self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Arguments:
-        """The user's code calls a module."""
+        """Handle a module call in the user's code."""
         try:
             return self._now.forward_called(module, args, kwargs)
         except GoOn:
             return self._now.forward_called(module, args, kwargs)
 
     def loss_called(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
-        """A loss is called."""
+        """Handle a loss call."""
         return self._now.loss_called(name, args, kwargs)
 
     def step_begins(self, optimizer: Optimizer, closure: bool, /) -> None:
-        """An optimizer is about to apply gradients."""
+        """Handle the start of an optimizer step."""
         self._now.step_begins(optimizer, closure)
 
     def step_ended(self, optimizer: Optimizer) -> None:
-        """An optimizer has stepped."""
+        """Handle the end of an optimizer step."""
         self._now.step_ended(optimizer)
 
     def backward_begins(self, tensors: Any, /) -> None:
-        """A backward begins."""
+        """Handle the start of a backward pass."""
         self._now.backward_begins(tensors)
 
     def backward_ended(self) -> None:
-        """A backward is done."""
+        """Handle the end of a backward pass."""
         self._now.backward_ended()
 
     def scaler_stepped(self, optimizer: Optimizer, *, skipped: bool) -> None:
-        """A gradient scaler has stepped an optimizer, or decided not to."""
+        """Handle a gradient scaler's step or skipped step."""
         self._now.scaler_stepped(optimizer, skipped=skipped)
 
     def raised(self, error: BaseException) -> None:
-        """An exception left the script."""
+        """Handle an exception that leaves the script."""
         self._now.raised(error)

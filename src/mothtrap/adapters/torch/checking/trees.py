@@ -16,12 +16,12 @@ Array = npt.NDArray[Any]
 
 
 def copied(value: Any) -> Any:
-    """Return nested arguments whose tensors are copies without a graph."""
+    """Return nested arguments with graph-free copies of their tensors."""
     return mapped(value, lambda tensor: tensor.detach().clone())
 
 
 def mapped(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
-    """Return nested arguments with each tensor changed."""
+    """Return nested arguments with a function applied to each tensor."""
     return pytree.tree_map_only(torch.Tensor, change, value)
 
 
@@ -33,7 +33,7 @@ def tensors(value: Any) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def replaced(value: Any, arrays: Mapping[str, Array]) -> Any:
-    """Return nested arguments in which arrays stand for the tensors of their paths."""
+    """Return nested arguments with the tensors at given paths replaced by arrays."""
 
     def change(path: Any, leaf: Any) -> Any:
         array = arrays.get(".".join(_word(key) for key in path))
@@ -48,7 +48,7 @@ def replaced(value: Any, arrays: Mapping[str, Array]) -> Any:
 
 
 def array_of(tensor: torch.Tensor) -> Array:
-    """Return the values of a tensor; 16-bit floats as float32, sparse tensors with their zeros."""
+    """Return the values of a tensor; 16-bit floats become float32, sparse tensors dense."""
     plain = tensor.detach()
     if plain.layout != torch.strided:
         plain = plain.to_dense()
@@ -58,7 +58,7 @@ def array_of(tensor: torch.Tensor) -> Array:
 
 
 def floating(value: Any) -> list[torch.Tensor]:
-    """Return the floating tensors in nested outputs, also in dataclasses and mappings."""
+    """Return the floating-point tensors in nested outputs, dataclasses and mappings."""
     if isinstance(value, torch.Tensor):
         return [value] if value.is_floating_point() else []
     if isinstance(value, Mapping):

@@ -14,10 +14,10 @@ MAX_VALUES = 1 << 22
 
 
 class UnsavedState:
-    """Tensors that no `state_dict` holds, as they were when this was made.
+    """Tensors that no `state_dict` contains, with their values at creation of this object.
 
-    These are plain attributes of modules, alone or in lists and dictionaries, also of layers that
-    are kept in a list, and buffers that are not persistent.
+    These are plain attributes of modules, directly or in lists and dictionaries, including those of
+    layers in a list, and buffers that are not persistent.
 
     Args:
         model: the model.
@@ -28,7 +28,7 @@ class UnsavedState:
         self._first = {name: one.detach().clone() for name, one in _unsaved(model).items()}
 
     def changed(self) -> dict[str, tuple[int, ...]]:
-        """Return the shapes of the tensors whose values have changed, but not their shape."""
+        """Return the shapes of the tensors whose values, but not shape, have changed."""
         now = _unsaved(self._model)
         return {
             name: tuple(first.shape)
@@ -41,7 +41,7 @@ class UnsavedState:
 
     @contextmanager
     def first_again(self, name: str) -> Iterator[None]:
-        """Give a tensor its first value inside a block."""
+        """Reset a tensor to its first value inside a block."""
         kept = _unsaved(self._model)[name].detach().clone()
         self._give(name, self._first[name])
         try:
@@ -56,7 +56,7 @@ class UnsavedState:
 
 
 def unsaved_state(model: nn.Module) -> UnsavedState | None:
-    """Return the state that a `state_dict` does not hold; None if it cannot be read."""
+    """Return the state missing from a `state_dict`; None if it cannot be read."""
     try:
         return UnsavedState(model)
     except Exception:  # of tensors without storage and of users' classes; the script must go on

@@ -1,4 +1,4 @@
-"""Digests of what goes into each step, so that two runs can be compared bit by bit.
+"""Digests of what goes into each step, so that two runs can be compared bit for bit.
 
 At every step: the batch, the targets of losses, and random states; once: the weights and
 buffers before a model is first trained. With `every_tensor` also gradients, weights and
@@ -35,7 +35,7 @@ from mothtrap.statistics.torch.in_place import bytes_in_place
 from mothtrap.statistics.torch.plain import local
 from mothtrap.statistics.torch.raw import bytes_of, describe
 from mothtrap.statistics.torch.reducers import DigestingReducer
-from mothtrap.tracing.identity import ByIdentity, OwnRef
+from mothtrap.tracing.jobs.identity import ByIdentity, OwnRef
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -57,8 +57,8 @@ class DigestObserver:
     """Adds digests to the step in progress, see `core.digests`.
 
     Attributes:
-        active: whether anything is looked at; not where nothing is stored.
-        every_tensor: look at gradients, weights and buffers at every step.
+        active: whether anything is inspected; False if nothing is stored.
+        every_tensor: inspect gradients, weights and buffers at every step.
     """
 
     def __init__(self, job: Job) -> None:
@@ -86,11 +86,11 @@ class DigestObserver:
     # What goes in
 
     def loaded(self, loader: str, tensors: Sequence[Placed]) -> None:
-        """A loader gave a batch; it counts for the next forward that trains.
+        """Handle a batch from a loader; it counts for the next training forward pass.
 
         Args:
             loader: its label.
-            tensors: of the batch, with their places in it.
+            tensors: tensors of the batch, with their places in it.
         """
         if not self.active:
             return
@@ -103,12 +103,12 @@ class DigestObserver:
         self._given |= {id(t): self._seen[id(t)] for _, t in placed if id(t) in self._seen}
 
     def called(self, arguments: Sequence[Placed], from_loader: bool, trains: bool) -> None:
-        """The first model of a step is called by user code.
+        """Handle the first model call of a step.
 
         Args:
-            arguments: its tensors, by the names of its arguments.
+            arguments: its tensors, by argument name.
             from_loader: they came from a loader.
-            trains: autograd records the forward.
+            trains: autograd records the forward pass.
         """
         if not self.active:
             return
@@ -133,7 +133,7 @@ class DigestObserver:
         self._notes.number_of_each(DIGEST, owners, values)
 
     def loss_called(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        """A loss of the framework that is trained on returned.
+        """Handle the return of a framework loss in training.
 
         Args:
             args: positional arguments; the first is the prediction.
@@ -152,7 +152,7 @@ class DigestObserver:
     # State
 
     def model_called(self, module: nn.Module) -> None:
-        """A model is called, to be trained: look at its state before its first step."""
+        """Handle a training call of a model: record its state before its first step."""
         root = self._job.book.root_of(module) if self.active else None
         if root is None:
             return
@@ -171,13 +171,13 @@ class DigestObserver:
             self._tell_state(told)
 
     def wants(self, optimizer: Optimizer) -> bool:
-        """Return whether there is something to tell of an optimizer that is about to step."""
+        """Return whether there is anything to report for an optimizer about to step."""
         return self.active and (self.every_tensor or optimizer not in self._stepped)
 
     def reducer(self) -> DigestingReducer | None:
-        """Return the reducer for the gradients that a step applies, so that each is read once.
+        """Return a reducer for the gradients of a step that reads each of them only once.
 
-        None: no gain.
+        None if this saves nothing.
         """
         if not (self.active and self.every_tensor) or self._captures.rows.device is not None:
             return None
@@ -186,12 +186,12 @@ class DigestObserver:
     def stepping(
         self, optimizer: Optimizer, named: Sequence[Placed], reducer: DigestingReducer | None
     ) -> None:
-        """An optimizer is about to step.
+        """Handle the start of an optimizer step.
 
         Args:
-            optimizer: which.
+            optimizer: the optimizer.
             named: its parameters by name.
-            reducer: has reduced gradients and weights of it, if any were due.
+            reducer: has reduced its gradients and weights, if any were due.
         """
         self._stepped[optimizer] = True
         self._forget_told()
@@ -230,7 +230,7 @@ class DigestObserver:
             self._stated_now.clear()
 
     def forget_loaded(self) -> None:
-        """Forget loaded batches: they are no part of the next training step."""
+        """Discard loaded batches that are not part of the next training step."""
         self._loaded, self._given, self._evaluated = [], {}, False
 
     def _begin_step(self) -> None:

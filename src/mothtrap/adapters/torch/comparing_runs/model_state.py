@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 from mothtrap.adapters.torch.job.naming import strip_wrappers, value_kind
-from mothtrap.tracing.identity import OwnRef
+from mothtrap.tracing.jobs.identity import OwnRef
 
 Placed = tuple[str, torch.Tensor]
 
@@ -18,12 +18,12 @@ Placed = tuple[str, torch.Tensor]
 class ModelState:
     """Parameters and buffers of a model, each with its kind and name.
 
-    To walk through a model and to make names takes longer than to read a small one. Nothing
-    of the model is kept alive.
+    Walking through a model and building names takes longer than reading a small model. Nothing of
+    the model is kept alive.
 
     Args:
-        module: the whole of it.
-        prefix: before all names.
+        module: the whole model.
+        prefix: prefix of all names.
     """
 
     def __init__(self, module: nn.Module, prefix: str) -> None:
@@ -37,7 +37,7 @@ class ModelState:
         self._parts = _parts(modules)
 
     def tensors(self) -> list[Placed] | None:
-        """Return the tensors of the model; None once they differ from those at first."""
+        """Return the tensors of the model; None if they differ from the first ones."""
         if self._made:  # asked for the first time
             made, self._made = self._made, []
             return made

@@ -9,22 +9,22 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from mothtrap.tracing.identity import ByIdentity
+from mothtrap.tracing.jobs.identity import ByIdentity
 
 SEED = 0
 
 
 class Perturbation:
-    """Changes each model once, before its first training forward."""
+    """Perturbs each model once, before its first training forward pass."""
 
     def __init__(self) -> None:
         self._changed: ByIdentity[nn.Module, bool] = ByIdentity()
 
     def called(self, model: nn.Module) -> None:
-        """Change the weights of a model whose training forward begins.
+        """Perturb the weights of a model whose training forward pass begins.
 
         Each element is multiplied by 1 + eps or 1 - eps at random, where eps is the machine epsilon
-        of its type. Random numbers of the script stay as they are.
+        of its type. The script's random numbers do not change.
 
         Args:
             model: the model that the script calls.

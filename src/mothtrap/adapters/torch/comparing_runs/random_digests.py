@@ -12,10 +12,10 @@ from mothtrap.adapters.torch.job.randomness import RandomStates
 
 
 class RandomDigests:
-    """The digests of all global generators, worked out anew where a state has changed.
+    """Digests of all global generators, recomputed when a state has changed.
 
     Args:
-        states: reads them; others may read by it, too.
+        states: reads them; may be shared with others.
     """
 
     def __init__(self, states: RandomStates | None = None) -> None:
@@ -23,10 +23,10 @@ class RandomDigests:
         self._known: dict[str, tuple[Any, int]] = {}
 
     def read(self) -> list[tuple[str, int]]:
-        """Return the name of every generator, `rng.python` or `rng.cuda:0`, and its digest.
+        """Return the name of every generator, `rng.python` or `rng.cuda:0`, with its digest.
 
-        `rng.torch` is the framework's own, on the host. Devices that are not in use are
-        left alone.
+        `rng.torch` is the framework's own generator on the host. Devices that are not in use are
+        skipped.
         """
         found = []
         for name, state in self._states.read():
@@ -51,5 +51,5 @@ def _update(hashed: xxhash.xxh3_64, state: Any) -> None:
 
 
 def random_digests() -> list[tuple[str, int]]:
-    """Return once what `RandomDigests.read` does."""
+    """Return the result of `RandomDigests.read` for one moment."""
     return RandomDigests().read()

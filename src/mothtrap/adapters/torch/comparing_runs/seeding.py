@@ -37,11 +37,11 @@ _Words = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class States:
-    """States of the global generators of one moment; nothing is drawn.
+    """States of the global generators at one moment, read without drawing numbers.
 
     Attributes:
-        python: of `random`: its words and position.
-        numpy: of numpy's global generator; None where that is no Mersenne twister.
+        python: state of `random`: its words and position.
+        numpy: state of NumPy's global generator; None if it is not a Mersenne twister.
         torch_seed: the seed of the framework's generator on the host.
     """
 
@@ -51,11 +51,11 @@ class States:
 
 
 class RandomStart:
-    """States of the generators when the watching began.
+    """States of the generators when observation began.
 
     Attributes:
-        states: None until they are read.
-        early: that was before the script could seed the framework's generator.
+        states: the states; None until they are read.
+        early: state before the script could seed the framework's generator.
     """
 
     def __init__(self) -> None:
@@ -63,12 +63,12 @@ class RandomStart:
         self.early = False
 
     def read(self) -> None:
-        """Read the states of this moment."""
+        """Read the current states."""
         self.states = read_states()
 
 
 def read_states() -> States:
-    """Read the states of this moment."""
+    """Read the current states."""
     found: Any = np.random.get_state(legacy=False)
     twister = found["bit_generator"] == "MT19937"
     state = found["state"]
@@ -85,14 +85,14 @@ def explain(
     """Describe how generators were seeded between two moments; takes up to 0.1 s.
 
     Args:
-        start: states of the first moment.
-        end: states of the second one.
-        now_s: Unix time of it.
-        seeds: that are tried first, e.g. numbers of the command line.
+        start: states at the first moment.
+        end: states at the second moment.
+        now_s: Unix time of the second moment.
+        seeds: seeds that are tried first, e.g. numbers of the command line.
         early: the first moment was before the script could seed the framework's generator.
 
     Returns:
-        `start.NAME` (see `Start`), and `seed.NAME` where the seed is known.
+        `start.NAME` (see `Start`), and `seed.NAME` if the seed is known.
     """
     facts: dict[str, LedgerValue] = {}
     given = end.torch_seed
@@ -140,7 +140,7 @@ def _of_twister(
 
 
 def is_clock(seed: int, now_s: float) -> bool:
-    """Return whether a seed is a time of about now: in seconds, or thousandths, or finer."""
+    """Return whether a seed is approximately the current time, in seconds or finer."""
     return any(abs(seed - now_s * unit) < CLOCK_S * unit for unit in (1, 1e3, 1e6, 1e9))
 
 

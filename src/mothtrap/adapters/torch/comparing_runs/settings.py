@@ -10,7 +10,7 @@ from mothtrap.statistics.torch.dtypes import type_name
 
 
 def settings() -> dict[str, Any]:
-    """Return those of this process and thread, as plain values."""
+    """Return the settings of this process and thread as plain values."""
     found: dict[str, Any] = {
         "threads": torch.get_num_threads(),
         "default_dtype": type_name(torch.get_default_dtype()),
@@ -35,13 +35,13 @@ def settings() -> dict[str, Any]:
 
 
 def take_over(recorded: dict[str, Any]) -> list[str]:
-    """Set what a script does not usually set by itself, the number of threads.
+    """Apply a setting that scripts rarely set: the number of threads.
 
     Args:
-        recorded: what `settings` returned elsewhere.
+        recorded: result of `settings` in another process.
 
     Returns:
-        In words, in what this process still differs from that one.
+        The remaining differences between this process and that one, in words.
     """
     threads = recorded.get("threads")
     if isinstance(threads, int) and 0 < threads <= 4096 and threads != torch.get_num_threads():

@@ -41,7 +41,7 @@ _FLAGS: dict[str, Callable[[], Any]] = {
 
 
 class Surroundings:
-    """Read at the end of the first step, by the thread that trains: takes under 1 ms.
+    """Settings read at the end of the first step on the training thread, in under 1 ms.
 
     Attributes:
         facts: as in `core.ledger.Ledger`.

@@ -12,12 +12,12 @@ from torch.utils.data import DataLoader
 
 from mothtrap.adapters.torch.data.rescaled_rows import RescaledRows
 from mothtrap.adapters.torch.data.samplers import Plan, samples_of
-from mothtrap.tracing.identity import OwnRef
+from mothtrap.tracing.jobs.identity import OwnRef
 
 
 @dataclass(slots=True, eq=False)
 class Source:
-    """One loader; `done`: it was gone through to its end. `models` were given its batches."""
+    """A loader; `done`: it was iterated to its end. `models` received its batches."""
 
     label: str
     plan: Plan
@@ -35,11 +35,11 @@ class Source:
 
 @dataclass(slots=True, eq=False)
 class Batch:
-    """Batch that was loaded last: its tensors by path, and the indices that its sampler drew.
+    """The latest loaded batch: its tensors by path, and the indices drawn by its sampler.
 
-    `sizes` are rows and elements of the tensors. `trains`: whether a model that was
-    given it is trained, so far as is known; None before the first. `told`: what is no
-    number in it was said. `has_digests`: those of its tensors were taken.
+    `sizes` are rows and elements of the tensors. `trains`: whether it was passed to a model in
+    training, as far as is known; None before the first. `told`: its non-numeric contents were
+    reported. `has_digests`: digests of its tensors were computed.
     """
 
     source: Source
@@ -51,7 +51,7 @@ class Batch:
     has_digests: bool = False
 
     def samples(self, rows: tuple[int, ...], size: int) -> tuple[int, ...]:
-        """Indices into the data of some rows of a tensor that has `size` of them."""
+        """Return the dataset indices of some rows of a tensor with `size` rows."""
         loader = self.source.loader()
         samples = samples_of(loader, self.drawn) if loader is not None else ()
         return tuple(samples[row] for row in rows) if len(samples) == size else ()

@@ -14,7 +14,7 @@ from mothtrap.adapters.torch.data.sample_origins import Origins
 from mothtrap.core.facts.samples import DataSeen, SamplesNamed
 from mothtrap.core.packed import pack
 from mothtrap.statistics.torch.fingerprint import fingerprint
-from mothtrap.tracing.filenames import FileNames, file_names
+from mothtrap.tracing.source.filenames import FileNames, file_names
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -58,7 +58,7 @@ class _Known:
 
 
 class DataBook:
-    """Numbers data sets in the order in which they are met."""
+    """Numbers datasets in order of first use."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -66,17 +66,17 @@ class DataBook:
         self._described = 0
 
     def numbers(self, sets: Sequence[object], loader: str, placed: Placed) -> list[int]:
-        """Return the numbers of data sets; describes those that are new.
+        """Return the numbers of datasets, describing new ones.
 
         Args:
-            sets: that a batch was taken from.
-            loader: that took it.
+            sets: datasets of a batch.
+            loader: loader of the batch.
             placed: the batch's tensors.
         """
         return [self._entry(data, loader, placed).number for data in sets]
 
     def name(self, origin: Origins, numbers: Sequence[int]) -> None:
-        """Tell the names of samples whose names were not told."""
+        """Report the names of samples that were not reported before."""
         for place, data in enumerate(origin.sets):
             known = self._known.get(id(data))
             if known is None or known.names is None:

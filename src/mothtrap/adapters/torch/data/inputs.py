@@ -32,8 +32,8 @@ from mothtrap.core.facts.data import InputDistribution, NonfiniteInput
 from mothtrap.core.steps import Mode
 from mothtrap.statistics import torch as arithmetic
 from mothtrap.statistics.summary import COLUMN, derive
-from mothtrap.tracing import frames
-from mothtrap.tracing.identity import ByIdentity, OwnRef
+from mothtrap.tracing.jobs.identity import ByIdentity, OwnRef
+from mothtrap.tracing.source import frames
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -65,12 +65,12 @@ class _Called:
 
 
 class InputObserver:
-    """Called before the forward of a module that user code calls.
+    """Called before the forward pass of a module that user code calls.
 
     Attributes:
-        digests: of what goes into a step.
-        loaders: know where a batch came from.
-        overlap: compares what is trained on and what is evaluated on.
+        digests: digests of the inputs of a step.
+        loaders: know the origin of a batch.
+        overlap: compares training rows with evaluation rows.
     """
 
     def __init__(self, job: Job, thread: Callable[[], int]) -> None:
@@ -94,16 +94,16 @@ class InputObserver:
         place: str | None = None,
         use: Use | None = None,
     ) -> None:
-        """A model is called by user code.
+        """Handle a model call in user code.
 
         Args:
-            module: what was called: a model, or a part of one.
+            module: the called model, or part of one.
             args: positional arguments.
             kwargs: the others.
-            trains: autograd records the forward.
-            frame: that of the call; looked for where it is not given.
+            trains: autograd records the forward pass.
+            frame: frame of the call; determined if not given.
             place: its line, as it is of `frame`.
-            use: tells later whether the forward was an evaluation; None where it does not.
+            use: determines later whether the forward pass was an evaluation; None if it does not.
         """
         inner = unwrapped(module)
         every, arguments = _arguments(inner, args, kwargs)
@@ -195,11 +195,11 @@ class InputObserver:
                 )
 
     def nonfinite(self, retained: Iterable[Retained]) -> None:
-        """A loss or gradient is not finite: look for it in what the data gave.
+        """Search the input data for the cause of a non-finite loss or gradient.
 
         Args:
-            retained: outputs of modules and inputs of models in order; what shares memory with
-                an earlier output is no data.
+            retained: outputs of modules and inputs of models in order; tensors that share memory
+                with an earlier output are not data.
         """
         if self.loaders.nonfinite():
             return

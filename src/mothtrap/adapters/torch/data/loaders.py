@@ -30,8 +30,8 @@ from mothtrap.adapters.torch.job.nested import placed_tensors
 from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.core.facts.data import BatchesLoaded, LoaderBegan, NonfiniteInput, RowsRescaled
 from mothtrap.core.steps import Mode
-from mothtrap.tracing import frames
-from mothtrap.tracing.identity import ByIdentity, OwnRef
+from mothtrap.tracing.jobs.identity import ByIdentity, OwnRef
+from mothtrap.tracing.source import frames
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.comparing_runs.digests import DigestObserver
@@ -68,13 +68,13 @@ class _Pass:
 
 
 class LoaderObserver:
-    """Called around what loaders do.
+    """Receives the events of loaders.
 
     Attributes:
-        latest: the batch that was loaded last; None before the first, and once a pass ended.
-        provenance: knows which samples each step trained on.
-        made: loaders that were seen so far.
-        passes_trained: passes of the loader that is trained on most.
+        latest: latest loaded batch; None before the first, and after a pass has ended.
+        provenance: knows the training samples of each step.
+        made: number of loaders so far.
+        passes_trained: number of passes of the most used training loader.
     """
 
     def __init__(self, job: Job, thread: Callable[[], int], digests: DigestObserver) -> None:
@@ -92,13 +92,13 @@ class LoaderObserver:
     # What is called around a loader
 
     def pass_begins(self, loader: DataLoader[Any]) -> None:
-        """`iter(loader)` was called; an iterator that is used again begins anew."""
+        """Handle the start of `iter(loader)`; a reused iterator starts over."""
         kept = getattr(loader, "_iterator", None)
         if kept is not None and kept in self._passes:
             self._passes[kept] = _Pass()
 
     def pass_began(self, loader: DataLoader[Any], iterator: object) -> None:
-        """`iter(loader)` has returned."""
+        """Handle the return of `iter(loader)`."""
         if self._is_elsewhere():
             return
         source = self._sources.get(loader) or self._new_source(loader)
@@ -108,12 +108,12 @@ class LoaderObserver:
         self._pass_of(iterator).source = source
 
     def drawn(self, iterator: object, indices: object) -> None:
-        """The sampler of an iterator has drawn what is to be in a later batch."""
+        """Handle the indices drawn by an iterator's sampler for a later batch."""
         if not self._is_elsewhere():
             self._pass_of(iterator).drawn.append(indices)
 
     def loaded(self, iterator: object, batch: object) -> None:
-        """An iterator has given a batch."""
+        """Handle a batch from an iterator."""
         known = self._passes.get(iterator)
         if known is None or self._is_elsewhere():
             return
@@ -153,24 +153,24 @@ class LoaderObserver:
         self._digests.loaded(batch.source.label, [(p, t) for p, t in alive if t is not None])
 
     def full_step(self) -> None:
-        """A full step uses the latest batch, which was loaded as one for a light step."""
+        """Handle a full step that uses a batch loaded for a light step."""
         if self.latest is not None and not self.latest.has_digests:
             self._job.contain_part("digests", self._take_digests, self.latest)
 
     def passed(self, iterator: object) -> None:
-        """An iterator has given a batch for a step that is not watched."""
+        """Handle a batch for a step that is not observed."""
         known = self._passes.get(iterator)
         if known is not None and not self._is_elsewhere():
             known.next_batch()
 
     def passed_unobserved(self) -> None:
-        """Steps were not watched: what was loaded before them is no part of the next."""
+        """Discard batches that were loaded before unobserved steps."""
         self.latest = self._before = None
         self.provenance.passed_unobserved()
         self._digests.forget_loaded()
 
     def ended(self, iterator: object) -> None:
-        """An iterator has no more."""
+        """Handle the end of an iterator."""
         known = self._passes.get(iterator)
         if known is None or known.source is None or self._is_elsewhere():
             return
@@ -192,9 +192,9 @@ class LoaderObserver:
         use: Use | None = None,
         model: nn.Module | None = None,
     ) -> Source | None:
-        """A `model` is called; return the loader that its arguments came from, if one.
+        """Handle a model call; return the loader of its arguments, if any.
 
-        Known by their sizes: on the way they may be moved, flattened or normalized.
+        Identified by their sizes, because they may be moved, flattened or normalized on the way.
         """
         batch = self._given(arguments)
         if batch is None:
@@ -212,7 +212,7 @@ class LoaderObserver:
         return batch.source
 
     def trained_on(self) -> None:
-        """A backward begins: the latest batch is trained on."""
+        """Handle the start of a backward pass, which trains on the latest batch."""
         self._job.contain_part("samples", self.provenance.backward_began)
         batch = self._in_use
         if batch is None or not batch.trains:
@@ -223,7 +223,7 @@ class LoaderObserver:
             self._shared.compare(batch.source)
 
     def nonfinite(self) -> bool:
-        """Look for what is no number in the latest batch; whether some was found."""
+        """Search the latest batch for NaN and infinity; return whether any was found."""
         batch = self._in_use
         if batch is None or not batch.trains:
             return False

@@ -17,7 +17,7 @@ MAX_ROWS = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spots:
-    """Number of NaN and infinite elements of a tensor, and the rows that hold them."""
+    """Number of NaN and infinite elements of a tensor, and the rows that contain them."""
 
     nan: int
     inf: int
@@ -26,10 +26,10 @@ class Spots:
 
 
 def spots_in(tensor: torch.Tensor) -> Spots | None:
-    """Find what is no number in a tensor; None where all is, or it is a mask.
+    """Find NaN and infinity in a tensor; None if there are none, or it is a mask.
 
-    Waits for an accelerator once, and again where it finds something. A mask is a tensor
-    without NaN whose finite values are all the same.
+    Waits for an accelerator once, and again if it finds something. A mask is a tensor without NaN
+    whose finite values are all the same.
     """
     if not tensor.is_floating_point() or not is_plain(tensor) or not tensor.numel():
         return None
@@ -50,10 +50,10 @@ def spots_in(tensor: torch.Tensor) -> Spots | None:
 
 
 def all_finite(tensors: Iterable[torch.Tensor]) -> bool:
-    """Return whether no tensor holds NaN or infinity, those of masks included.
+    """Return whether no tensor contains NaN or infinity, including masks.
 
-    Tensors that are not on the host, or that torch takes no sums of, are not looked at: with
-    one of them it is unknown.
+    Tensors that are not on the host, or that torch cannot sum, are not inspected; if there is one,
+    the result is unknown.
     """
     return all(_is_finite(tensor) for tensor in tensors)
 

@@ -19,14 +19,14 @@ from mothtrap.core.steps import Mode
 from mothtrap.statistics.digest import Digests
 from mothtrap.statistics.torch.in_place import as_array
 from mothtrap.statistics.torch.row_digests import row_digests
-from mothtrap.tracing import frames
-from mothtrap.tracing.copied_rows import (
+from mothtrap.tracing.describe.copied_rows import (
     LEAST_TRAINED,
     RowSample,
     only_repeated_are_known,
     thinned,
 )
-from mothtrap.tracing.identity import ByIdentity, OwnRef
+from mothtrap.tracing.jobs.identity import ByIdentity, OwnRef
+from mothtrap.tracing.source import frames
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.forward_uses import Use
@@ -53,6 +53,11 @@ BY_HAND = "calls"
 """First word of the name of evaluations whose rows come from no loader."""
 MAX_ENTRIES = 1 << 20
 """Entries of a sparse matrix whose rows are looked at. Chosen by hand: 20 ms."""
+STEPS_OF_LINES = 64
+"""First steps in which lines are noted that run a model for the step in progress."""
+STEPS_BETWEEN = 3
+"""Steps in which a line runs a model between a forward and its step, after which that line is part
+of the training, such as one that computes targets. Chosen by hand."""
 KNOWN_SHARE = 0.8
 """Calls whose rows were trained on to such a share evaluate the training data."""
 
@@ -101,6 +106,7 @@ class _Evaluated:
     rows: list[Digests] = field(default_factory=list)
     count: int = 0
     by_hand: bool = False
+    own_dataset: bool = False
 
 
 @dataclass(slots=True)
@@ -120,10 +126,10 @@ class _Given:
     """Rows that a module was called with.
 
     Attributes:
-        module: what was called, without what wraps it.
+        module: the called module, without wrappers.
         argument: the name of the argument.
         shape: shape of the rows together.
-        source: the loader that they came from.
+        source: loader of the arguments.
         location: the line of the loader, or of the call.
         digest_R: digests of the rows; None where they were not taken.
         unchanged: returns the rows together, so long as they have their values.
@@ -143,10 +149,10 @@ class _Given:
 
 
 class OverlapObserver:
-    """Keeps digests of training's rows until they are known, and compares evaluations.
+    """Stores digests of training rows, and compares evaluations with them.
 
     Attributes:
-        is_busy: rows of training are to be told in each step, light ones too.
+        is_busy: training rows are recorded in each step, including light steps.
         trained_step: the step of the latest forward that was trained on.
     """
 
@@ -156,6 +162,7 @@ class OverlapObserver:
         self._evaluated: dict[tuple[str, str], _Evaluated] = {}
         self._before: dict[tuple[str, str], _Held] = {}
         self._of_training: set[str | None] = set()
+        self._between: dict[str | None, set[int]] = {}
         self._phases: dict[str, int] = {}
         self._next_partial: dict[str, int] = {}
         self.trained_step, self.is_busy = -1, True
@@ -170,20 +177,21 @@ class OverlapObserver:
         trains: bool,
         use: Use | None = None,
     ) -> None:
-        """A model is called by user code.
+        """Handle a model call in user code.
 
         Args:
-            module: what was called, without what wraps it.
-            arguments: tensors that it is given.
-            source: the loader that they came from.
-            trains: autograd records the forward.
-            use: tells later whether the forward was an evaluation; None where it does not.
+            module: the called module, without wrappers.
+            arguments: its tensor arguments.
+            source: loader of the arguments.
+            trains: autograd records the forward pass.
+            use: determines later whether the forward pass was an evaluation; None if it does not.
         """
         if trains:
             if self._evaluated and use is None:
                 self.evaluation_ended()
             self.trained_step = self._job.grouper.step
         elif self.trained_step == self._job.grouper.step:
+            self._ran_between()
             return  # between a forward and the step that it is for
         for chosen in arguments:
             if _has_rows(chosen[1]) or _has_sparse_rows(chosen[1]):
@@ -215,6 +223,16 @@ class OverlapObserver:
                 given.digest_R = row_digests(tensor)
             use.then(functools.partial(self._settled, trained, given))
 
+    def _ran_between(self) -> None:
+        """Note the line of a forward without a graph that belongs to the step in progress."""
+        if self._job.grouper.steps_applied >= STEPS_OF_LINES:
+            return
+        location = frames.user_location()
+        steps = self._between.setdefault(location, set())
+        steps.add(self._job.grouper.step)
+        if len(steps) >= STEPS_BETWEEN:
+            self._of_training.add(location)
+
     def _settled(self, trained: _Trained, given: _Given, evaluated: bool) -> None:
         """Take rows in now that it is known whether they were trained on or evaluated."""
         if evaluated and given.digest_R is not None:
@@ -227,7 +245,7 @@ class OverlapObserver:
                 self._train(trained, given.digest_R, given.source)
 
     def evaluation_ended(self) -> None:
-        """Put down the evaluation that is over, and tell of the one of its kind before."""
+        """Record the completed evaluation, and report the previous one of its kind."""
         evaluated, self._evaluated = self._evaluated, {}
         for (source, apart), found in evaluated.items():
             distinct_N = np.unique(np.concatenate(found.rows))
@@ -273,11 +291,12 @@ class OverlapObserver:
             expected_share=_expected(trained, digest_N),
             copied=copied,
             share_of_all=float(count_N[known_N].sum() / len(digest_N)),
+            own_dataset=found.own_dataset,
             location=found.location,
         )
 
     def ended(self) -> None:
-        """Tell of the last evaluations."""
+        """Report the last evaluations."""
         self.evaluation_ended()
         before, self._before = self._before, {}
         for held in before.values():
@@ -352,6 +371,7 @@ class OverlapObserver:
             path = self._job.book.module_name(module)
             found = _Evaluated(path, given.argument, given.location, trained, partial)
             found.by_hand = source is None
+            found.own_dataset = _is_apart(source, trained.source)
             self._evaluated[name, apart] = found
         found.count += len(digest_R)
         found.rows.append(digest_R)
@@ -366,6 +386,13 @@ class OverlapObserver:
             rows = size
         self._sizes[location] = (rows, calls + 1 if rows == size else 1)
         return f"{BY_HAND} with {rows} rows at {location}"
+
+
+def _is_apart(source: Source | None, trained: Source | None) -> bool:
+    """Return whether two loaders are alive and have a dataset each."""
+    first = source.loader() if source is not None else None
+    second = trained.loader() if trained is not None else None
+    return first is not None and second is not None and first.dataset is not second.dataset
 
 
 def _has_rows(tensor: torch.Tensor) -> bool:

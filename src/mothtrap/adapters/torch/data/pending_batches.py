@@ -8,10 +8,10 @@ from mothtrap.adapters.torch.data.samplers import samples_of
 
 
 def waited_for(loaders: LoaderObserver, iterator: object) -> tuple[Source, tuple[int, ...]] | None:
-    """Return the loader of an iterator, and the samples of the batch that it was to give next.
+    """Return the loader of an iterator, and the samples of its next batch.
 
-    The samples are empty where the loader does not say what it draws; None for an iterator
-    that is not followed.
+    The samples are empty if the loader does not provide them; None for an iterator that is not
+    tracked.
     """
     known = loaders._passes.get(iterator)
     source = known.source if known is not None else None

@@ -28,7 +28,7 @@ from mothtrap.capture.grouper import ClosedStep
 from mothtrap.core.facts.samples import SampleBatch, SamplesTaken
 from mothtrap.core.packed import pack
 from mothtrap.statistics.torch.row_digests import sample_digests
-from mothtrap.tracing.identity import OwnRef
+from mothtrap.tracing.jobs.identity import OwnRef
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.forward_uses import Use
@@ -43,20 +43,20 @@ Placed = Sequence[tuple[str, torch.Tensor]]
 
 @dataclass(slots=True, eq=False)
 class Handed:
-    """A batch that a loader has given.
+    """A batch returned by a loader.
 
     Attributes:
-        told: what is known of its samples.
+        told: known data about its samples.
         tensors: the batch's, with the addresses of their memory.
         rows: lengths of its tensors.
-        backwards: that had begun when it was loaded.
-        step: the last one that trained on it; -1 before that.
-        evaluated: a model was given it with nothing to be trained.
-        moved: its tensors were gone when the next batch was loaded, and no model had them: it
-            went to a device ahead of its use.
+        backwards: number of backward passes that had begun when it was loaded.
+        step: last step that trained on it; -1 if none did.
+        evaluated: it was passed to a model without training.
+        moved: its tensors no longer existed when the next batch was loaded, and no model had used
+            them: it was moved to a device before its use.
         sizes: elements of its floating-point tensors, by the addresses of their memory.
-        given: addresses of the tensors that models were called with.
-        finite: all of it was found finite.
+        given: addresses of the tensors passed to models.
+        finite: all of it was found to be finite.
     """
 
     told: SampleBatch
@@ -71,14 +71,14 @@ class Handed:
     finite: bool = False
 
     def was_finite(self) -> bool:
-        """Return whether no tensor of it held NaN or infinity, so far as is known."""
+        """Return whether no tensor of the batch contained NaN or infinity, as far as known."""
         alive = [reference() for _, reference in self.tensors]
         known = [tensor for tensor in alive if tensor is not None]
         self.finite = self.finite or (len(known) == len(alive) and all_finite(known))
         return self.finite
 
     def may_have_made(self, elements: int) -> bool:
-        """Return whether a floating-point tensor of it that no model took has so many elements."""
+        """Return whether an unused floating-point tensor of the batch has this many elements."""
         return any(
             size == elements for address, size in self.sizes.items() if address not in self.given
         )
@@ -93,7 +93,7 @@ class _Step:
 
 
 class ProvenanceObserver:
-    """Told of batches and of calls of models; tells at the end of a step."""
+    """Tracks batches and model calls; reports at the end of a step."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -115,16 +115,16 @@ class ProvenanceObserver:
         pass_number: int,
         number: int,
     ) -> None:
-        """A loader has given a batch.
+        """Handle a batch from a loader.
 
         Args:
-            iterator: of the loader, which may be gone already.
-            label: of the loader.
-            batch: as the loader gave it.
+            iterator: iterator of the loader, which may no longer exist.
+            label: label of the loader.
+            batch: batch from the loader.
             placed: its tensors.
-            drawn: what its sampler drew for it, as far as it is known.
-            pass_number: counts passes of the loader from 1.
-            number: counts batches of the pass from 0.
+            drawn: what its sampler drew for it, if known.
+            pass_number: number of the loader's pass, from 1.
+            number: number of the batch in the pass, from 0.
         """
         rows, sizes, held = set[int](), dict[int, int](), []
         for _, tensor in placed:
@@ -158,20 +158,20 @@ class ProvenanceObserver:
 
     @property
     def samples_drawn(self) -> int | None:
-        """Samples that a loader drew for the latest batch of the step in progress, if known."""
+        """Record the samples that a loader drew for the latest batch of the step, if known."""
         batch = self._step.batches[-1] if self._step.batches else None
         return batch.rows if batch is not None and batch.indices else None
 
     def found_finite(self) -> None:
-        """All tensors of the batch that was loaded last are finite."""
+        """Record that all tensors of the latest batch are finite."""
         if self._held:
             self._held[-1].finite = True
 
     def gave_finite(self, elements: int) -> bool:
-        """Return whether all that loaders gave for the step in progress is known to be finite.
+        """Return whether all loaded data for the step in progress is known to be finite.
 
-        True only where what a tensor of so many `elements` was made of is among it, and
-        where it may be of no other batch, loaded ahead or at the same time.
+        True only if the origin of a tensor with this number of `elements` is included, and cannot
+        be another batch that was loaded ahead or at the same time.
         """
         step = self._job.grouper.step
         own = [handed for handed in self._held if handed.step == step]
@@ -184,13 +184,13 @@ class ProvenanceObserver:
         return made and all(handed.was_finite() for handed in (*own, *idle))
 
     def called(self, arguments: Placed, trains: bool, first: bool, use: Use | None = None) -> None:
-        """A model is called by user code.
+        """Handle a model call in user code.
 
         Args:
-            arguments: tensors that it is given.
-            trains: autograd records the forward.
+            arguments: its tensor arguments.
+            trains: autograd records the forward pass.
             first: no other model was called before it in this step.
-            use: tells later whether the forward was an evaluation; None where it does not.
+            use: determines later whether the forward pass was an evaluation; None if it does not.
         """
         before = len(self._step.batches)
         addresses = {_address(t) for _, t in arguments} if self._held else set()
@@ -223,7 +223,7 @@ class ProvenanceObserver:
             handed.step, handed.evaluated = -1, True
 
     def backward_began(self) -> None:
-        """Take the batches that were loaded since the last loss and given to no model."""
+        """Record batches that were loaded since the last loss but passed to no model."""
         if not self._known:
             for handed in self._waiting():
                 self._took(handed, sure=False)
@@ -231,14 +231,14 @@ class ProvenanceObserver:
         self._backwards += 1
 
     def passed_unobserved(self) -> None:
-        """Steps were not watched: forget what was loaded before or in them."""
+        """Discard data loaded before or during unobserved steps."""
         self._held.clear()
         self._unused.forget()
         self._step = _Step()
         self._known = False
 
     def close(self, closed: ClosedStep) -> None:
-        """The step is over: tell what it trained on."""
+        """Report the samples of the completed step."""
         if self._step.batches:
             taken, self._step, step = self._step, _Step(), closed.step
             told = tuple([self._without_repetition(batch, step) for batch in taken.batches])
@@ -321,9 +321,9 @@ class ProvenanceObserver:
 
 
 def digests_of(placed: Placed) -> dict[str, Any]:
-    """Return the fields of a `SampleBatch` that digests of rows on the host give.
+    """Return the fields of a `SampleBatch` computed from digests of rows on the host.
 
-    The tensor with the largest rows stands for all.
+    The tensor with the largest rows is used.
     """
     best: tuple[int, str, torch.Tensor] | None = None
     for place, tensor in placed:

@@ -25,9 +25,9 @@ class RepeatedBatches:
     """Counts the batches of a pass that are equal to earlier ones.
 
     Attributes:
-        repeated: batches that were equal to an earlier one, bit by bit.
-        rows: of the first batch that was.
-        other_indices: of `repeated`, those for which the sampler drew other indices.
+        repeated: batches that were equal to an earlier one, bit for bit.
+        rows: rows of the first batch that was.
+        other_indices: number of `repeated` batches for which the sampler drew different indices.
         are_known: the indices of every batch were seen.
     """
 
@@ -39,11 +39,11 @@ class RepeatedBatches:
     _counts: Counter[int] = field(default_factory=Counter)
 
     def add(self, tensors: list[torch.Tensor], indices: tuple[int, ...]) -> bool:
-        """Compare a batch with the earlier ones; return whether it is equal to one of them.
+        """Compare a batch with earlier ones; return whether it equals one of them.
 
         Args:
-            tensors: of the batch, on the CPU, each of shape (rows, ...).
-            indices: into the data, as the sampler drew them; empty where unknown.
+            tensors: tensors of the batch, on the CPU, each of shape (rows, ...).
+            indices: dataset indices that the sampler drew; empty if unknown.
         """
         rows = max((t.shape[0] if t.ndim else 0 for t in tensors), default=0)
         digest, whole_R, varies = xxhash.xxh3_128(), np.zeros(rows, np.uint64), False
@@ -69,7 +69,7 @@ class RepeatedBatches:
 
     @property
     def equal_rows(self) -> float:
-        """Chance that two rows of the pass are equal."""
+        """Probability that two rows of the pass are equal."""
         total = self._counts.total()
         if total < 2:
             return 0.0
@@ -77,6 +77,6 @@ class RepeatedBatches:
         return pairs / (total * (total - 1))
 
     def forget(self) -> None:
-        """Drop the digests at the end of the pass."""
+        """Discard the digests at the end of the pass."""
         self._indices_of.clear()
         self._counts.clear()

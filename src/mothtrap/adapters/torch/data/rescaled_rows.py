@@ -43,7 +43,7 @@ class RescaledRows:
     """Follows some samples of one loader.
 
     Args:
-        tell: gets the fact, once.
+        tell: receives the fact, once.
     """
 
     def __init__(self, tell: Callable[[RowsRescaled], None]) -> None:
@@ -60,12 +60,12 @@ class RescaledRows:
         pass_number: int,
         step: int,
     ) -> None:
-        """Compare the samples of a batch with the pass before.
+        """Compare the samples of a batch with the previous pass.
 
         Args:
             drawn: indices that the sampler drew for the batch.
-            tensors: of the batch, by their places.
-            pass_number: counts passes from 1.
+            tensors: tensors of the batch, by their places.
+            pass_number: number of the pass, from 1.
             step: the step in progress.
         """
         if self._done or not isinstance(drawn, list) or not drawn:

@@ -13,12 +13,12 @@ MAX_NAMES, MAX_LENGTH = 256, 200
 
 
 def names_in(batch: Any, drawn: object = None) -> tuple[str, ...]:
-    """Return names of the rows of a batch; empty where it has none.
+    """Return the names of a batch's rows; empty if there are none.
 
     Args:
-        batch: as a loader gave it; a list of texts in it counts where its key has one of
-            `WORDS` in it, or where its place is a number.
-        drawn: what the sampler drew for it; counts where that is a list of texts.
+        batch: batch from a loader; a list of strings in it counts if its key contains one of
+            `WORDS`, or if its place is a number.
+        drawn: what the sampler drew for it; counts if that is a list of strings.
     """
     found = _texts(drawn)
     if found:

@@ -21,8 +21,8 @@ class Origins:
 
     Attributes:
         sets: the data sets, each once.
-        which: the place in `sets` of each sample's; empty where there is one for all.
-        indices: of each sample in its set.
+        which: index into `sets` for each sample; empty if there is only one set.
+        indices: indices of each sample in its set.
     """
 
     sets: list[object]
@@ -33,7 +33,7 @@ class Origins:
 def indices_of(drawn: object) -> list[int] | None:
     """Return the indices drawn for a batch, up to the number that is tracked.
 
-    None where it is anything else: keys, pairs, or nothing at all.
+    None if it is anything else: keys, pairs, or nothing.
     """
     if type(drawn) is int:  # a loader without batches: one sample at a time
         return [drawn]
@@ -49,11 +49,11 @@ def indices_of(drawn: object) -> list[int] | None:
 
 
 def origins(data: Any, indices: Sequence[int]) -> Origins:
-    """Return where samples of a data set come from, below subsets and concatenations.
+    """Return where samples of a dataset come from, below subsets and concatenations.
 
     Args:
-        data: what a loader draws from.
-        indices: into it.
+        data: dataset of a loader.
+        indices: indices into the dataset.
     """
     found = list(indices)
     for _ in range(LEVELS):
@@ -69,7 +69,7 @@ def origins(data: Any, indices: Sequence[int]) -> Origins:
 
 
 def base_sets(data: Any, levels: int = LEVELS) -> list[object]:
-    """Return the data sets below subsets and concatenations, in order."""
+    """Return the datasets below subsets and concatenations, in order."""
     if levels and type(data) is Subset:
         return base_sets(data.dataset, levels - 1)
     if levels and type(data) is ConcatDataset:

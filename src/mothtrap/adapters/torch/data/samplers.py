@@ -32,7 +32,7 @@ _SUBSETS = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Description of a loader by itself; fields as in `LoaderBegan`."""
+    """Description of a loader; fields as in `LoaderBegan`."""
 
     sampler: str
     workers: int
@@ -43,7 +43,7 @@ class Plan:
 
 
 def plan_of(loader: DataLoader[Any]) -> Plan:
-    """Describe a loader; calls nothing of the user's but the length of the data."""
+    """Describe a loader, calling no user code except the length of the data."""
     kind = _kind(loader)
     known = kind not in ("iterable", "own")
     batches = loader.batch_sampler
@@ -83,9 +83,9 @@ def _is_seeded(exact: type[Any]) -> bool:
 
 
 def data_of(loader: DataLoader[Any]) -> tuple[object, Indices] | None:
-    """Return the data that a loader draws from, and which samples of it, distinct and sorted.
+    """Return a loader's dataset and its distinct, sorted sample indices.
 
-    Subsets of subsets are followed to what they were taken from. None where unknown.
+    Nested subsets are followed to the underlying dataset. None if unknown.
     """
     if _kind(loader) in ("iterable", "own"):
         return None
@@ -105,9 +105,9 @@ def data_of(loader: DataLoader[Any]) -> tuple[object, Indices] | None:
 
 
 def samples_of(loader: DataLoader[Any], drawn: object) -> tuple[int, ...]:
-    """Return the indices that the sampler drew for a batch.
+    """Return the indices drawn by the sampler for a batch.
 
-    Empty where workers may hand batches over in another order than they were drawn in.
+    Empty if workers may return batches in a different order than they were drawn.
     """
     if loader.num_workers and not getattr(loader, "in_order", True):
         return ()

@@ -34,7 +34,7 @@ class _Draws:
 
 
 class SharedIndices:
-    """Told of loaders once it is known what they are for."""
+    """Compares training and evaluation loaders once their purpose is known."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -43,7 +43,7 @@ class SharedIndices:
         self._told: set[tuple[int, int, int]] = set()
 
     def compare(self, source: Source) -> None:
-        """Compare what is trained on and what is evaluated on, once both are known."""
+        """Compare training and evaluation data once both are known."""
         loader = source.loader()
         drawn = data_of(loader) if loader is not None else None
         if drawn is None or source.trained == source.evaluated:

@@ -16,10 +16,10 @@ class UnusedBatches(Generic[Batch]):
     """Counts the steps that train on one batch, and the batches that are not used.
 
     Args:
-        tell: gets the fact, at 32 steps and each time that they have grown fourfold.
+        tell: receives the fact, at 32 steps and whenever their number has quadrupled.
 
     Attributes:
-        latest: the batch that was trained on last; None where that is not known.
+        latest: batch that was trained on last; None if unknown.
     """
 
     def __init__(self, tell: Callable[[OneBatchUsed], None]) -> None:
@@ -31,19 +31,19 @@ class UnusedBatches(Generic[Batch]):
         self._next = STEPS
 
     def loaded(self, loader: str) -> None:
-        """Count a batch that a loader has given."""
+        """Count a loaded batch."""
         self._given += loader == self._loader
 
     def forget(self) -> None:
-        """Begin anew: steps were not observed, or it is not known what was trained on."""
+        """Reset, because steps were not observed or their batch is unknown."""
         self.latest, self._loader = None, ""
 
     def trained(self, batch: Batch, loader: str, step: int) -> None:
-        """Count a step that trains on a batch which is known by its memory.
+        """Count a step that trains on a batch identified by its memory.
 
         Args:
             batch: compared by identity.
-            loader: that gave it.
+            loader: loader of the batch.
             step: the step in progress.
         """
         if batch is not self.latest:

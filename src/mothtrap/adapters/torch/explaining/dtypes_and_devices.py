@@ -31,7 +31,7 @@ _LOSS = ("cross_entropy", "nll_loss", "binary_cross_entropy", "binary_cross_entr
 
 
 def explain(scene: Scene, sources: Sources) -> Explanation | None:
-    """Explain an exception about types or devices; None for any other."""
+    """Explain an exception about types or devices; None for other exceptions."""
     wrong = _TYPE.search(scene.message)
     if wrong is not None and isinstance(scene.error, TypeError):
         return _no_tensor(scene, sources, wrong[2])
@@ -68,7 +68,7 @@ _FIXES = {
         "layers",
     ),
     "list": ("combine them into one tensor with torch.stack(...) or torch.cat(...)",),
-    "NoneType": ("look for a forward or a function without `return`",),
+    "NoneType": ("look for a forward method or another function without `return`",),
     "numpy.ndarray": ("torch.from_numpy(array)",),
 }
 

@@ -16,7 +16,7 @@ from mothtrap.adapters.torch.explaining.sources import Sources, arguments, first
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """An exception in words; fields as in `ScriptFailed`."""
+    """An exception explained in words; fields as in `ScriptFailed`."""
 
     kind: str
     sentence: str
@@ -32,12 +32,12 @@ def explain_module(
     """Explain the input that a module got, and the input that it needs.
 
     Args:
-        kind: of the mistake.
-        scene: where it happened.
-        sources: know who made what.
-        call: of the module.
-        needs: after "got x of shape (32, 64): ".
-        fixes: what to do, the likeliest first.
+        kind: kind of the mistake.
+        scene: origin of the exception.
+        sources: know the origins of tensors.
+        call: call of the module.
+        needs: words after "got x of shape (32, 64): ".
+        fixes: advice, most likely first.
     """
     given = first_tensor(call)
     if given is None:
@@ -59,7 +59,7 @@ def explain_module(
 def explain_expression(
     kind: str, scene: Scene, sources: Sources, needs: str, fixes: tuple[str, ...]
 ) -> Explanation:
-    """Explain the tensors of an expression that failed, and their fault."""
+    """Explain the tensors of a failed expression, and their fault."""
     operands = []
     for name, value in scene.operands.items():
         made = sources.told(value, scene) if isinstance(value, torch.Tensor) else ""
@@ -81,13 +81,13 @@ def explain_expression(
 
 
 def written(tensor: torch.Tensor, name: str, scene: Scene) -> str:
-    """Return the user's expression for a tensor, or else the name of the argument."""
+    """Return the user's expression for a tensor, or else the argument name."""
     own = next((text for text, value in scene.operands.items() if value is tensor), None)
     return own or name
 
 
 def tensors_of(scene: Scene) -> Iterator[tuple[str, torch.Tensor]]:
-    """Every tensor that what failed was given, with a name."""
+    """Return every tensor passed to the failed operation, with a name."""
     call = scene.subject
     given: Iterator[tuple[str, Any]] = (
         arguments(call) if call is not None else iter(scene.operands.items())

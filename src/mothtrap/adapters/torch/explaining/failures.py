@@ -46,14 +46,14 @@ def explain(
     """Explain an uncaught exception.
 
     Args:
-        error: the exception; its frames still hold what was being called.
+        error: the exception; its frames still contain the failed call.
         step: the step in which it was raised.
         book: names of modules.
-        forwards: knows the outputs of the latest forward, and what loaders gave.
+        forwards: know the outputs of the latest forward pass, and the data from loaders.
 
     Returns:
-        The explanation; None where the exception is the user's own, such as a KeyError, or
-        nothing is known of it.
+        The explanation; None if the exception is the user's own, such as a KeyError, or if nothing
+        is known about it.
     """
     for cause in _causes(error):
         scene = scene_of(cause)

@@ -18,7 +18,7 @@ from mothtrap.adapters.torch.explaining.explanation import (
 from mothtrap.adapters.torch.explaining.inplace import in_place_lines
 from mothtrap.adapters.torch.explaining.scene import Scene
 from mothtrap.adapters.torch.explaining.sources import Sources
-from mothtrap.tracing import frames
+from mothtrap.tracing.source import frames
 
 _NO_GRAPH = "does not require grad and does not have a grad_fn"
 _USED_UP = "backward through the graph a second time"
@@ -32,7 +32,7 @@ MAX_NODES = 20_000
 
 
 def explain(scene: Scene, sources: Sources) -> Explanation | None:
-    """Explain an exception about the graph of a backward; None for any other."""
+    """Explain an exception about the graph of a backward pass; None for other exceptions."""
     if _NO_GRAPH in scene.message:
         return _no_graph(scene, sources)
     if _USED_UP in scene.message:
@@ -94,7 +94,7 @@ def _no_graph(scene: Scene, sources: Sources) -> Explanation:
         kind="graph",
         sentence=sentence,
         fixes=(
-            "look for torch.no_grad() or inference_mode around the forward",
+            "look for torch.no_grad() or inference_mode around the forward pass",
             "or for .detach(), .item(), .data, numpy, argmax, or torch.tensor(...) on the way to "
             "the loss",
         ),
@@ -126,8 +126,8 @@ def _used_up(scene: Scene) -> Explanation:
     loss = _loss(scene)
     others = _with_graph(scene, but=loss)
     sentence = (
-        f"backward{_where(scene)} reached a part of the graph that an earlier backward already "
-        "freed"
+        f"backward{_where(scene)} reached a part of the graph that an earlier backward pass "
+        "already freed"
     )
     if others:
         sentence += f"; among the variables there, {wording.joined(others)} "
@@ -151,18 +151,18 @@ def _overwritten(scene: Scene, sources: Sources) -> Explanation:
     facts = _FACTS.search(scene.message)
     sizes = tuple(int(n) for n in facts[2].split(",") if n.strip()) if facts else ()
     version = int(facts[4]) if facts else -1
-    sentence = f"backward{_where(scene)} needs a value that was overwritten after the forward"
+    sentence = f"backward{_where(scene)} needs a value that was overwritten after the forward pass"
     if facts is not None:
         sentence += f": a tensor of shape {sizes}"
     changed = list(_parameters(sources, sizes, version))
     if changed:
         return Explanation(
             kind="graph",
-            sentence=f"{sentence}, the shape of {' or '.join(changed[:4])}: an "
-            "optimizer step between forward and backward changes weights",
+            sentence=f"{sentence}, the shape of {' or '.join(changed[:4])}: an optimizer step "
+            "between the forward and the backward pass changes weights",
             fixes=(
-                "call every backward of a forward before any optimizer.step()",
-                "or run the forward again after the step",
+                "call backward for every loss of a forward pass before any optimizer.step()",
+                "or run the forward pass again after the step",
             ),
         )
     node = None if sources.recomputes else _failing_node(_loss(scene))

@@ -31,7 +31,7 @@ _CLASS_LOSSES = ("cross_entropy", "nll_loss")
 
 
 def explain(scene: Scene, sources: Sources) -> Explanation | None:
-    """Explain an exception about indices or labels; None for any other."""
+    """Explain an exception about indices or labels; None for other exceptions."""
     if _ASSERT in scene.message:
         return _asserted(scene, sources)
     if _LABELS.search(scene.message):

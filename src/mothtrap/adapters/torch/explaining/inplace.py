@@ -10,14 +10,14 @@ from types import CodeType, FunctionType
 from torch import nn
 
 from mothtrap.adapters.torch.job.naming import NameBook
-from mothtrap.tracing import frames
+from mothtrap.tracing.source import frames
 
 MAX_LINES = 4
 _KEEP_VALUES = ("requires_grad_", "retain_grad_", "share_memory_", "register_hook_")
 
 
 def in_place_lines(book: NameBook) -> list[str]:
-    """Return `file:line` of operations in place in the forwards of the user's modules."""
+    """Return `file:line` of in-place operations in the forwards of the user's modules."""
     found: dict[str, None] = {}
     for root in book.roots:
         model = root.module()

@@ -22,7 +22,7 @@ _RAISED = re.compile(r'File "([^"]+)", line (\d+), in (\w+)')
 
 
 def explain(scene: Scene, sources: Sources) -> Explanation | None:
-    """Explain an exception that came out of a loader; None for any other."""
+    """Explain an exception from a loader; None for other exceptions."""
     gone = _GONE.search(scene.message)
     if gone is not None:
         return _gone(sources, gone[1])
@@ -59,7 +59,7 @@ def _of_worker(scene: Scene, sources: Sources, kind: str, number: str) -> Explan
     last = lines[-1].strip() if lines else kind
     return Explanation(
         kind="data",
-        sentence=f"worker {number} of {_loader(sources)} could not make a batch{at}: {last[:200]}"
+        sentence=f"worker {number} of {_loader(sources)} could not create a batch{at}: {last[:200]}"
         + _samples(sources),
         fixes=(
             (
@@ -73,7 +73,7 @@ def _of_worker(scene: Scene, sources: Sources, kind: str, number: str) -> Explan
 
 def _of_data_set(scene: Scene, sources: Sources) -> Explanation:
     name = type(scene.error).__name__
-    text = f"{_loader(sources)} could not make a batch: {name}: {scene.message[:200]}"
+    text = f"{_loader(sources)} could not create a batch: {name}: {scene.message[:200]}"
     one = _one(scene.functions)
     return Explanation(
         kind="data",

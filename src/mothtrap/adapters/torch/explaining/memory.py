@@ -17,7 +17,7 @@ _HAS = re.compile(r"total capacity of ([\d.]+ \w+) of which ([\d.]+ \w+) is free
 
 
 def explain(scene: Scene, sources: Sources) -> Explanation | None:
-    """Explain that memory ran out; None for any other exception."""
+    """Explain an out-of-memory exception; None for other exceptions."""
     if not _KNOWN.search(scene.message) and not isinstance(scene.error, torch.OutOfMemoryError):
         return None
     asked, has = _ASKED.search(scene.message), _HAS.search(scene.message)
@@ -39,7 +39,7 @@ def explain(scene: Scene, sources: Sources) -> Explanation | None:
     if asked is not None and asked[2] and largest and int(asked[2]) > 1000 * largest * 8:
         fixes.insert(
             0,
-            "check the sizes in that expression: it asks for far more memory than its inputs have",
+            "check the sizes in that expression: it requests far more memory than its inputs use",
         )
     return Explanation(
         kind="memory",

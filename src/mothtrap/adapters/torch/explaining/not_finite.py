@@ -23,12 +23,12 @@ _ABOUT_VALUES = re.compile(
     re.IGNORECASE,
 )
 REPLAY_NAMES_IT = (
-    "replay the step with the command below: it shows the operation, its line, and its values"
+    "replay the step with the command below to see the operation, its line, and its values"
 )
 
 
 def explain(scene: Scene, sources: Sources) -> Explanation | None:
-    """Explain an exception that NaN or infinity caused; None for any other."""
+    """Explain an exception caused by NaN or infinity; None for other exceptions."""
     if not _ABOUT_VALUES.search(scene.message) or is_about_shapes(scene.message):
         return None
     seen = operation_behind(scene, sources)
@@ -50,7 +50,7 @@ def explain(scene: Scene, sources: Sources) -> Explanation | None:
 
 
 def operation_behind(scene: Scene, sources: Sources) -> FirstBadOperation | None:
-    """Return the operation that made what a failing call was given NaN or infinite."""
+    """Return the operation that produced the non-finite input of a failed call."""
     written = bad_in_source.of_call(scene.frame, sources.held)
     if written is not None and not written.given:
         return bad_in_source.fact_of(written, 0)
@@ -63,10 +63,10 @@ def operation_behind(scene: Scene, sources: Sources) -> FirstBadOperation | None
 
 
 def in_words(seen: FirstBadOperation) -> str:
-    """Return which operation made NaN or infinity, where, and of what."""
+    """Describe the operation that produced NaN or infinity, with location and inputs."""
     place = f" at {seen.location}" if seen.location else f" in {seen.module}" if seen.module else ""
     given = f" ({'; '.join(seen.inputs)})" if seen.inputs else ""
-    return f"{seen.operation}{place} made them from finite values{given}"
+    return f"{seen.operation}{place} produced them from finite values{given}"
 
 
 def fix_of(seen: FirstBadOperation) -> str:

@@ -22,7 +22,7 @@ from torch import nn
 
 from mothtrap.adapters.torch.source.names import value_of
 from mothtrap.core.working_folder import absolute
-from mothtrap.tracing import frames
+from mothtrap.tracing.source import frames
 
 _MODULE: str = nn.modules.module.__file__
 _FUNCTIONAL: str = nn.functional.__file__
@@ -33,7 +33,7 @@ MAX_OPERANDS = 6
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A module that was being called."""
+    """A module call in progress."""
 
     module: nn.Module
     args: tuple[Any, ...]
@@ -42,7 +42,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function of the framework that was being called, with its variables."""
+    """A framework function call in progress, with its variables."""
 
     name: str
     variables: Mapping[str, Any]
@@ -55,16 +55,14 @@ class Scene:
     Attributes:
         error: the exception.
         message: its text.
-        calls: the modules in whose calls it was raised, outermost first.
+        calls: modules in whose calls it was raised, outermost first.
         functions: the functions of the framework in which it was raised, outermost first.
-        inside: the innermost module itself failed, and not code of its `forward` that is no
-            part of the framework.
-        operands: tensors, and lists of tensors, in the expression that failed, by how they
-            are written there.
+        inside: the innermost module itself failed, rather than user code in its `forward`.
+        operands: tensors, and lists of tensors, in the failed expression, by their source text.
         code: the text of that expression.
         location: the innermost line of the user's own code.
-        frame: the frame of that line; None where the user's code had no part in it.
-        own: the exception was raised by a `raise` outside of the framework.
+        frame: frame of that line; None if no user code was involved.
+        own: the exception was raised by a `raise` outside the framework.
         of_framework: the innermost frame is the framework's.
     """
 
@@ -82,21 +80,21 @@ class Scene:
 
     @property
     def innermost(self) -> Call | None:
-        """The module that was called last."""
+        """The innermost module call in progress."""
         return self.calls[-1] if self.calls else None
 
     @property
     def subject(self) -> Call | None:
-        """The module that failed itself; None where an expression did."""
+        """The module that failed itself; None if an expression failed."""
         return self.calls[-1] if self.calls and self.inside else None
 
     def function(self, *names: str) -> Function | None:
-        """The outermost of some functions of the framework that was being called."""
+        """Return the outermost of some framework functions in progress."""
         return next((f for f in self.functions if f.name in names), None)
 
 
 def scene_of(error: BaseException) -> Scene:
-    """Read the frames of an exception, those of the framework included."""
+    """Read the frames of an exception, including those of the framework."""
     entries = list(_entries(error.__traceback__))
     calls, functions = [], []
     inside = False
@@ -132,7 +130,7 @@ def scene_of(error: BaseException) -> Scene:
 
 
 def operands_written(error: BaseException) -> dict[str, Any]:
-    """Tensors, and lists of them, that the user's innermost line names, by how it writes them."""
+    """Return the tensors named on the user's innermost line, by their source text."""
     users = [e for e in _entries(error.__traceback__) if frames.is_users(e.tb_frame)]
     return dict(_operands(users[-1])) if users else {}
 

@@ -38,7 +38,7 @@ _DROP = "or drop the smaller last batch: DataLoader(..., drop_last=True)"
 
 
 def explain(scene: Scene, sources: Sources) -> Explanation | None:
-    """Explain an exception about shapes; None for any other."""
+    """Explain an exception about shapes; None for other exceptions."""
     if not is_about_shapes(scene.message):
         return None
     if loss := scene.function(*_LOSSES):
@@ -52,7 +52,7 @@ def explain(scene: Scene, sources: Sources) -> Explanation | None:
 
 
 def is_about_shapes(message: str) -> bool:
-    """Return whether the text of an exception complains of shapes."""
+    """Return whether an exception's text is about shapes."""
     return _KNOWN.search(message) is not None
 
 

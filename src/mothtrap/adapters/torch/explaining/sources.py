@@ -28,10 +28,10 @@ class Sources:
 
     Attributes:
         book: names of modules.
-        held: outputs of the latest forward.
-        batch: what a loader gave last; None where none did.
-        asked: a loader that failed, and the samples that it was to give.
-        recomputes: segments of the forward run again in the backward.
+        held: outputs of the latest forward pass.
+        batch: latest data from a loader; None if there is none.
+        asked: a loader that failed, and the samples that it should have loaded.
+        recomputes: segments of the forward pass run again in the backward pass.
     """
 
     book: NameBook
@@ -41,11 +41,11 @@ class Sources:
     recomputes: bool = False
 
     def named(self, module: nn.Module) -> str:
-        """A module in words."""
+        """Return a module as text."""
         return wording.named(module, self.book)
 
     def maker(self, tensor: torch.Tensor) -> tuple[nn.Module, torch.Tensor] | None:
-        """The module that put out the memory of a tensor, and its output."""
+        """Return the module whose output uses a tensor's memory, with the output."""
         if not is_plain(tensor) or not tensor.numel():
             return None
         memory = tensor.untyped_storage().data_ptr()
@@ -58,7 +58,7 @@ class Sources:
         return found
 
     def told(self, tensor: torch.Tensor, scene: Scene) -> str:
-        """Return the origin of a tensor as a part of a sentence; empty if unknown."""
+        """Return the origin of a tensor as part of a sentence; empty if unknown."""
         made = self.maker(tensor)
         if made is not None and not any(made[0] is call.module for call in scene.calls):
             text = f"comes from {self.named(made[0])}"
@@ -73,7 +73,7 @@ class Sources:
         return ""
 
     def samples(self) -> tuple[int, ...]:
-        """Return the samples in the latest batch; empty where its loader does not report them."""
+        """Return the samples in the latest batch; empty if its loader does not report them."""
         loader = self.batch.source.loader() if self.batch is not None else None
         if self.batch is None or loader is None:
             return ()
@@ -96,7 +96,7 @@ class Sources:
 
 
 def is_short(batch: Batch | None) -> bool:
-    """Return whether a batch has fewer rows than the loader gives otherwise."""
+    """Return whether a batch has fewer rows than the loader's other batches."""
     if batch is None:
         return False
     rows, size = _rows(batch), batch.source.plan.batch_size
@@ -104,7 +104,7 @@ def is_short(batch: Batch | None) -> bool:
 
 
 def arguments(call: Call) -> Iterator[tuple[str, Any]]:
-    """Yield the arguments of a call of a module, by the names in its forward."""
+    """Yield the arguments of a module call, by their names in `forward`."""
     kind: type = type(call.module)
     names = argument_names(kind)
     for place, value in enumerate(call.args):
@@ -113,7 +113,7 @@ def arguments(call: Call) -> Iterator[tuple[str, Any]]:
 
 
 def first_tensor(call: Call) -> tuple[str, torch.Tensor] | None:
-    """The first tensor that a module was called with, and the name of the argument."""
+    """Return the first tensor passed to a module, with the argument name."""
     for name, value in arguments(call):
         for place, tensor in placed_tensors(value, name):
             return place, tensor

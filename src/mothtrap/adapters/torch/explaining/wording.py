@@ -16,7 +16,7 @@ MAX_LISTED = 8
 
 
 def shape(tensor: torch.Tensor) -> str:
-    """The shape of a tensor: `(32, 64)`."""
+    """Format the shape of a tensor: `(32, 64)`."""
     try:
         return str(tuple(tensor.shape))
     except RuntimeError:  # a nested tensor
@@ -24,18 +24,18 @@ def shape(tensor: torch.Tensor) -> str:
 
 
 def dtype(tensor: torch.Tensor) -> str:
-    """The type of a tensor's elements: `float32`."""
+    """Format the element type of a tensor: `float32`."""
     return type_name(tensor.dtype)
 
 
 def tensor(value: torch.Tensor) -> str:
-    """A tensor: `float32 (32, 64)`, and where it lies when that is not the CPU."""
+    """Format a tensor: `float32 (32, 64)`, with its device if it is not the CPU."""
     place = "" if value.device.type == "cpu" else f" on {value.device}"
     return f"{dtype(value)} {shape(value)}{place}"
 
 
 def value(given: Any) -> str:
-    """Whatever a function was given; nothing of the user's is asked for its `repr`."""
+    """Format any argument without calling the `repr` of user classes."""
     if isinstance(given, torch.Tensor):
         return tensor(given)
     if type(given) in (list, tuple):
@@ -49,7 +49,7 @@ def value(given: Any) -> str:
 
 
 def named(module: nn.Module, book: NameBook) -> str:
-    """A module as it is known and how it was made: `fc1 (nn.Linear(128, 10), model.py:14)`."""
+    """Format a module with its construction: `fc1 (nn.Linear(128, 10), model.py:14)`."""
     made, place = construction(module), book.location(module)
     about = ", ".join(part for part in (made, place) if part)
     path = path_of(module, book)
@@ -57,12 +57,12 @@ def named(module: nn.Module, book: NameBook) -> str:
 
 
 def path_of(module: nn.Module, book: NameBook) -> str:
-    """The path of a module in its model; its class, where it has none."""
+    """Return the path of a module in its model, or its class if it has none."""
     return book.module_name(module)
 
 
 def construction(module: nn.Module) -> str:
-    """A module of the framework as code makes it; of others the class."""
+    """Format the construction of a framework module; for other modules, the class."""
     name = class_name(module)
     if not type(module).__module__.startswith("torch.nn"):
         return name
@@ -93,13 +93,13 @@ def _arguments(module: nn.Module) -> str:
 
 
 def listed(numbers: Sequence[object], most: int = MAX_LISTED) -> str:
-    """Some of the numbers: `1, 2, 3 and 14 more`."""
+    """Format some of the numbers: `1, 2, 3 and 14 more`."""
     text = ", ".join(str(number) for number in numbers[:most])
     return text + (f" and {len(numbers) - most} more" if len(numbers) > most else "")
 
 
 def samples(indices: Sequence[int]) -> str:
-    """Indices of samples: `sample 7`, `samples 32 to 63`, or some of them."""
+    """Format sample indices: `sample 7`, `samples 32 to 63`, or some of them."""
     if len(indices) == 1:
         return f"sample {indices[0]}"
     if len(indices) > 2 and list(indices) == list(range(indices[0], indices[0] + len(indices))):
@@ -108,10 +108,10 @@ def samples(indices: Sequence[int]) -> str:
 
 
 def joined(parts: Sequence[str]) -> str:
-    """A list as it is spoken: `a, b and c`."""
+    """Format a list: `a, b and c`."""
     return " and ".join(filter(None, [", ".join(parts[:-1]), *parts[-1:]]))
 
 
 def inputs_in_words(given: Iterable[tuple[str, Any]]) -> tuple[str, ...]:
-    """Every argument with its name: `x: float32 (32, 64)`."""
+    """Format every argument with its name: `x: float32 (32, 64)`."""
     return tuple(f"{name}: {value(one)}" for name, one in given)[:MAX_LISTED]

@@ -16,7 +16,7 @@ from torch.optim.swa_utils import AveragedModel
 from mothtrap.adapters.torch.forward.equal_states import EqualStateObserver
 from mothtrap.adapters.torch.forward.equal_views import EqualViewObserver
 from mothtrap.core.facts.evaluations import BootstrappedTargets
-from mothtrap.tracing.identity import ByIdentity
+from mothtrap.tracing.jobs.identity import ByIdentity
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -31,7 +31,7 @@ Design = tuple[type[nn.Module], tuple[tuple[int, ...], ...]]
 
 
 class BootstrapObserver:
-    """Counts the steps in which such a forward runs, until they are enough.
+    """Counts the steps with such a forward pass, up to a limit.
 
     Args:
         job: the job to which the steps belong.
@@ -53,7 +53,7 @@ class BootstrapObserver:
     def root_called(
         self, module: nn.Module, given: Sequence[Any], owned: bool, trains: bool
     ) -> None:
-        """See a model called with `given`; `owned` by an optimizer, `trains`: with a graph."""
+        """Handle a model call with `given`; `owned` by an optimizer, `trains`: with a graph."""
         if self.views.looks and owned and trains:
             self.views.called(module, given)
         if not self._looks:
@@ -67,13 +67,23 @@ class BootstrapObserver:
         if self.states.looks:
             self.states.called(module, given, trains=owned and trains)
 
+    def cut(self, module: nn.Module) -> bool:
+        """See a model whose output served in a step that no backward took through it.
+
+        Returns:
+            Whether targets are known to be made that way.
+        """
+        if self._looks:
+            self._ran = module
+        return not self._looks
+
     def is_copy(self, module: nn.Module) -> bool:
-        """Return whether a module that no optimizer holds is built like one that is trained."""
+        """Return whether a module without an optimizer has the structure of a trained one."""
         inner = module.module if isinstance(module, AveragedModel) else module
         return bool(self._trained) and self._design(inner) in self._trained
 
     def close(self, closed: ClosedStep) -> None:
-        """See a step end."""
+        """Handle the end of a step."""
         step = closed.step
         if not self._looks:
             return

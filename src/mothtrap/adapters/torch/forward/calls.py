@@ -23,7 +23,7 @@ from mothtrap.core.tensors import TensorInfo
 from mothtrap.statistics import summary
 from mothtrap.statistics.torch.dtypes import type_name
 from mothtrap.statistics.torch.reducers import ReadAlready
-from mothtrap.tracing.identity import ByIdentity
+from mothtrap.tracing.jobs.identity import ByIdentity
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -38,14 +38,14 @@ Ids = dict[tuple[str, str, int], int]
 
 
 class CallCapture:
-    """Hands the recorder what is due of the calls of modules.
+    """Passes due data of module calls to the recorder.
 
     Attributes:
         takes_inputs: inputs are due in this step.
         takes_outputs: outputs of modules, or their gradients, are due.
-        takes_values: of the outputs nothing but their values is due.
+        takes_values: only the values of outputs are due.
         takes_results: outputs of whole models are due.
-        activity: which units sleep, or are saturated.
+        activity: inactive and saturated units.
         order: paths of modules in the order in which they first returned.
     """
 
@@ -67,7 +67,7 @@ class CallCapture:
         self.new_step()
 
     def new_step(self) -> None:
-        """Look up what is due in the step that begins."""
+        """Determine what is due in the step that begins."""
         in_training = self._due.kinds[Mode.TRAIN]
         due = in_training | self._due.kinds[Mode.EVAL]
         self.takes_inputs, self.takes_results = "input" in due, "output" in due
@@ -77,7 +77,7 @@ class CallCapture:
         self.takes_values = self._takes_activations and not self._takes_gradients
 
     def root_called(self, mode: Mode) -> None:
-        """A forward begins that is inside no other; `mode` is what it seems to be for."""
+        """Handle the start of an outermost forward pass; `mode` is its apparent purpose."""
         self._mode = mode
         if mode is not Mode.TRAIN:  # each one is a step of its mode
             self.new_step()
@@ -87,7 +87,7 @@ class CallCapture:
     def entered(
         self, module: nn.Module, args: Iterable[Any], kwargs: Mapping[str, Any], outermost: bool
     ) -> None:
-        """Take what a module is called with, before it can change it."""
+        """Capture a module's inputs before it can change them."""
         call = self._entered[id(module)] = self._entered.get(id(module), -1) + 1
         if not outermost and (wrapped(module) is not None or self._job.book.is_whole(module)):
             return  # of a wrapper and what it wraps the inputs are the same
@@ -95,7 +95,7 @@ class CallCapture:
         self._take("input", module, given, call, levels=LEVELS + 1, of_root=outermost)
 
     def left(self, module: nn.Module, output: Any, before: nn.Module | None) -> None:
-        """Take what a module returned; `before` is the layer that ran before it."""
+        """Capture a module's output; `before` is the previous layer."""
         call = self._left[id(module)] = self._left.get(id(module), -1) + 1
         if self._was_taken_inside(module):
             return
@@ -114,11 +114,11 @@ class CallCapture:
         outputs: Sequence[tuple[nn.Module, torch.Tensor | None, bytes | None]],
         before: nn.Module | None,
     ) -> nn.Module | None:
-        """Take the activations of modules that each returned one tensor.
+        """Capture the activations of modules that each returned one tensor.
 
         Args:
-            outputs: the modules in this order, and what they returned, without a graph; None
-                where that is gone. And its row, where that was taken as it was returned.
+            outputs: modules in order, and their outputs without a graph (None if they no longer
+                exist). Also the output's row, if it was computed on return.
             before: the layer that ran before them.
 
         Returns:
@@ -145,16 +145,16 @@ class CallCapture:
         return before
 
     def take_summarized(self) -> set[int]:
-        """Identities of modules whose outputs were summarized since this was last asked."""
+        """Return the identities of modules whose outputs were summarized since the last call."""
         found, self._summarized = self._summarized, set()
         return found
 
     def charge(self, cost_s: float) -> None:
-        """Book what a look at activations has taken."""
+        """Charge the cost of capturing activations."""
         self._captures.charge("activation", cost_s, self._mode)
 
     def returned(self, module: nn.Module, output: Any) -> None:
-        """Take what a model returned to user code."""
+        """Capture the return value of a model."""
         self._take("output", module, output, 0, levels=LEVELS, of_root=True)
 
     def _was_taken_inside(self, module: nn.Module) -> bool:
@@ -213,7 +213,7 @@ class CallCapture:
             self._notes.blind(
                 self._job.grouper.step,
                 "gradients of activations inside checkpointed segments",
-                "use_reentrant=True builds the graph only during the backward; "
+                "use_reentrant=True builds the graph only during the backward pass; "
                 "use_reentrant=False makes them visible",
             )
 

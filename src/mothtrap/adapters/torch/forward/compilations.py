@@ -33,14 +33,14 @@ SEEN_THROUGH_TAPS = (
 
 
 class CompilationObserver:
-    """Is told what is compiled, and says what is hidden in it where that matters.
+    """Tracks compiled code, and reports hidden parts if that matters.
 
     Args:
         job: the job.
-        tell: takes a module inside compiled code and what it returned.
+        tell: called with a module inside compiled code and its output.
 
     Attributes:
-        step_hooks: those of optimizers; they end a graph where Dynamo follows a call to them.
+        step_hooks: hooks of optimizers; they cause a graph break if Dynamo follows a call to them.
     """
 
     def __init__(self, job: Job, tell: Tell) -> None:
@@ -54,11 +54,11 @@ class CompilationObserver:
         self.step_hooks: tuple[Any, ...] = ()
 
     def observed(self, original: Function, drop_own_frame: Function) -> Function:
-        """Make the replacement of `torch.compile`; `Module.compile` comes there too.
+        """Create the replacement of `torch.compile`, which `Module.compile` also uses.
 
         Args:
             original: the function.
-            drop_own_frame: takes the replacement out of the traceback of what it raises.
+            drop_own_frame: removes the replacement from the traceback of its exceptions.
         """
 
         def compile_(model: Any = None, **options: Any) -> Any:
@@ -101,9 +101,9 @@ class CompilationObserver:
         self._job.contain(self._tell_output, module, output)
 
     def is_handed_on(self, module: nn.Module, output: torch.Tensor) -> bool:
-        """Return whether a container merely returns what its last child, inside compiled code, did.
+        """Return whether a container only returns the output of its last, compiled child.
 
-        Compilers lay one tensor where another has been, so its place alone says nothing.
+        Compilers reuse the memory of tensors, so an address alone proves nothing.
         """
         part = output.detach().reshape(-1)[:COMPARED_ELEMENTS]
         now = output.data_ptr(), output.shape, arithmetic.digest(part)
@@ -111,17 +111,17 @@ class CompilationObserver:
         return bool(module._modules) and now == before
 
     def made(self, module: nn.Module) -> bool:
-        """Return whether a module is a graph that a compiler made, and no part of a model."""
+        """Return whether a module is a graph created by a compiler, not part of a model."""
         is_graph = isinstance(module, torch.fx.GraphModule)
         return is_graph and self._job.book.root_of(module) is None
 
     def detach(self) -> None:
-        """Take out what was put into modules."""
+        """Remove everything that was added to modules."""
         while self._taps:
             self._taps.pop().remove()
 
     def root_called(self) -> None:
-        """A forward begins; parts may have been compiled since the one before."""
+        """Handle the start of a forward pass; parts may have been compiled since the last one."""
         if self.modules_changed:
             self.modules_changed = False
             self._job.book.refresh()
@@ -129,7 +129,7 @@ class CompilationObserver:
                 self.tell_hidden(root)
 
     def tell_hidden(self, root: Root) -> None:
-        """Report the parts of a model whose inside is hidden, as by compilation."""
+        """Report the parts of a model whose content is hidden, as by compilation."""
         module = root.module()
         parts: dict[str, list[str]] = {}
         for part, reason in unseen_parts(module) if module is not None else ():
@@ -140,7 +140,7 @@ class CompilationObserver:
             self._tell(f"activations inside {_listed(names)}", reason)
 
     def step_closed(self, roots_called: int) -> None:
-        """A step is over; where no forward was seen in it, compiled functions hide it."""
+        """Handle the end of a step; without a forward pass, compiled functions hide it."""
         before, self._roots_called = self._roots_called, roots_called
         if self.functions and roots_called == before:
             self._tell(
@@ -154,7 +154,7 @@ class CompilationObserver:
 
 
 def unseen_parts(module: nn.Module) -> list[tuple[nn.Module, str]]:
-    """The outermost parts of a module that hide parts of their own, each with the reason."""
+    """Return the outermost modules that hide their parts, each with the reason."""
     reason = unseen_inside(module)
     if reason is None:
         return [found for child in module.children() for found in unseen_parts(child)]

@@ -11,7 +11,7 @@ from torch import nn
 from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.core.facts.evaluations import EqualStates
 from mothtrap.statistics import torch as arithmetic
-from mothtrap.tracing.identity import OwnRef
+from mothtrap.tracing.jobs.identity import OwnRef
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -23,11 +23,11 @@ MAX_ELEMENTS = 1 << 20
 
 
 class EqualStateObserver:
-    """Compares what a model is given with what makes its targets, until they differ once.
+    """Compares a model's inputs with those of its targets until they differ once.
 
-    Both must be tensors of their own: a teacher that is given the batch of its student gets the
-    same tensor. Only tensors in main memory are compared, because a copy on a device may be made
-    for each call.
+    Both must be separate tensors: a teacher that receives the batch of its student gets the same
+    tensor. Only tensors in main memory are compared, because a copy on a device may be made for
+    each call.
     """
 
     def __init__(self, job: Job) -> None:
@@ -39,11 +39,11 @@ class EqualStateObserver:
         self.looks = True
 
     def backward_began(self) -> None:
-        """The loss is complete: what is called from now on belongs to the next one."""
+        """Handle the start of a backward pass: later calls belong to the next loss."""
         self._first, self._compared = None, False
 
     def called(self, module: nn.Module, given: Sequence[Any], *, trains: bool) -> None:
-        """See a model called with `given`; `trains`: its prediction is trained."""
+        """Handle a model call with `given`; `trains`: its prediction is trained."""
         tensor = next((one for one in given if isinstance(one, torch.Tensor)), None)
         if self._compared or tensor is None or tensor.is_inference() or not is_state(tensor):
             return
@@ -75,7 +75,7 @@ class EqualStateObserver:
 
 
 def is_state(tensor: torch.Tensor) -> bool:
-    """Return whether a tensor is in main memory, and of a size that is compared."""
+    """Return whether a tensor is in main memory and of a size that is compared."""
     return (
         is_plain(tensor)
         and tensor.is_cpu

@@ -11,7 +11,7 @@ from torch import nn
 from mothtrap.adapters.torch.forward.equal_states import is_state
 from mothtrap.core.facts.evaluations import EqualViews
 from mothtrap.statistics import torch as arithmetic
-from mothtrap.tracing.identity import OwnRef
+from mothtrap.tracing.jobs.identity import OwnRef
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -23,10 +23,11 @@ MAX_MISSES = 16
 
 
 class EqualViewObserver:
-    """Compares what one model is given in two forwards before a backward, until they differ once.
+    """Compares a model's inputs in two forward passes before a backward, until they differ.
 
     Both must be tensors of their own: a model with dropout may be given the same tensor twice. So
-    may the halves of one batch, in which the views were joined.
+    may the halves of one batch, in which the views were joined. A model that is also given its own
+    state, such as the cell of a recurrence, sees the same data again on purpose.
     """
 
     def __init__(self, job: Job) -> None:
@@ -38,16 +39,19 @@ class EqualViewObserver:
         self.looks = True
 
     def backward_began(self) -> None:
-        """The loss is complete: what is called from now on belongs to the next one."""
+        """Handle the start of a backward pass: later calls belong to the next loss."""
         if self._first is not None and not self._compared:
             self._misses += 1
             self.looks = self.looks and self._misses < MAX_MISSES
         self._first, self._compared = None, False
 
     def called(self, module: nn.Module, given: Sequence[Any]) -> None:
-        """See a model called with `given`, with a graph."""
+        """Handle a model call with `given` and a graph."""
         tensor = next((one for one in given if isinstance(one, torch.Tensor)), None)
         if self._compared or tensor is None or not is_state(tensor):
+            return
+        if any(_is_computed(one) for one in given[1:]):
+            self.looks = False
             return
         if self._first is None:
             if _halves_are_equal(tensor):
@@ -85,6 +89,12 @@ class EqualViewObserver:
 
 
 _DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout)
+
+
+def _is_computed(given: object) -> bool:
+    """Return whether an argument, or a part of it, comes from a model under training."""
+    parts = given if isinstance(given, tuple | list) else (given,)
+    return any(isinstance(one, torch.Tensor) and one.requires_grad for one in parts)
 
 
 def _halves_are_equal(tensor: torch.Tensor) -> bool:

@@ -14,7 +14,7 @@ from mothtrap.adapters.torch.job.readable import is_readable
 from mothtrap.adapters.torch.losses.loss_tensors import LossTensors
 from mothtrap.core.records import Scalar
 from mothtrap.core.steps import Mode, StepKey
-from mothtrap.tracing import frames
+from mothtrap.tracing.source import frames
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -23,10 +23,10 @@ NO_KEYWORDS: Mapping[str, Any] = MappingProxyType({})
 
 
 class EvaluatedLossScalars:
-    """Records the value of each loss; of one inside a model what the model returns as its loss.
+    """Records the value of each loss; for a loss inside a model, the returned loss.
 
     Attributes:
-        forwards: of evaluations so far.
+        forwards: number of evaluation forward passes so far.
     """
 
     def __init__(self, job: Job, evaluations: EvaluationObserver, tensors: LossTensors) -> None:
@@ -37,17 +37,17 @@ class EvaluatedLossScalars:
         self.forwards = 0
 
     def next_key(self, mode: Mode, step: int) -> StepKey:
-        """Count a forward that is no part of the training; return its key."""
+        """Return the key of the next evaluation forward pass."""
         self.forwards += 1
         return StepKey(step=step, mode=mode, mode_step=self.forwards - 1)
 
     def keep_inputs(self, args: Any, kwargs: Mapping[str, Any]) -> None:
-        """Keep what a loss module is called with: there is no graph that holds its target."""
+        """Store the inputs of a loss module, because no graph contains its target."""
         if self._job.recorder.due.is_due("label", Mode.EVAL):
             self._given = args, kwargs
 
     def take_inputs(self) -> tuple[Any, Mapping[str, Any]]:
-        """Return, and forget, what the loss module was called with."""
+        """Return and remove the inputs of the loss module."""
         given, self._given = self._given, ((), NO_KEYWORDS)
         return given
 
@@ -61,7 +61,7 @@ class EvaluatedLossScalars:
         in_loss: bool,
         in_model: bool,
     ) -> None:
-        """A loss function of the framework returned, by itself, in a loss module, or a model."""
+        """Handle the return of a framework loss function, alone or inside a module."""
         self._job.contain_part(
             "evaluations", self._evaluations.loss_called, name, result, args, kwargs
         )
@@ -79,7 +79,7 @@ class EvaluatedLossScalars:
     def returned(
         self, module: nn.Module, value: torch.Tensor, args: Any, kwargs: Mapping[str, Any]
     ) -> None:
-        """A loss module returned one number."""
+        """Handle a loss module that returned one number."""
         if is_readable(value):
             self._job.contain_part(
                 "evaluations", self._evaluations.loss_module_returned, module, value
@@ -88,7 +88,7 @@ class EvaluatedLossScalars:
             self._record(frames.user_location(), value, target)
 
     def model_returned(self, output: Any) -> None:
-        """A model returned: with the loss that was computed in it, or what it made of that."""
+        """Handle a model that returned the loss computed inside it, or a value derived from it."""
         inside, self._inside = self._inside, None
         calls, self._inside_calls = self._inside_calls, 0
         if inside is None:

@@ -10,7 +10,7 @@ import torch
 
 from mothtrap.core.facts.memory import EvaluationGraphsKept
 from mothtrap.core.steps import Mode
-from mothtrap.tracing import frames
+from mothtrap.tracing.source import frames
 
 MAX_FORWARDS = 256
 """Forwards of one evaluation that are marked."""
@@ -28,10 +28,10 @@ class _Mark:
 
 
 class EvaluationGraphs:
-    """Marks the graphs of forwards in evaluations, and counts the evaluations that keep some.
+    """Marks the graphs of evaluation forward passes, and counts evaluations that keep some.
 
-    A loss or a prediction that is kept holds the nodes of its graph, and with them the mark.
-    Nothing is held here.
+    A loss or a prediction that is kept alive also keeps the nodes of its graph and the mark alive.
+    Nothing is kept alive here.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class EvaluationGraphs:
         self._location: str | None = None
 
     def returned(self, outputs: Sequence[torch.Tensor]) -> None:
-        """Mark a forward that has a graph and may be of an evaluation."""
+        """Mark a forward pass with a graph that may belong to an evaluation."""
         node = next((out.grad_fn for out in outputs if out.grad_fn is not None), None)
         metadata = getattr(node, "metadata", None)
         if not isinstance(metadata, dict) or len(self._marks) >= MAX_FORWARDS:
@@ -51,13 +51,14 @@ class EvaluationGraphs:
         self._marks.append(weakref.ref(mark))
 
     def was_training(self) -> None:
-        """Forget the marks: a backward came."""
+        """Discard the marks, because a backward pass followed."""
         self._marks.clear()
 
     def closed(self, step: int) -> EvaluationGraphsKept | None:
-        """End an evaluation; return how many before it are still held, where these are many.
+        """End an evaluation; return how many earlier ones are still in memory, if many.
 
-        Of the one that ends a variable of the loop may hold the last graph: it does not count.
+        The evaluation that ends does not count, because a variable of the loop may still refer to
+        its last graph.
         """
         marks, self._marks = self._marks, []
         if not marks:

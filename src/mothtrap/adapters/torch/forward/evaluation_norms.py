@@ -15,7 +15,7 @@ from mothtrap.adapters.torch.forward.modes import is_batch_norm
 from mothtrap.adapters.torch.job.readable import is_readable
 from mothtrap.core.facts.evaluations import EvaluationNorms, NormAverages
 from mothtrap.core.steps import Mode
-from mothtrap.tracing.identity import ByIdentity
+from mothtrap.tracing.jobs.identity import ByIdentity
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.naming import NameBook
@@ -37,13 +37,13 @@ class _Batches:
 
 
 class NormStatistics:
-    """Notes what batch norms are trained on before each evaluation."""
+    """Records the training batches of batch norms before each evaluation."""
 
     def __init__(self) -> None:
         self._batches: ByIdentity[nn.Module, _Batches] = ByIdentity()
 
     def trained(self, module: nn.Module, inputs: Sequence[Any]) -> None:
-        """Note a forward of a module in training mode."""
+        """Record a forward pass of a module in training mode."""
         for given in inputs:
             if isinstance(given, torch.Tensor):
                 break
@@ -60,7 +60,7 @@ class NormStatistics:
         batches.sizes[rows] = batches.sizes.get(rows, 0) + 1
 
     def averages(self, module: nn.Module, book: NameBook, step: int) -> NormAverages | None:
-        """Return how far the averages of a module's slowest new batch norm are; once."""
+        """Return, once, the progress of the averages of a module's slowest new batch norm."""
         batches = self._batches.get(module)
         if batches is None or not batches.new or not step:
             return None
@@ -80,7 +80,7 @@ class NormStatistics:
         )
 
     def evaluated(self, module: nn.Module, book: NameBook, step: int) -> EvaluationNorms | None:
-        """Return what the batch norms of a module that is evaluated go by; None without any."""
+        """Return the statistics that an evaluated module's batch norms use; None without any."""
         batches = self._batches.get(module)
         if batches is None or batches.reported >= REPORTED:
             return None

@@ -10,7 +10,7 @@ over (`job/forward_uses.py`).
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -31,8 +31,8 @@ from mothtrap.adapters.torch.losses.loss_calls import LossInputs, inputs_of, mea
 from mothtrap.core.facts.evaluations import EvaluationPhase
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.steps import Mode
-from mothtrap.tracing import frames
-from mothtrap.tracing.identity import ByIdentity, OwnRef
+from mothtrap.tracing.jobs.identity import ByIdentity, OwnRef
+from mothtrap.tracing.source import frames
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -83,16 +83,16 @@ class _Open:
 
 
 class EvaluationObserver:
-    """Collects what happens in an evaluation, and tells it when the next training begins.
+    """Collects the events of an evaluation, and reports it when training continues.
 
     Attributes:
         losses: the losses by call site.
-        in_doubt: the latest forward has a graph and may yet have been an evaluation.
-        uses: forwards with a graph until it is known what they were for.
-        open: what is known of the evaluation that goes on; None where none does.
+        in_doubt: the latest forward pass has a graph and may still have been an evaluation.
+        uses: forward passes with a graph whose purpose is not known yet.
+        open: data about the evaluation in progress; None if there is none.
     """
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, cut: Callable[[nn.Module], bool]) -> None:
         self._job = job
         self.open: _Open | None = None
         self._counts: ByIdentity[nn.Module, _Counts] = ByIdentity()
@@ -104,21 +104,21 @@ class EvaluationObserver:
         self._predictions = EvaluatedPredictions()
         self._graphs = EvaluationGraphs()
         self._norms = NormStatistics()
-        self.uses = ForwardUses(job, self._recognized)
+        self.uses = ForwardUses(job, self._recognized, cut)
         self._of_uses: weakref.WeakKeyDictionary[Use, list[EvaluatedLoss]]
         self._of_uses = weakref.WeakKeyDictionary()
 
     @property
     def is_open(self) -> bool:
-        """Return whether an evaluation is going on, for certain."""
+        """Return whether an evaluation is certainly in progress."""
         return self.open is not None
 
     def root_called(self, module: nn.Module, inputs: Sequence[Any], trains: bool) -> None:
-        """A forward of a module begins that an optimizer owns parameters of.
+        """Handle the start of a forward pass of a module with optimizer parameters.
 
         Args:
-            module: what the user called.
-            inputs: what it was called with.
+            module: the module that the user called.
+            inputs: its arguments.
             trains: autograd is on.
         """
         if not trains:
@@ -132,16 +132,16 @@ class EvaluationObserver:
             self.in_doubt = True
 
     def copy_called(self) -> None:
-        """A forward without a graph begins, of a copy of a model that an optimizer holds.
+        """Handle the start of a graph-free forward pass of a copy of a trained model.
 
-        Losses that follow are those of an evaluation. A teacher runs so, too, but its loss has the
-        graph of its student.
+        Losses that follow belong to an evaluation. A teacher runs in the same way, but its loss has
+        the graph of its student.
         """
         if self.open is None:
             self.open = _Open(self._job.grouper.steps_applied)
 
     def root_returned(self, module: nn.Module, outputs: Sequence[torch.Tensor]) -> None:
-        """A forward without a graph, or one in doubt, returned."""
+        """Handle the return of a graph-free or ambiguous forward pass."""
         if self.in_doubt:
             self._graphs.returned(outputs)
         ran = self.open.ran.get(id(module)) if self.open is not None else None
@@ -151,7 +151,7 @@ class EvaluationObserver:
     def loss_called(
         self, name: str, result: torch.Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> None:
-        """A loss function returned."""
+        """Handle the return of a loss function."""
         if result.requires_grad:
             use = self.uses.latest
             if use is not None:
@@ -176,7 +176,7 @@ class EvaluationObserver:
             self._observe(self._predictions.look(inputs, self.open.step))
 
     def loss_module_returned(self, module: nn.Module, value: torch.Tensor) -> None:
-        """A loss module returned one number without a graph, not by way of a function here."""
+        """Handle a loss module that returned one number without a graph."""
         known = self._latest() if self._latest is not None else None
         if self.open is not None and known is not value and is_plain(value):
             for ran in self.open.ran.values():
@@ -185,12 +185,12 @@ class EvaluationObserver:
             self.losses.add(mean_of(value, inputs), inputs, evaluated_losses.user_site())
 
     def model_returned_loss(self, computed: torch.Tensor, value: torch.Tensor) -> None:
-        """A model returned, as its loss, what it made of the only one that it computed."""
+        """Handle a model that returned a value derived from the only loss it computed."""
         if self._latest is not None and self._latest() is computed and is_plain(value):
             self.losses.replace_latest(value)
 
     def backward_began(self) -> None:
-        """Drop doubtful evaluations, which were training, and end the certain one."""
+        """Discard ambiguous evaluations, which were training, and end the certain one."""
         if self.in_doubt:
             self.in_doubt = False
             self._doubts += 1
@@ -200,12 +200,12 @@ class EvaluationObserver:
             self.close()
 
     def ended(self) -> None:
-        """The job is over: what no backward can reach any more was an evaluation."""
+        """Handle the end of the job: forward passes without a backward were evaluations."""
         self.uses.ended()
         self.close()
 
     def close(self) -> None:
-        """Tell what the evaluation, if there was one, has shown."""
+        """Report the evaluation, if there was one."""
         ended, self.open = self.open, None
         doubted, self._doubted = self._doubted, []
         step = ended.step if ended is not None else self._job.grouper.steps_applied

@@ -22,11 +22,11 @@ except ImportError:
 
 
 def fast_path(tell: Callable[[nn.Module, Any], None]) -> compiled.Passage | None:
-    """Return a fast path that is closed; None in an installation without the compiled part.
+    """Return a closed fast path; None if the compiled part is not installed.
 
     Args:
-        tell: takes a module and its output, at once, where that cannot be noted: it is no
-            plain tensor, or the fast path was closed before the module returned.
+        tell: called with a module and its output immediately if the output cannot be noted: it is
+            not a plain tensor, or the fast path was closed before the module returned.
     """
     # The two questions to torch are private; a test pins them. Values of a transformed function
     # are no values.

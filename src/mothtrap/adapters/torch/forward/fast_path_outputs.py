@@ -14,7 +14,7 @@ from mothtrap.adapters.torch.forward.fast_path import fast_path
 from mothtrap.adapters.torch.forward.rewritten_outputs import BATCH_BYTES, RewrittenOutputs
 from mothtrap.adapters.torch.job.retained_outputs import Noted, RetainedOutputs
 from mothtrap.adapters.torch.job.uncompiled import uncompiled
-from mothtrap.tracing.identity import OwnRef
+from mothtrap.tracing.jobs.identity import OwnRef
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.forward._passage import Passage
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 
 @uncompiled
 class FastPathOutputs:
-    """Fast path of calls of which only the outputs, or their values, are requested.
+    """Fast path for calls of which only outputs, or their values, are requested.
 
-    It is open only in forwards that are not looked into. An installation without the compiled
-    part has no such way: there every output is looked at when it returns.
+    It is open only in forward passes that are not inspected. Without the compiled part there is no
+    fast path, and every output is handled when it is returned.
 
     Args:
-        calls: takes activations.
-        held: keeps outputs until it is known whether the step went wrong.
-        returned: takes a module and its output, where it cannot be noted.
+        calls: receives activations.
+        held: keeps outputs until it is known whether the step failed.
+        returned: called with a module and its output, if it cannot be noted.
 
     Attributes:
-        fast_path: what the calls pass through, None where there is none.
-        last_output: of those that were told or noted, where it is still alive.
-        rewritten: the modules whose outputs are written to in place.
+        fast_path: object that the calls pass through, None if there is none.
+        last_output: the last reported or noted output, if it is still alive.
+        rewritten: the modules whose outputs are changed in place.
         before_it: the latest module with parameters that returned.
     """
 
@@ -57,12 +57,12 @@ class FastPathOutputs:
         self.before_it: weakref.ref[nn.Module] | None = None
 
     def build(self) -> Passage | None:
-        """Make the fast path; None where there is none."""
+        """Create the fast path; None if it is unavailable."""
         self.fast_path = fast_path(self._returned_late)
         return self.fast_path
 
     def root_called(self, root: nn.Module, *, trains: bool, looked_into: bool) -> None:
-        """A forward begins; `looked_into`: more of its calls is wanted than values of outputs."""
+        """Handle the start of a forward pass; `looked_into`: more than output values is needed."""
         self._trains, self._collects, self._pending = trains, False, []
         self.before_it = None
         if self.rewritten.learning is not None:
@@ -79,7 +79,7 @@ class FastPathOutputs:
             self.rewritten.learn(root)
 
     def noticed(self, module: nn.Module, output: torch.Tensor | None) -> None:
-        """A module returned, and was looked at; with its output where that is one tensor."""
+        """Handle the return of an observed module, with its output if it is one tensor."""
         if output is not None:
             if self.rewritten.learning is not None:
                 self.rewritten.returned(module, output)
@@ -88,12 +88,12 @@ class FastPathOutputs:
             self.before_it = weakref.ref(module)
 
     def is_handed_on(self, module: nn.Module, tensor: torch.Tensor) -> bool:
-        """Return whether a container merely returns what its last child returned."""
+        """Return whether a container only returns its last child's output."""
         last = self.last_output
         return bool(module._modules) and last is not None and last() is tensor
 
     def close(self) -> None:
-        """Let no call go this way any more, and take in what was noted on it."""
+        """Close the fast path, and process its pending data."""
         if self.fast_path is not None and (noted := self.fast_path.close()):
             self._look(noted)
             self.last_output = noted[-1][1]

@@ -31,6 +31,8 @@ from mothtrap.adapters.torch.job.retained_outputs import RetainedOutputs, nodes_
 from mothtrap.adapters.torch.job.uncompiled import uncompiled
 from mothtrap.adapters.torch.layers.half_precision import HalfPrecisionObserver
 from mothtrap.adapters.torch.layers.looks import ForwardLooks
+from mothtrap.adapters.torch.losses.divergences import DivergenceObserver
+from mothtrap.adapters.torch.losses.loss_calls import inputs_of
 from mothtrap.adapters.torch.losses.loss_tensors import LossTensors
 from mothtrap.adapters.torch.optimization.reach import ReachObserver
 from mothtrap.adapters.torch.recording.attributes import Attributes
@@ -38,8 +40,8 @@ from mothtrap.adapters.torch.recording.recording import Recording
 from mothtrap.adapters.torch.recording.tracked_objects import TrackedObjects
 from mothtrap.capture.grouper import RootCalled
 from mothtrap.core.steps import Mode, StepKey
-from mothtrap.tracing import frames
-from mothtrap.tracing.identity import ByIdentity, OwnRef
+from mothtrap.tracing.jobs.identity import ByIdentity, OwnRef
+from mothtrap.tracing.source import frames
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.forward._passage import Passage
@@ -56,12 +58,14 @@ class ForwardObserver:
     """Called before and after every module's forward, at any depth.
 
     Attributes:
-        calls: takes what is captured of inputs and outputs.
-        loss_tensors: takes what is captured of losses.
-        evaluations: puts together what happens in an evaluation.
-        loss_trained: takes the loss of a training step, to compare those of evaluations with.
+        calls: receives captured inputs and outputs.
+        loss_tensors: receives captured losses.
+        evaluations: collects the events of an evaluation.
+        loss_trained: receives the loss of a training step, for comparison with those of
+            evaluations.
         modes: the modes in which modules are trained.
         bootstraps: forwards that targets are made of.
+        divergences: reads the arguments of `kl_div`.
         compilations: what was compiled.
         reach: what of the modules backward never reaches.
         narrow: outputs and gradients in half precision.
@@ -71,11 +75,11 @@ class ForwardObserver:
         recording: keeps what the steps are fed with.
         attributes: of modules, as they were before the forwards of a step.
         recomputes: a module ran inside a backward: checkpointing is in use.
-        roots_called: forwards of roots so far.
-        left: called when a forward returned, with the module and its output; None while its
-            exception is on its way.
-        loss_called: called after a loss function of the framework returns, with its name, its
-            result and its arguments.
+        roots_called: number of root forward passes so far.
+        left: called when a forward pass has returned, with the module and its output; None if it
+            raised an exception.
+        loss_called: called after a framework loss function returns, with its name, its result and
+            its arguments.
     """
 
     def __init__(self, job: Job, optimizers: OptimizerObserver) -> None:
@@ -92,11 +96,12 @@ class ForwardObserver:
         self._detached: tuple[weakref.ref[torch.Tensor], torch.Tensor] | None = None
         self.calls = CallCapture(job)
         self.loss_tensors = LossTensors(job)
-        self.evaluations = EvaluationObserver(job)
+        self.divergences = DivergenceObserver(job)
+        self.bootstraps = BootstrapObserver(job)
+        self.evaluations = EvaluationObserver(job, self.bootstraps.cut)
         self.loss_trained: Callable[[str, float], None] = self.evaluations.losses.trained
         self.evaluated_losses = EvaluatedLossScalars(job, self.evaluations, self.loss_tensors)
         self.modes = ModeObserver(job)
-        self.bootstraps = BootstrapObserver(job)
         self.compilations = CompilationObserver(job, self._returned_in_graph)
         self.reach = ReachObserver(job, optimizers)
         self.narrow = HalfPrecisionObserver(job, optimizers)
@@ -117,7 +122,7 @@ class ForwardObserver:
         self.new_step()
 
     def new_step(self) -> None:
-        """Look up what is due in the step that begins."""
+        """Determine what is due in the step that begins."""
         if self.compilations.functions:
             self.compilations.step_closed(self.roots_called)
         self.attributes.is_read = False
@@ -127,7 +132,7 @@ class ForwardObserver:
         self._was_light = self._job.light
 
     def passed_unobserved(self) -> None:
-        """The same, where the step before was not watched."""
+        """Like `new_step`, if the previous step was not observed."""
         self.observe_all()
         self.new_step()
 
@@ -135,12 +140,12 @@ class ForwardObserver:
         self._takes_inputs, self._takes_outputs = self.calls.takes_inputs, self.calls.takes_outputs
 
     def thread_moved(self) -> None:
-        """Forget the forward in progress: another thread is observed from now on."""
+        """Discard the current forward pass, because another thread is observed now."""
         self._running.clear()
         self._fast_outputs.close()
 
     def hooks(self) -> tuple[Hook, Hook]:
-        """`entered` (with keywords) and `left` as module hooks; under compilation they vanish."""
+        """Return `entered` (with keywords) and `left` as hooks that disappear when compiled."""
         # Bound here: a global looked up in a hook would become a guard of compiled code.
         is_compiling = torch.compiler.is_compiling
 
@@ -157,7 +162,7 @@ class ForwardObserver:
     def entered(
         self, module: nn.Module, args: Any, kwargs: Mapping[str, Any] = NO_KEYWORDS
     ) -> bool:
-        """A forward begins; whether it is observed, so that its end is to be told."""
+        """Handle the start of a forward pass; return whether its end must be reported."""
         if not self._is_observed() or (self._running and self.compilations.made(module)):
             return False
         if id(module) in self._running:  # interrupted: its end was never seen
@@ -207,15 +212,15 @@ class ForwardObserver:
         self._fast_outputs.noticed(module, output)
 
     def fast_path(self) -> Passage | None:
-        """Return the fast path of calls that are not looked into, None if there is none."""
+        """Return the fast path for calls that are not inspected; None if there is none."""
         return self._fast_outputs.build()
 
     def observe_all(self) -> None:
-        """Let no call take the fast path any more, and take in what was noted on it."""
+        """Close the fast path for good, and process its pending data."""
         self._job.contain(self.close_path)
 
     def close_path(self) -> None:
-        """The same, inside of what is contained."""
+        """Like `observe_all`, for use inside a contained hook."""
         if get_ident() == self._thread.watched:
             self._fast_outputs.close()
 
@@ -358,7 +363,7 @@ class ForwardObserver:
         return root
 
     def add_root(self, module: nn.Module) -> Root | None:
-        """Name a tree of modules, and say what of it will not be seen."""
+        """Name a tree of modules, and report which parts cannot be observed."""
         root = self._job.book.add_root(module)
         if root is not None:
             use_devices(self._job.job)
@@ -418,6 +423,8 @@ class ForwardObserver:
             contain_part = self._job.contain_part
             if not self._job.light:
                 contain_part("digests", self.inputs.digests.loss_called, args, kwargs)
+            if name == "kl_div":
+                contain_part("divergences", self.divergences.called, inputs_of(name, args, kwargs))
             if self._trains and not (self._running and self._in_root):
                 contain_part("snapshots", self.recording.loss_called, name, args, kwargs)
         # What has a graph is looked at in the backward.
@@ -459,7 +466,7 @@ class ForwardObserver:
         return self._detached[1]
 
     def loss_location(self, root: torch.Tensor) -> str | None:
-        """Return the place of the loss module's call whose output is the root of a backward."""
+        """Return the location of the loss module whose output is the root of a backward pass."""
         if self._loss_output is not None and self._loss_output[0]() is root:
             return self._loss_output[1]
         return None

@@ -14,9 +14,9 @@ from mothtrap.adapters.torch.job.dropouts import is_dropout, share_dropped
 from mothtrap.adapters.torch.job.naming import class_name
 from mothtrap.capture.grouper import ClosedStep
 from mothtrap.core.facts.evaluations import DropoutRate, TrainingMode
-from mothtrap.tracing.identity import ByIdentity
-from mothtrap.tracing.mentions import only_call
-from mothtrap.tracing.norm_samples import NormSamples
+from mothtrap.tracing.describe.norm_samples import NormSamples
+from mothtrap.tracing.jobs.identity import ByIdentity
+from mothtrap.tracing.source.mentions import only_call
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -33,12 +33,12 @@ Paths = tuple[str, ...]
 
 
 def is_batch_norm(module: nn.Module) -> bool:
-    """Return whether a module norms by the batch in training and by statistics of its own after."""
+    """Return whether a module uses batch statistics in training and running ones later."""
     return isinstance(module, _BatchNorm) and module.running_mean is not None
 
 
 def active_in_training(module: nn.Module, book: NameBook) -> tuple[Paths, Paths]:
-    """Paths of the dropouts and batch norms in a module that are set to training."""
+    """Return the paths of dropouts and batch norms in a module that are in training mode."""
     parts = [part for part in module.modules() if part.training]
     return (
         tuple(book.module_name(part) for part in parts if is_dropout(part)),
@@ -65,7 +65,7 @@ class _Samples:
 
 
 class ModeObserver:
-    """Notes, for every module that user code calls, the mode in which it is trained."""
+    """Records the training mode of every module that user code calls."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -73,10 +73,10 @@ class ModeObserver:
         self._known: ByIdentity[nn.Module, tuple[_Mode, _Samples]] = ByIdentity()
 
     def trained(self, module: nn.Module, retained: RetainedOutputs) -> None:
-        """A forward of a module returned what has a graph.
+        """Handle a forward pass that returned values with a graph.
 
         Args:
-            module: what the user called; an optimizer owns parameters of it.
+            module: module that the user called, with parameters in an optimizer.
             retained: outputs of the modules in it.
         """
         number, trains = id(module), module.training
@@ -96,7 +96,7 @@ class ModeObserver:
             self._look(samples, retained)
 
     def close(self, closed: ClosedStep) -> None:
-        """A step is over: tell what has changed."""
+        """Report changes at the end of a step."""
         ran, self._ran = self._ran, {}
         if closed.skipped:
             return

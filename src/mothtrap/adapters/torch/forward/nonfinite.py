@@ -21,11 +21,11 @@ PASSING_ON = (
 def first_nonfinite(
     retained: Iterable[Retained], book: NameBook, step: int
 ) -> NonfiniteModule | FiniteOutputs | None:
-    """Find the first module whose output was not finite, or say that all were finite.
+    """Find the first module with a non-finite output, or report that all were finite.
 
     Args:
-        retained: modules with their outputs in order of completion; without a module the
-            input of a root, whose NaN means that no module after it is to blame.
+        retained: modules with their outputs in order of completion; an entry without a module is
+            the input of a root, whose NaN means that no later module is the cause.
         book: names of modules.
         step: the step that went wrong.
     """

@@ -18,13 +18,13 @@ MAX_OUTPUTS = 8
 
 
 class ForwardPurpose:
-    """Learns from the graph of its outputs whether a backward reaches a forward.
+    """Determines from the graph of its outputs whether a backward pass reaches a forward pass.
 
     Args:
-        module: what user code called.
-        outputs: what it returned.
-        step: of the forward.
-        next_key: counts a forward that was no training, and makes its key.
+        module: the called module.
+        outputs: its outputs.
+        step: step of the forward.
+        next_key: counts a forward pass that was not training, and returns its key.
     """
 
     def __init__(

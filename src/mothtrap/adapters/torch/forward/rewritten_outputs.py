@@ -13,7 +13,7 @@ from torch import nn
 
 from mothtrap.adapters.torch.job.readable import has_own_values
 from mothtrap.adapters.torch.job.retained_outputs import Noted
-from mothtrap.tracing.identity import ByIdentity, OwnRef
+from mothtrap.tracing.jobs.identity import ByIdentity, OwnRef
 
 Output = tuple[nn.Module, torch.Tensor | None, bytes | None]
 """A module, what it returned, without a graph, and the row that was taken of it."""
@@ -23,11 +23,11 @@ little memory, and hundreds of calls in one."""
 
 
 class RewrittenOutputs:
-    """Learns of it in the first forward of each root that is captured, and as it happens.
+    """Detects outputs that are changed in place, from each root's first captured forward pass on.
 
     Attributes:
-        modules: identities of the modules whose outputs are written to. That of a module
-            that is gone does no harm: its successor is looked at a little earlier.
+        modules: identities of the modules whose outputs are changed. The identity of a deleted
+            module does no harm: a new module with it is inspected a little earlier.
     """
 
     def __init__(self) -> None:
@@ -38,21 +38,21 @@ class RewrittenOutputs:
         self._bytes = 0
 
     def knows(self, root: nn.Module) -> bool:
-        """Return whether a forward of this root was learned from."""
+        """Return whether a forward pass of this root was analyzed."""
         return root in self._known
 
     def root_called(self) -> None:
-        """A forward begins; forget what one that was interrupted has left behind."""
+        """Handle the start of a forward pass, discarding an interrupted one."""
         self.learning = None
         self._seen.clear()
         self._bytes = 0
 
     def learn(self, root: nn.Module) -> None:
-        """Learn from the forward that begins; an inference counts no versions."""
+        """Analyze the forward pass that begins; inference mode counts no versions."""
         self.learning = None if torch.is_inference_mode_enabled() else root
 
     def returned(self, module: nn.Module, output: torch.Tensor) -> None:
-        """Remember an output as it is now; its values are held as far as there is room."""
+        """Store the current state of an output, as long as there is room."""
         if self.learning is None or output.is_inference() or not has_own_values(output):
             return
         self._bytes += output.nbytes
@@ -60,7 +60,7 @@ class RewrittenOutputs:
         self._seen.append((module, kept, output._version))
 
     def root_returned(self) -> None:
-        """The forward is over."""
+        """Handle the end of the forward pass."""
         if self.learning is not None:
             for module, kept, version in self._seen:
                 values = kept() if isinstance(kept, weakref.ref) else kept
@@ -71,9 +71,9 @@ class RewrittenOutputs:
             self.learning = None
 
     def intact(self, noted: Noted) -> list[Output]:
-        """Return modules with the values that they returned, None where those are gone.
+        """Return modules with their returned values, None if these are gone.
 
-        The outputs of modules whose values are gone are looked at at once from now on.
+        From now on, outputs of modules whose values no longer exist are inspected immediately.
         """
         outputs: list[Output] = []
         for owner, _, values, version, row in noted:

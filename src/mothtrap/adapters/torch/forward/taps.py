@@ -30,7 +30,7 @@ Tell = Callable[[nn.Module, torch.Tensor], None]
 
 @uncompiled
 class Tap:
-    """One module, and who is told what it returns."""
+    """A module, and the receivers of its outputs."""
 
     def __init__(self, module: nn.Module, tell: Tell) -> None:
         self._module, self._tell = weakref.ref(module), tell
@@ -39,13 +39,13 @@ class Tap:
         setattr(module, TOKEN, torch.tensor([self.number]))
 
     def pass_on(self, output: torch.Tensor) -> None:
-        """The module returned a tensor, here without its graph."""
+        """Pass on a tensor returned by the module, without its graph."""
         module = self._module()
         if module is not None:
             self._tell(module, output)
 
     def remove(self) -> None:
-        """Take the hook out; graphs that were made with it hand out nothing more."""
+        """Remove the hook; graphs created with it pass on nothing more."""
         self._handle.remove()
         module = self._module()
         if module is not None:
@@ -58,10 +58,10 @@ _open: Final[MutableMapping[int, Tap]] = weakref.WeakValueDictionary()
 
 
 def tap(modules: Iterable[nn.Module], tell: Tell) -> list[Tap]:
-    """Tap modules that bear none yet; has to come before they are compiled.
+    """Tap modules without a tap; call this before they are compiled.
 
     Returns:
-        The taps; they are open as long as they are kept.
+        The taps, which are active as long as they are kept.
     """
     taps = [Tap(m, tell) for m in modules if TOKEN not in vars(m) and wrapped(m) is None]
     _open.update((each.number, each) for each in taps)
@@ -69,7 +69,7 @@ def tap(modules: Iterable[nn.Module], tell: Tell) -> list[Tap]:
 
 
 def is_tapped(module: nn.Module) -> bool:
-    """Return whether a part of a module bears a tap."""
+    """Return whether a submodule has a tap."""
     return any(TOKEN in vars(part) for part in module.modules())
 
 

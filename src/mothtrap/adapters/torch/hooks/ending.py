@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.forward.forwards import ForwardObserver
     from mothtrap.adapters.torch.job.job import Job
     from mothtrap.adapters.torch.optimization.optimizers import Known
-    from mothtrap.adapters.torch.reproduce.snapshots.taker import TorchSnapshotTaker
+    from mothtrap.adapters.torch.snapshots.taker import TorchSnapshotTaker
 
 UNSTEPPED = (
     "backward ran {} times, but no optimizer's step() was called, and no manual weight update "
@@ -24,10 +24,10 @@ UNSTEPPED = (
 
 
 class Ending:
-    """Reports at the end of a job what no step can tell.
+    """Reports, at the end of a job, facts that no step can report.
 
     Attributes:
-        schedules: learning rate schedules that the job has made.
+        schedules: learning rate schedules that the job created.
     """
 
     def __init__(self, job: Job, forwards: ForwardObserver, snapshots: TorchSnapshotTaker) -> None:
@@ -36,7 +36,7 @@ class Ending:
         self.schedules = ScheduleObserver(job, lambda: loaders.passes_trained)
 
     def report(self) -> None:
-        """Keep and explain the exception that has ended the job, if one has."""
+        """Store and explain the exception that ended the job, if any."""
         error = self._job.recorder.containment.ended_by
         self._job.contain_part("snapshots", self._snapshots.ended, error)
         if error is not None:
@@ -46,7 +46,7 @@ class Ending:
             self._job.contain_part("schedules", self._report_schedules)
 
     def report_unstepped(self, backwards: int, unapplied: Known | None) -> None:
-        """Say why there was no step, unless something else says it.
+        """Report why there was no step, unless another fact explains it.
 
         Args:
             backwards: calls of `backward`.

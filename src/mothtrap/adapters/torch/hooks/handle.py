@@ -13,7 +13,7 @@ class TorchHandle:
     """Base of the handles for a whole process and for single objects.
 
     Args:
-        tracer: takes what hooks see.
+        tracer: receives the events of hooks.
     """
 
     honors = EVERY
@@ -28,17 +28,17 @@ class TorchHandle:
         return self.tracer.snapshots
 
     def step(self, given: Given) -> None:
-        """Attach what the user passes to the step just made, or make one."""
+        """Attach the user's values to the latest step, or create a step."""
         self.tracer.step_given(given)
 
     def surroundings(self) -> Surroundings:
-        """Read what the numbers depend on."""
+        """Read the settings that affect the numbers."""
         return Surroundings(self.tracer.random_start)
 
     def stop(self, reason: str) -> bool:  # noqa: ARG002
-        """Return False: the loop is the user's own."""
+        """Return False, because the loop belongs to the user."""
         return False
 
     def abandon(self) -> None:
-        """See nothing from here on."""
+        """Stop observing."""
         self.tracer.job.live = False

@@ -8,22 +8,22 @@ import torch
 
 
 class JobStore:
-    """The store of the default process group, by which its processes have found each other.
+    """The store of the default process group.
 
     Args:
-        store: of `torch.distributed`.
-        rank: of this process.
+        store: store of `torch.distributed`.
+        rank: rank of this process.
     """
 
     def __init__(self, store: Any, rank: int) -> None:
         self._store, self._rank = store, rank
 
     def count(self, what: str) -> int:
-        """Return how often this process has counted something before; counts it."""
+        """Return how often this process has called this for a key, and increment the count."""
         return int(self._store.add(f"mothtrap/counts/{what}/{self._rank}", 1)) - 1
 
     def leave(self, key: str, text: str) -> None:
-        """Leave a text for all processes."""
+        """Publish a text to all processes."""
         self._store.set(f"mothtrap/left/{key}", text)
 
     def find(self, key: str) -> str | None:
@@ -35,7 +35,7 @@ class JobStore:
 
 
 def job_store() -> JobStore | None:
-    """Return the store of this process's job; None in a job of one process, or without one."""
+    """Return the store of this process's job; None for one process, or without a store."""
     distributed = torch.distributed
     if not (distributed.is_available() and distributed.is_initialized()):
         return None

@@ -33,8 +33,8 @@ def add_loss_observers(
 
     Args:
         job: the job that they observe.
-        observers: they are added here.
-        targets: observes the order of targets; others need it, too.
+        observers: list to which they are added.
+        targets: observes the order of targets, which other observers also need.
         sampled: the actions that policies have drawn.
     """
     observers.add("data", lambda: targets, TargetOrder)

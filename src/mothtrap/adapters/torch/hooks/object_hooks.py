@@ -20,12 +20,12 @@ from mothtrap.adapters.torch.job.naming import class_name
 from mothtrap.adapters.torch.job.uncompiled import breaks_graphs, uncompiled
 from mothtrap.adapters.torch.optimization.optimizers import has_closure
 from mothtrap.capture.grouper import BackwardBegan, BackwardEnded
-from mothtrap.tracing.identity import ByIdentity
+from mothtrap.tracing.jobs.identity import ByIdentity
 
 
 @uncompiled
 class ObjectHooks(TorchHandle):
-    """Hooks on models and their optimizers; `detach` takes them all out again."""
+    """Hooks on models and their optimizers; `detach` removes them all."""
 
     def __init__(
         self, tracer: Tracer, models: Sequence[nn.Module], given: Sequence[object]

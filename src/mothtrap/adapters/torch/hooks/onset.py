@@ -11,7 +11,7 @@ from mothtrap.adapters.torch.forward.nonfinite import first_nonfinite
 from mothtrap.adapters.torch.losses import bad_in_source
 from mothtrap.adapters.torch.losses.first_bad_location import first_bad_operation
 from mothtrap.core.facts.nonfinite import FiniteOutputs
-from mothtrap.tracing import frames
+from mothtrap.tracing.source import frames
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.forward.forwards import ForwardObserver
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Onset:
-    """Looks once a step, and at the onset: what stays non-finite has one origin."""
+    """Searches once per step, at the onset, for the origin of non-finite values."""
 
     def __init__(
         self,
@@ -37,11 +37,12 @@ class Onset:
         self._given: BadValue | None = None
 
     def look(self, site: str = "", loss: torch.Tensor | None = None) -> None:
-        """Look for the origin of what is not finite.
+        """Search for the origin of non-finite values.
 
         Args:
-            site: where the backward was called.
-            loss: before its backward, where the loss is not finite; None: a gradient is.
+            site: call site of the backward pass.
+            loss: loss before its backward pass, if it is not finite; None: a gradient is not
+                finite.
         """
         before, self._step = self._step, self._job.grouper.step
         if self._step <= before + 1:

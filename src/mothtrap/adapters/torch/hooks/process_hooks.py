@@ -27,9 +27,9 @@ from mothtrap.adapters.torch.losses import loss_calls
 from mothtrap.adapters.torch.optimization.optimizers import has_closure
 from mothtrap.adapters.torch.optimization.restores import RestoreObserver
 from mothtrap.core.phases import BACKWARD, DATA, OPTIMIZER, OTHER, SAVE
-from mothtrap.tracing.read_ahead import when_handed
 from mothtrap.tracing.replacements import drop_own_frame
-from mothtrap.tracing.unseen import unseen
+from mothtrap.tracing.source.unseen import unseen
+from mothtrap.tracing.steps.read_ahead import when_handed
 
 Function = Callable[..., Any]
 Wrap = Callable[[Function], Function]
@@ -44,7 +44,7 @@ SCHEDULERS = (
 
 
 class ProcessHooks(TorchHandle):
-    """Installs the hooks of a process; `detach` takes them all out again."""
+    """Installs the hooks of a process; `detach` removes them all."""
 
     def __init__(self, tracer: Tracer) -> None:
         super().__init__(tracer)
@@ -70,7 +70,7 @@ class ProcessHooks(TorchHandle):
             raise
 
     def detach(self) -> None:
-        """Close the last step, remove every hook, restore everything replaced."""
+        """Close the last step, remove every hook, and restore everything that was replaced."""
         self.tracer.ended()
         self._undo.close()
 

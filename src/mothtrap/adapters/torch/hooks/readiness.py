@@ -91,12 +91,12 @@ OF_OPTIMIZERS: Final = frozenset(
 
 
 class Readiness:
-    """The facts that can show in this job, given what it has done so far.
+    """The facts that can occur in this job, given its progress so far.
 
     Attributes:
         in_each_step: facts that are also observed in light steps.
         in_full_steps: facts that are observed in full steps only.
-        waits: a part of training was not observed yet.
+        waits: a part of training has not been observed yet.
     """
 
     def __init__(self) -> None:

@@ -12,6 +12,8 @@ from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.comparing_runs.seeding import RandomStart
 from mothtrap.adapters.torch.forward.forwards import ForwardObserver
+from mothtrap.adapters.torch.guard.guard import Guard
+from mothtrap.adapters.torch.guard.guarded_steps import GuardedSteps
 from mothtrap.adapters.torch.hooks.ending import Ending
 from mothtrap.adapters.torch.hooks.loss_observers import add_loss_observers
 from mothtrap.adapters.torch.hooks.onset import Onset
@@ -46,10 +48,8 @@ from mothtrap.adapters.torch.optimization.rounding import RoundingObserver
 from mothtrap.adapters.torch.optimization.saved_weights import SavedWeights
 from mothtrap.adapters.torch.optimization.updates import UpdateObserver
 from mothtrap.adapters.torch.recording.tracked_objects import TrackedObjects
-from mothtrap.adapters.torch.reproduce.guarding.guard import Guard
-from mothtrap.adapters.torch.reproduce.guarding.guarded_steps import GuardedSteps
-from mothtrap.adapters.torch.reproduce.parts import Parts
-from mothtrap.adapters.torch.reproduce.snapshots.taker import TorchSnapshotTaker
+from mothtrap.adapters.torch.snapshots.parts import Parts
+from mothtrap.adapters.torch.snapshots.taker import TorchSnapshotTaker
 from mothtrap.capture.grouper import (
     BackwardEnded,
     ClosedStep,
@@ -74,25 +74,25 @@ from mothtrap.core.facts.optimizers import (
     UnownedParameter,
 )
 from mothtrap.statistics.torch.reducers import DigestingReducer
-from mothtrap.tracing.adapter_job import AdapterJob
+from mothtrap.tracing.jobs.adapter_job import AdapterJob
 
 BY_HAND = "by hand"
 """Name of the optimizer if there is none, and `step_given` is called."""
 
 
 class Tracer(Parts):
-    """Takes what hooks see, feeds the grouper, and closes steps.
+    """Receives events from hooks, feeds the grouper, and closes steps.
 
-    Hooks call the methods of the section "Witnesses", and the first attributes; nothing that goes
-    wrong in them reaches the training.
+    Hooks call the methods of the section "Witnesses", and the first attributes; errors in them
+    never reach the training.
 
     Attributes:
-        backward_began: called with the roots when `backward` was entered.
-        backward_ended: called when it returned or raised.
-        step_began: called with an optimizer when its `step` was entered, and whether it has a
-            closure; by a hook that `step` itself calls.
+        backward_began: called with the roots at the start of `backward`.
+        backward_ended: called when it has returned or raised an exception.
+        step_began: called with an optimizer at the start of its `step`, and whether it has a
+            closure, by a hook that `step` itself calls.
         step_ended: the same, when it returned.
-        gradients_zeroed: called with an optimizer, or a module, before `zero_grad` is done.
+        gradients_zeroed: called with an optimizer, or a module, before `zero_grad`.
     """
 
     guard: Guard
@@ -190,7 +190,7 @@ class Tracer(Parts):
     # Witnesses
 
     def optimizer_constructed(self, optimizer: Optimizer) -> None:
-        """An optimizer was constructed by the code that is running."""
+        """Handle the construction of an optimizer by the running code."""
         self.training_thread.begins()
         self.contain(self.contain_part, "optimizer facts", self._facts.constructed, optimizer)
         self.optimizer_made(optimizer)
@@ -198,38 +198,38 @@ class Tracer(Parts):
             self.losses.averaging.add(self.optimizers.add(optimizer).name)
 
     def optimizer_made(self, optimizer: Optimizer) -> None:
-        """There is an optimizer."""
+        """Handle a new optimizer."""
         self.contain(self.optimizers.add, optimizer)
 
     def scheduler_made(self, scheduler: Any) -> None:
-        """A learning rate scheduler was constructed."""
+        """Handle a new learning rate scheduler."""
         self.contain(self.contain_part, "snapshots", self.known.scheduler_made, scheduler)
         self.contain(self.contain_part, "schedules", self._ending.schedules.made, scheduler)
 
     def scaler_made(self, scaler: Any) -> None:
-        """A gradient scaler was constructed."""
+        """Handle a new gradient scaler."""
         self.contain(self.contain_part, "snapshots", self.known.scaler_made, scaler)
 
     def parameters_added(self, optimizer: Optimizer) -> None:
-        """An optimizer was given another parameter group."""
+        """Handle a parameter group added to an optimizer."""
         self.contain(self.optimizers.refresh, optimizer)
 
     def gradient_taken(self, outputs: Any) -> None:
-        """`torch.autograd.grad` was called."""
+        """Handle a call of `torch.autograd.grad`."""
         if not self._backward_depth:
             self.contain(self.losses.gradient_taken, outputs)
 
     def step_cancelled(self, optimizer: Optimizer) -> None:
-        """`optimizer.step` was left before it was done, or was undone."""
+        """Handle an `optimizer.step` that was interrupted or undone."""
         self.contain(lambda: self.feed(StepCancelled(self.optimizers.add(optimizer).name)))
         self.contain(self.contain_part, "snapshots", self.recording.applied)
 
     def state_asked(self, module: torch.nn.Module) -> None:
-        """`module.state_dict` was called, by user code."""
+        """Handle a call of `module.state_dict` in user code."""
         self.contain(self.contain_part, "checkpoints", self.saved_weights.state_asked, module)
 
     def weights_written(self, value: Any, target: Any) -> None:
-        """A file was written, by user code or a library; maybe with the weights of a model."""
+        """Handle a written file that may contain the weights of a model."""
         saved = "checkpoints", self.checkpoints.saved, value, target
         if not self.training_thread.is_elsewhere():
             self.contain(self.contain_part, *saved)
@@ -237,16 +237,16 @@ class Tracer(Parts):
             self.contain_part(*saved)
 
     def scaler_stepped(self, scaler: Any, optimizer: Optimizer, skipped: bool) -> None:
-        """A gradient scaler has stepped an optimizer, or decided not to."""
+        """Handle a gradient scaler's step or skipped step."""
         self.contain(self._scaler_stepped, scaler, optimizer, skipped)
 
     def step_given(self, given: Given) -> None:
-        """Attach what the user passes to the optimizer step just done, or make a step."""
+        """Attach the user's values to the latest optimizer step, or create a step."""
         loss = None if self.sampling.passes_by else given.loss
         self.contain(self._step_given, loss, given)
 
     def ended(self) -> None:
-        """Nothing more will come."""
+        """Handle the end of all events."""
         self.training_thread.end()
         self.contain(self.sampling.resume)
         self.contain(self.contain_part, "evaluations", self.forwards.evaluations.ended)
@@ -283,7 +283,7 @@ class Tracer(Parts):
 
     @property
     def in_backward(self) -> bool:
-        """Return whether a backward is running."""
+        """Return whether a backward pass is running."""
         return self._backward_depth > 0 or torch._C._current_graph_task_id() >= 0
 
     def _gradients_zeroed(self, owner: Optimizer | torch.nn.Module) -> None:
@@ -449,7 +449,7 @@ class Tracer(Parts):
         self.optimizers.scaled_by(scaler)
 
     def closing(self, closed: ClosedStep) -> None:
-        """Let every witness add what it has to a step that is over."""
+        """Let every observer add its data to a finished step."""
         if self.training_thread.several:
             self.training_thread.report()
         self.contain_parts(self.observers.told["closing"], closed)
@@ -481,12 +481,12 @@ class Tracer(Parts):
         self.forwards.new_step()
 
     def may_sample(self) -> bool:
-        """Return whether nothing was asked for that needs each step."""
+        """Return whether no request needs each step."""
         busy = self.forwards.narrow.scales or self.snapshots.awaited
         return not busy and needs_no_step(self.config)
 
     def passed_unobserved(self, optimizer: Optimizer, steps: int, whole: bool) -> None:
-        """So many steps of an optimizer were not watched; `whole`: the next one is from now on."""
+        """Handle unobserved steps of an optimizer; `whole`: the next step is observed."""
         self.light = self.recorder.plan.is_light
         observers = self.observers
         observers.told = observers.light if self.light else observers.full

@@ -16,14 +16,14 @@ _BACKWARD: CodeType = CheckpointFunction.backward.__code__
 
 
 def in_first_run() -> bool:
-    """Return whether the running code is a segment of a training forward, without autograd."""
+    """Return whether the running code is a checkpointed segment in its first forward pass."""
     frame = _frame_of(_FORWARD)
     # Its inputs want gradients; in an evaluation they do not.
     return frame is not None and any(frame.f_locals["ctx"].needs_input_grad)
 
 
 def in_backward_of_segment() -> bool:
-    """Return whether a segment runs its own backward, inside the backward of the whole."""
+    """Return whether a segment runs its own backward pass inside the outer one."""
     return _frame_of(_BACKWARD) is not None
 
 

@@ -11,7 +11,7 @@ import msgspec
 import torch
 
 from mothtrap.core.facts.stalls import CollectiveCall
-from mothtrap.tracing import frames
+from mothtrap.tracing.source import frames
 
 _C10D = "/torch/distributed/distributed_c10d.py"
 _WITHIN = ("/torch/distributed/", "/torch/nn/parallel/distributed.py")
@@ -34,7 +34,7 @@ class _Trace(msgspec.Struct):
 
 
 def last_call(frame: FrameType) -> CollectiveCall | None:
-    """Return the last collective that this process has called; None where it called none.
+    """Return the last collective that this process called; None if it called none.
 
     Args:
         frame: the innermost frame of the training thread.

@@ -16,13 +16,13 @@ import torch
 
 
 class GoOn(BaseException):
-    """Raised in a copy of the process, to get from where it was made back to the script."""
+    """Raised in a copy of the process to return control to the script."""
 
 
 def why_impossible() -> str:
-    """Return why this process cannot be copied: accelerators and other ranks do not know of it.
+    """Return why this process cannot be copied, such as accelerators or other ranks.
 
-    Empty where it can.
+    Empty if it can.
     """
     if not hasattr(os, "fork"):
         return "this system cannot copy a process"
@@ -38,11 +38,11 @@ def copy_process(*, leads_group: bool = False) -> tuple[int, int]:
     """Fork.
 
     Args:
-        leads_group: the copy leads a process group of its own, so that it can be ended with
-            its own copies.
+        leads_group: the copy leads its own process group, so that it can be ended together with its
+            own copies.
 
     Returns:
-        In this process the pid of the copy and the end of the pipe to read from; in the copy 0
+        In this process, the pid of the copy and the end of the pipe to read from; in the copy, 0
         and the end to write to.
     """
     reading, writing = os.pipe()
@@ -65,16 +65,16 @@ def copy_process(*, leads_group: bool = False) -> tuple[int, int]:
 def result_of(
     pid: int, reading: int, timeout_s: float, *, group: bool = False
 ) -> tuple[bytes, bool]:
-    """Read what a copy writes until it closes its pipe, then end it.
+    """Read the output of a copy until it closes its pipe, then end it.
 
     Args:
-        pid: of the copy.
-        reading: end of its pipe; is closed.
-        timeout_s: longest wait.
-        group: end the process group of the copy, too.
+        pid: pid of the copy.
+        reading: end of its pipe, which is closed.
+        timeout_s: maximum time to wait.
+        group: also end the process group of the copy.
 
     Returns:
-        What was written, and whether the copy was done in time.
+        The output, and whether the copy finished in time.
     """
     try:
         return _read(reading, timeout_s)

@@ -9,19 +9,19 @@ import torch
 from mothtrap.statistics.torch.accelerator import Accelerator
 
 if TYPE_CHECKING:
-    from mothtrap.tracing.adapter_job import AdapterJob
+    from mothtrap.tracing.jobs.adapter_job import AdapterJob
 
 
 def are_in_use() -> bool:
-    """Return whether the process has begun to use devices."""
+    """Return whether the process has started to use devices."""
     return bool(torch.cuda.is_initialized())  # type: ignore[no-untyped-call]
 
 
 def use_devices(job: AdapterJob) -> None:
-    """Give the recorder of a job the devices of the process, if these are in use.
+    """Connect the recorder of a job to the devices in use.
 
-    Most machines have a build for CUDA and no device: to ask one there raises, and
-    elsewhere it would take memory of the device.
+    Most machines have a CUDA build but no device. Querying a device raises an exception there, and
+    elsewhere would use device memory.
     """
     rows = job.recorder.captures.rows
     if rows.device is None and are_in_use():

@@ -19,8 +19,8 @@ from mothtrap.adapters.torch.job.worker_states import (
 from mothtrap.core.facts.replicas import ReplicaDigests, WrapperBypassed
 from mothtrap.core.scopes import PARTIAL, REPLICA, Shard, scope_words
 from mothtrap.statistics import torch as arithmetic
-from mothtrap.tracing import frames
-from mothtrap.tracing.identity import ByIdentity
+from mothtrap.tracing.jobs.identity import ByIdentity
+from mothtrap.tracing.source import frames
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -36,17 +36,17 @@ TOLD_EVERY = 100
 
 
 def in_group() -> bool:
-    """Return whether other processes train with this one."""
+    """Return whether other processes train together with this one."""
     return torch.distributed.is_available() and torch.distributed.is_initialized()
 
 
 def is_distributed(tensor: torch.Tensor) -> bool:
-    """Return whether a tensor is spread over workers (a `DTensor`); loads nothing to find out."""
+    """Return whether a tensor is a `DTensor`, without importing anything."""
     return hasattr(tensor, "placements") and hasattr(tensor, "device_mesh")
 
 
 def scope_of(tensor: torch.Tensor) -> str:
-    """The words of what part of a `DTensor` this worker holds; empty for a plain tensor."""
+    """Return the scope of a `DTensor` on this worker; empty for a plain tensor."""
     if not is_distributed(tensor):
         return ""
     distributed: Any = tensor
@@ -62,15 +62,15 @@ def scope_of(tensor: torch.Tensor) -> str:
 
 
 def local_shape(tensor: torch.Tensor) -> tuple[int, ...]:
-    """The shape of what this worker holds of a tensor."""
+    """Return the shape of this worker's part of a tensor."""
     distributed: Any = tensor
     return tuple(distributed.to_local().shape if is_distributed(tensor) else tensor.shape)
 
 
 def own_value(tensor: torch.Tensor) -> torch.Tensor | None:
-    """The tensor as a plain one where this worker holds all of it, else None.
+    """Return the tensor as a plain one if this worker holds all of it, else None.
 
-    Never an operation on a `DTensor`: it might wait for workers that do not make it.
+    Performs no operation on a `DTensor`, which might wait for workers that do not take part.
     """
     if not is_distributed(tensor):
         return tensor
@@ -91,7 +91,7 @@ def _words(placement: Any, index: int, count: int) -> str:
 
 
 class DistributedObserver:
-    """Observer of the wrappers that keep replicas equal, and of calls that bypass them."""
+    """Observes the wrappers that keep replicas equal, and calls that bypass them."""
 
     def __init__(self, job: Job, optimizers: Optimizers) -> None:
         self._job, self._optimizers = job, optimizers
@@ -104,29 +104,29 @@ class DistributedObserver:
         self._states = WorkerStateObserver(job, optimizers, self.scope)
 
     def is_replica(self, parameter: torch.Tensor) -> bool:
-        """Return whether a wrapper keeps a parameter the same on every worker."""
+        """Return whether a wrapper keeps a parameter equal on all workers."""
         self._look_for_new_roots()
         return parameter in self._replicas
 
     def is_held_before(self, parameter: torch.Tensor) -> bool:
-        """Return whether a worker of lower rank has the same values, kept equal by a wrapper."""
+        """Return whether a worker of lower rank holds the same values, kept equal by a wrapper."""
         lowest = self._replicas.get(parameter) if self.is_replica(parameter) else None
         return lowest is not None and lowest < torch.distributed.get_rank()
 
     def scope(self, parameter: torch.Tensor) -> str:
-        """The words of what part of a parameter this worker holds."""
+        """Return the scope of a parameter on this worker."""
         return REPLICA if self.is_replica(parameter) else scope_of(parameter)
 
     def root_called(
         self, module: nn.Module, root: Root, args: Sequence[object], kwargs: Mapping[str, object]
     ) -> None:
-        """A forward begins that is inside no other: is it the wrapper's own?
+        """Handle the start of an outermost forward pass: check whether it is the wrapper's.
 
         Args:
-            module: what is called.
+            module: the called module.
             root: the model that it is, or is a part of.
-            args: what it is called with.
-            kwargs: what else it is called with, by name.
+            args: its positional arguments.
+            kwargs: its keyword arguments.
         """
         whole = root.module()
         if not (torch.is_grad_enabled() and in_group()) or whole is None:
@@ -151,12 +151,12 @@ class DistributedObserver:
             self._around = (root, called, frames.user_location())
 
     def stepping(self, optimizer: torch.optim.Optimizer) -> None:
-        """Look at the settings with which an optimizer steps."""
+        """Record the settings with which an optimizer steps."""
         if in_group() and self._is_due(self._job.grouper.step):
             self._job.contain_part("comparison of workers", self._states.stepping, optimizer)
 
     def close(self, step: int, applied: bool) -> None:
-        """Look at the step that closed."""
+        """Process the closed step."""
         around, self._around = self._around, None
         averaged, self._averaged = self._averaged, False
         if around is not None and applied and not averaged:
@@ -174,7 +174,7 @@ class DistributedObserver:
         return self._closed in DENSE_STEPS or step % DIGEST_EVERY == 0
 
     def tell_digests(self, step: int) -> None:
-        """Record the digests of what must be equal on other workers."""
+        """Record the digests of data that must be equal on other workers."""
         parts: dict[str, list[torch.Tensor]] = {}
         for parameter in self._optimizers.held():
             scope = self.scope(parameter)
@@ -225,6 +225,6 @@ def _lowest_of(wrapper: Any) -> int:
 
 
 def world_size_of(wrapper: Any) -> int:
-    """Over how many workers a wrapper averages; 1 where it cannot say."""
+    """Return the number of workers over which a wrapper averages; 1 if unknown."""
     group = getattr(wrapper, "process_group", None)
     return int(group.size()) if group is not None else 1

@@ -7,12 +7,12 @@ from torch.nn.modules.dropout import _DropoutNd
 
 
 def is_dropout(module: nn.Module) -> bool:
-    """Return whether a module would drop something in training."""
+    """Return whether a module would drop values in training."""
     return share_dropped(module) > 0
 
 
 def share_dropped(module: nn.Module) -> float:
-    """Return the share of the values that a module drops in training."""
+    """Return the share of values that a module drops in training."""
     if isinstance(module, _DropoutNd):
         return float(module.p)
     if isinstance(module, nn.MultiheadAttention):

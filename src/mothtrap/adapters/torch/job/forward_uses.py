@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from mothtrap.adapters.torch.job.tensor_refs import ContentRef
-from mothtrap.tracing.identity import OwnRef
+from mothtrap.tracing.jobs.identity import OwnRef
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -41,22 +41,22 @@ Settled = Callable[[bool], None]
 
 
 class Use:
-    """A forward with a graph, until it is known what it was for.
+    """A forward pass with a graph, until its purpose is known.
 
     Attributes:
-        module: what was called.
+        module: the called module.
         key: its identity.
         training: the module was set to training.
-        owned: an optimizer has parameters of it.
+        owned: an optimizer has some of its parameters.
         step: the optimizer step in progress.
         applied: optimizer steps before the forward.
         place: the line of the call.
-        given: its first tensor, and the version of that; None where there is none.
-        output_shape: shape of its one output; None where it has several.
-        labelled: losses that were computed after it, and before the next forward.
-        is_expected: it is likely enough to be an evaluation that what it is given is looked at.
-        leads: it came before the forwards that the step was made of.
-        waited: it led the step before, and could still be reached when that was over.
+        given: its first tensor, with its version; None if there is none.
+        output_shape: shape of its only output; None if there are several.
+        labelled: number of losses that were computed after it, and before the next forward pass.
+        is_expected: it is likely enough to be an evaluation that its inputs are inspected.
+        leads: it came before the forward passes of the step.
+        waited: it came before the previous step, and could still be reached when that step ended.
     """
 
     def __init__(self, module: nn.Module, owned: bool, job: Job, place: str | None) -> None:
@@ -77,11 +77,11 @@ class Use:
         self._settled.append(settled)
 
     def returned(self, outputs: Sequence[torch.Tensor]) -> None:
-        """Watch the graph of the outputs.
+        """Track the graph of the outputs.
 
-        The hook makes no call of Python: it takes an entry out of a dictionary, and returns None
-        the first time and the gradients, unchanged, from then on. The graph owns the hook, so
-        it ends with the graph.
+        The hook makes no Python call: it removes an entry from a dictionary, and returns None the
+        first time and the gradients, unchanged, from then on. The graph owns the hook, so it ends
+        with the graph.
         """
         reaching = [output for output in outputs if output.requires_grad]
         if len(outputs) == 1:
@@ -96,7 +96,7 @@ class Use:
 
     @property
     def is_reached(self) -> bool:
-        """Return whether a backward went through an output."""
+        """Return whether a backward pass went through an output."""
         return not self._waiting
 
     @property
@@ -106,31 +106,51 @@ class Use:
 
     @property
     def is_candidate(self) -> bool:
-        """Return whether this may have been an evaluation: it led the step, and led to nothing."""
+        """Return whether this may be an evaluation: first in the step, and without a backward."""
         return self.leads and bool(self._hooks) and not self.is_reached
 
+    def is_cut(self, uses: Sequence[Use]) -> bool:
+        """Return whether the step went through another forward of the model, and not this one.
+
+        Args:
+            uses: the forwards of the step.
+        """
+        evaluates = self.leads and bool(self.labelled)
+        if not (self.owned and self.training and self._hooks) or evaluates:
+            return False
+        if self.waited or self.is_reached:
+            return False
+        return any(other.key == self.key and other.is_reached for other in uses)
+
     def settle(self, evaluated: bool) -> None:
-        """Give the answer to those who wait for it."""
+        """Report the result to the registered functions."""
         for settled in self._settled:
             settled(evaluated)
         self._settled.clear()
 
 
 class ForwardUses:
-    """Keeps the forwards of the step in progress, and says what each was for when it is over.
+    """Tracks the forward passes of the step, and determines the purpose of each at its end.
 
     Args:
         job: the job to which the steps belong.
         recognized: gets the forwards of an evaluation that was recognized so.
+        cut: gets each model that also ran in a step without a backward through its output, and
+            returns whether it is known to make targets so.
 
     Attributes:
-        latest: the latest forward that is watched; None once the step is over.
-        called: forwards with a graph since the last backward.
+        latest: latest watched forward pass; None once the step is over.
+        called: forward passes with a graph since the last backward pass.
         searches_light_steps: the second one of these is watched in light steps, too.
     """
 
-    def __init__(self, job: Job, recognized: Callable[[Sequence[Use]], None]) -> None:
-        self._job, self._tell = job, recognized
+    def __init__(
+        self,
+        job: Job,
+        recognized: Callable[[Sequence[Use]], None],
+        cut: Callable[[nn.Module], bool],
+    ) -> None:
+        self._job, self._tell, self._cut = job, recognized, cut
         self._uses: list[Use] = []
         self.latest: Use | None = None
         self.called = 0
@@ -140,14 +160,14 @@ class ForwardUses:
 
     @property
     def expects(self) -> bool:
-        """Return whether the latest forward is likely enough to be an evaluation."""
+        """Return whether the latest forward pass is likely an evaluation."""
         early = self._job.grouper.steps_applied < EXPECTED_STEPS
         return self._recognized or early or self.called > 1
 
     def began(
         self, module: nn.Module, args: Sequence[Any], owned: bool, place: str | None
     ) -> Use | None:
-        """A forward with a graph begins that user code called; return it if it is watched."""
+        """Handle the start of a forward pass with a graph; return it if it is tracked."""
         if len(self._uses) >= MAX_USES or not torch.is_grad_enabled():
             self.latest = None
             return None
@@ -160,12 +180,12 @@ class ForwardUses:
         return use
 
     def close(self, _closed: ClosedStep) -> None:
-        """The step is over: settle what each forward was for."""
+        """Determine the purpose of each forward pass at the end of the step."""
         if self._uses:
             self._settle(final=False)
 
     def ended(self) -> None:
-        """No backward will come any more: settle what each forward was for."""
+        """Determine the purpose of each forward pass, as no further backward follows."""
         if self._uses:
             self._settle(final=True)
 
@@ -177,9 +197,12 @@ class ForwardUses:
             use.waited, use.leads = use.leads, use.leads or before
         candidates = [use for use in uses if use.is_candidate]
         gone = {use.key for use in candidates if not use.may_be_reached}
+        targets = {use for use in uses if self._makes_targets(use, uses)}
         step, evaluated = self._job.grouper.step, []
         for use in uses:
-            if use.is_candidate and (final or use.waited or use.key in gone):
+            if use in targets:
+                use.settle(False)
+            elif use.is_candidate and (final or use.waited or use.key in gone):
                 evaluated.append(use)
             elif use.is_candidate and use.step >= step - 1:
                 self._uses.append(use)  # the output of a generator may serve in the next step, too
@@ -193,3 +216,7 @@ class ForwardUses:
             for use in evaluated:
                 use.settle(True)
             self._tell([use for use in evaluated if use.owned])
+
+    def _makes_targets(self, use: Use, uses: Sequence[Use]) -> bool:
+        module = use.module()
+        return module is not None and use.is_cut(uses) and self._cut(module)

@@ -12,7 +12,7 @@ import re
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 
@@ -80,8 +80,13 @@ _ARITHMETIC = frozenset(
         "exp",
         "dot",
         "nanmean",
+        "rsub",
     }
 )
+_KEEPS_SIGN = frozenset(
+    {"mean", "sum", "add", "sub", "stack", "cat", "nanmean", "minimum", "maximum"}
+)
+"""Operations whose result has the sign of their operands, but for the second one of `sub`."""
 _LINEAR = frozenset({"addmm", "mm", "linear", "bmm", "baddbmm", "convolution", "matmul"})
 _ELEMENTWISE = frozenset({"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"})
 _KEEPS_ROWS = _VIEWS | {"log", "softmax", "log_softmax", "clamp", "clamp_min"}
@@ -94,11 +99,14 @@ _BINARY = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossTerm:
-    """One loss operation of a graph; fields as in `LossCall`, and its node.
+    """One loss operation of a graph, with its node; fields as in `LossCall`.
 
     `source` is the node that made the prediction, where views end; `target_first`: the
     loss is of target minus prediction, not the other way round. `alone`: nothing else that
     is trained was found to take part in the loss. `above`: operations from the root to the loss.
+    `negated`: this operation is subtracted; None where its sign is unknown. `complete`: the loss is
+    made of loss operations only. `optimistic`: of the smaller or larger of two values, of which
+    this is one, the loss takes the one that lets it fall further; None where neither is taken.
     """
 
     operation: str
@@ -114,23 +122,26 @@ class LossTerm:
     target_first: bool = False
     alone: bool = True
     above: tuple[str, ...] = ()
+    negated: bool | None = None
+    complete: bool = True
+    optimistic: bool | None = None
 
 
 def operation(node: Node) -> str:
-    """Name of a node's operation in lower snake case: `LogSoftmaxBackward0` -> `log_softmax`."""
+    """Return a node's operation in snake case: `LogSoftmaxBackward0` -> `log_softmax`."""
     name = re.sub(r"Backward\d*$", "", str(node.name()).rpartition("::")[2])
     snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
     return "linear" if snake in _LINEAR else snake.replace("l1loss", "l1_loss")
 
 
 def output_shape(node: Node) -> Shape | None:
-    """Shape of the output of a node's forward operation."""
+    """Return the output shape of a node's forward operation."""
     metadata = getattr(node, "_input_metadata", None)
     return tuple(int(n) for n in metadata[0].shape) if metadata else None
 
 
 def leaves(roots: Any) -> Iterator[torch.Tensor]:
-    """Yield the tensors to which a backward from a tensor, or several, will add a gradient."""
+    """Yield the tensors to which a backward pass from given tensors adds a gradient."""
     several = roots if isinstance(roots, tuple | list) else (roots,)
     for node in nodes([root.grad_fn for root in several if isinstance(root, torch.Tensor)]):
         variable = getattr(node, "variable", None)
@@ -139,9 +150,10 @@ def leaves(roots: Any) -> Iterator[torch.Tensor]:
 
 
 def leaves_behind(root: Node) -> tuple[list[torch.Tensor], bool]:
-    """Return the tensors that a backward from a node gives a gradient, and whether these are all.
+    """Return the tensors that get a gradient from a node, and whether these are all.
 
-    Behind a reentrant checkpoint, and in a graph of more than `MAX_NODES` nodes, others can be.
+    There may be others behind a reentrant checkpoint, and in a graph of more than `MAX_NODES`
+    nodes.
     """
     found: list[torch.Tensor] = []
     count, hides = 0, False
@@ -155,7 +167,7 @@ def leaves_behind(root: Node) -> tuple[list[torch.Tensor], bool]:
 
 
 def nodes(waiting: list[Node]) -> Iterator[Node]:
-    """Yield the first nodes, and those behind them, `MAX_NODES` at most."""
+    """Yield the first nodes and their predecessors, at most `MAX_NODES`."""
     seen = 0
     known: set[int] = set()
     while waiting and seen < MAX_NODES:
@@ -168,6 +180,26 @@ def nodes(waiting: list[Node]) -> Iterator[Node]:
         waiting += [following for following, _ in node.next_functions]
 
 
+class _Way(NamedTuple):
+    """The operations from a root to a node; the last two as in `LossTerm`."""
+
+    above: tuple[str, ...]
+    negated: bool | None
+    optimistic: bool | None
+
+    def through(self, name: str, place: int) -> _Way:
+        """Return the way to an operand of the operation `name`, which stands at its end."""
+        above, negated, optimistic = (*self.above, name), self.negated, self.optimistic
+        if name in ("minimum", "maximum"):
+            optimistic = None if negated is None else (name == "maximum") is negated
+        if negated is None:
+            return _Way(above, None, optimistic)
+        if name in ("neg", "rsub") or (name == "sub" and place == 1):
+            return _Way(above, not negated, optimistic)
+        keeps = name in _KEEPS_SIGN or name in _VIEWS or (name == "div" and place == 0)
+        return _Way(above, negated if keeps else None, optimistic)
+
+
 def loss_terms(root: Node) -> list[LossTerm]:
     """Find the loss operations between a root and the model, nearest to the root first.
 
@@ -176,25 +208,30 @@ def loss_terms(root: Node) -> list[LossTerm]:
     """
     terms: list[LossTerm] = []
     others = False
-    waiting: deque[tuple[Node, tuple[str, ...]]] = deque([(root, ())])
+    waiting: deque[tuple[Node, _Way]] = deque([(root, _Way((), False, None))])
     seen = {root}
     while waiting and len(seen) <= MAX_HEAD_NODES:
-        node, above = waiting.popleft()
+        node, way = waiting.popleft()
         term = _term(node)
         if term is not None:
-            terms.append(replace(term, above=above[:MAX_ABOVE]))
+            negated = way.negated
+            if operation(node) == "log_softmax" and negated is not None:
+                negated = not negated  # the error written by hand is minus the logarithm
+            above = way.above[:MAX_ABOVE]
+            terms.append(replace(term, above=above, negated=negated, optimistic=way.optimistic))
             continue
         name = operation(node)
         if node is root or name in _ARITHMETIC or name in _VIEWS:
-            for child in _children(node):
-                if child not in seen:
+            for place, (child, _) in enumerate(node.next_functions):
+                if child is not None and child not in seen:
                     seen.add(child)
-                    waiting.append((child, (*above, name)))
+                    waiting.append((child, way.through(name, place)))
         else:
             others = True
     found = _without_repeats(terms)
-    alone = len(found) == 1 and not others and not waiting
-    return found if alone else [replace(term, alone=False) for term in found]
+    if others or waiting:
+        return [replace(term, alone=False, complete=False) for term in found]
+    return found if len(found) == 1 else [replace(term, alone=False) for term in found]
 
 
 def _term(node: Node) -> LossTerm | None:
@@ -216,7 +253,7 @@ def _term(node: Node) -> LossTerm | None:
 
 
 def is_ratio(node: Node | None) -> bool:
-    """Return whether a node is `exp(new - old)`, clamped or not, of which only `new` is trained."""
+    """Return whether a node is `exp(new - old)`, possibly clamped, with only `new` trained."""
     while node is not None and operation(node) in ("clamp", *_VIEWS):
         node = next(_children(node), None)
     if node is None or operation(node) != "exp":
@@ -250,7 +287,7 @@ def _class_loss(node: Node) -> LossTerm:
     shape = output_shape(prediction) if prediction is not None else None
     return LossTerm(
         operation="nll",
-        chain=_chain(prediction),
+        chain=chain(prediction),
         prediction_shape=shape,
         target_shape=None,
         result_shape=None,
@@ -272,7 +309,7 @@ def _log_softmax_loss(node: Node, log_softmax: Node, given: Node | None = None) 
         classes = labelled[min(1, len(labelled) - 1)]
     return LossTerm(
         operation="cross_entropy",
-        chain=_chain(next(_children(log_softmax), None)),
+        chain=chain(next(_children(log_softmax), None)),
         prediction_shape=shape,
         target_shape=None,
         result_shape=None,
@@ -324,7 +361,7 @@ def _two_sided(node: Node, kind: str, prediction: Node | None, result: Shape | N
     target = _smallest_partner(shape, result) if shape is not None and result else None
     return LossTerm(
         operation=kind,
-        chain=_chain(source),
+        chain=chain(source),
         prediction_shape=shape,
         target_shape=target,
         result_shape=result,
@@ -352,25 +389,26 @@ def _children(node: Node) -> Iterator[Node]:
 
 
 def is_arithmetic(node: Node) -> bool:
-    """Return whether a node adds, weighs, averages, or reshapes losses."""
+    """Return whether a node adds, weights, averages, or reshapes losses."""
     name = operation(node)
     return name in _ARITHMETIC or name in _VIEWS
 
 
 def through_views(node: Node | None) -> Node | None:
-    """Return the first operation behind changes of shape, type, and choices of elements."""
+    """Return the first operation behind changes of shape or type and element selections."""
     while node is not None and operation(node) in _VIEWS:
         node = next(_children(node), None)
     return node
 
 
 def source(node: Node) -> str:
-    """Return the operation that made the first input of one, seen through views; "" for none."""
+    """Return the operation that produced an operation's first input, through views; "" if none."""
     made = through_views(next(_children(node), None))
     return operation(made) if made is not None else ""
 
 
-def _chain(node: Node | None) -> tuple[str, ...]:
+def chain(node: Node | None) -> tuple[str, ...]:
+    """Return the operations that end in a node, nearest first, without views and casts."""
     names: list[str] = []
     while len(names) < MAX_CHAIN:
         node = through_views(node)

@@ -29,8 +29,8 @@ from mothtrap.capture.grouper import (
 )
 from mothtrap.capture.recorder import Moment
 from mothtrap.core.steps import Mode
-from mothtrap.tracing.adapter_job import AdapterJob
-from mothtrap.tracing.job import ProcessJob
+from mothtrap.tracing.jobs.adapter_job import AdapterJob
+from mothtrap.tracing.jobs.process_job import ProcessJob
 from mothtrap.tracing.replacements import drop_own_frame
 
 for _neutral in (ProcessJob, AdapterJob, drop_own_frame):
@@ -38,14 +38,14 @@ for _neutral in (ProcessJob, AdapterJob, drop_own_frame):
 
 
 class RootObserver(Protocol):
-    """Told of the forwards of models that user code calls."""
+    """Receives the forward passes of models that user code calls."""
 
     @property
     def glimpses(self) -> Sequence[object]:
-        """Return what it waits for the next forward with."""
+        """Return the data for which it waits until the next forward pass."""
 
     def root_called(self, root: Root, trains: bool) -> None:
-        """A model is called; `trains`: with a graph."""
+        """Handle a model call; `trains`: with a graph."""
 
 
 @uncompiled
@@ -56,17 +56,17 @@ class Job(abc.ABC):
         light: the step in progress is a light one (`capture.depths`).
         job: the part of PyTorch in the job of the process.
         config: what the user has set.
-        recorder: takes what is seen.
+        recorder: receives the observations.
         book: names of modules and parameters.
         grouper: turns events into steps.
-        random_states: reads those of all generators.
+        random_states: reads the states of all generators.
         sampling: decides which steps are not watched.
         training_thread: decides which thread is observed.
-        hand_steps: recognizes updates that no optimizer makes.
+        hand_steps: recognizes updates without an optimizer.
         contain: runs a hook; see `core.adapters.Job`.
-        contain_part: runs what can fail alone.
+        contain_part: runs code that may fail by itself.
         contain_parts: runs several of these.
-        contained: makes a hook one that is contained.
+        contained: wraps a hook so that its errors are contained.
     """
 
     hand_steps: RootObserver
@@ -92,30 +92,30 @@ class Job(abc.ABC):
 
     @abc.abstractmethod
     def closing(self, closed: ClosedStep) -> None:
-        """Add to a step that is over and not handed on yet."""
+        """Add data to a step that is finished but not emitted yet."""
 
     @abc.abstractmethod
     def closed(self, closed: ClosedStep) -> None:
-        """Begin the next step: that one is handed on."""
+        """Begin the next step, after the previous one was emitted."""
 
     @abc.abstractmethod
     def may_sample(self) -> bool:
-        """Return whether nothing was asked for that needs each step."""
+        """Return whether no request needs each step."""
 
     @abc.abstractmethod
     def passed_unobserved(self, optimizer: Optimizer, steps: int, whole: bool) -> None:
-        """So many steps of an optimizer were not watched; `whole`: the next one is from now on."""
+        """Handle unobserved steps of an optimizer; `whole`: the next step is observed."""
 
     @property
     def asked_mode(self) -> Mode | None:
-        """Return the mode that the user has set by hand, if one is."""
+        """Return the mode set by the user, if any."""
         return self.job.process.asked_mode
 
     @property
     def is_light_next(self) -> bool:
-        """Return whether what happens now belongs to a light step.
+        """Return whether current events belong to a light step.
 
-        Once one is applied, to the next.
+        Once one is applied, until the next one.
         """
         return self.recorder.plan.next_is_light if self.grouper.between_steps else self.light
 
@@ -131,7 +131,7 @@ class Job(abc.ABC):
         return self.sampling.logged(begins)
 
     def interrupted(self) -> None:
-        """Let another framework make a step: watch again, and close what is over.
+        """Close the finished step and resume observation, because another framework steps.
 
         The other framework may train in another thread. The observed thread stays the same.
         """
@@ -146,7 +146,7 @@ class Job(abc.ABC):
             self.feed(Ended())
 
     def feed(self, event: Event) -> None:
-        """Give the grouper an event; close the step that it ends."""
+        """Pass an event to the grouper; close the step that it ends."""
         if self.grouper.running and isinstance(event, (BackwardBegan, RootCalled)):
             self._forget_failed_step()
         closed = self.grouper.feed(event)

@@ -33,11 +33,11 @@ class _Mark:
 
 
 class MemoryObserver:
-    """Reads the memory in use now and then, and marks the graph of every loss.
+    """Samples the memory in use, and marks the graph of every loss.
 
-    A loss that is kept, and a sum to which it was added, keep the node of its graph alive;
-    a mark in the metadata of the node (which PyTorch has for users and anomaly detection)
-    shows it without holding anything.
+    A loss that is kept alive, and a sum to which it was added, keep the node of its graph alive. A
+    mark in the metadata of the node (which PyTorch provides for users and anomaly detection) shows
+    this without keeping anything alive.
     """
 
     def __init__(self, job: Job) -> None:

@@ -16,9 +16,9 @@ FAST_PATH = (nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.MultiheadAtte
 
 @uncompiled
 class ModuleHook:
-    """A module hook that copies and pickles as a stdlib function which does nothing.
+    """A module hook that copies and pickles as a no-op standard library function.
 
-    So `copy.deepcopy(model)` gives a copy that is not watched, and a model that was saved
+    So `copy.deepcopy(model)` returns a copy that is not watched, and a model that was saved as a
     whole loads where mothtrap is not installed.
     """
 
@@ -34,7 +34,7 @@ class ModuleHook:
 
 
 def inside_fast_path(model: nn.Module) -> set[nn.Module]:
-    """Return the modules of a model that are to bear no hook."""
+    """Return the modules of a model that should have no hook."""
     return {
         inner
         for module in model.modules()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 
 class Multiples:
-    """Asked at the end of some steps whether a multiple of a number of steps has passed.
+    """Determines at some steps whether a multiple of a number of steps has passed.
 
-    To count the steps that are looked at in its place would let what is due every 100 steps
-    wait for thousands, once most steps are light.
+    If only the inspected steps were counted, work that is due every 100 steps would wait for
+    thousands of steps once most steps are light.
 
     Args:
         every: the number.
@@ -18,10 +18,10 @@ class Multiples:
         self._passed: int | None = None
 
     def passed(self, step: int) -> bool:
-        """Return whether one has passed since this was asked before; not the first time.
+        """Return whether one has passed since the last call; False on the first call.
 
         Args:
-            step: that is over, counted from 0.
+            step: step that is over, counted from 0.
         """
         before, self._passed = self._passed, (step + 1) // self._every
         return before is not None and before != self._passed

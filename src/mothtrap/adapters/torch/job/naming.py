@@ -12,8 +12,8 @@ from torch import nn
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 
 from mothtrap.core.tensors import Role
-from mothtrap.tracing import frames
-from mothtrap.tracing.identity import ByIdentity
+from mothtrap.tracing.jobs.identity import ByIdentity
+from mothtrap.tracing.source import frames
 
 RECTIFIERS = ("ReLU", "ReLU6")
 """Modules whose units can die: zero output and zero gradient over half of the axis."""
@@ -22,25 +22,25 @@ WRAPPERS = ("module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_
 
 
 def role(module_type: str) -> Role:
-    """Return the role of a module type, as rules distinguish it."""
+    """Return the role of a module type for rules."""
     if module_type in RECTIFIERS:
         return "rectifier"
     return "saturating" if module_type in SATURATING else ""
 
 
 def is_loss(module: nn.Module) -> bool:
-    """Return whether a module computes a loss, by its class."""
+    """Return whether a module computes a loss, judged by its class."""
     return isinstance(module, nn.modules.loss._Loss) or type(module).__name__.endswith("Loss")
 
 
 def value_kind(name: str) -> Literal["weight", "bias"]:
-    """Return the kind of a parameter, by its qualified name."""
+    """Return the kind of a parameter, judged by its qualified name."""
     last = name.replace("/", ".").rpartition(".")[2]
     return "bias" if last.startswith("bias") else "weight"
 
 
 def strip_wrappers(name: str) -> str:
-    """Drop the prefixes that wrappers put in: `_orig_mod.`, DDP's `module.` at the start."""
+    """Remove prefixes added by wrappers: `_orig_mod.`, DDP's `module.` at the start."""
     parts = name.split(".")
     while parts and parts[0] in WRAPPERS:
         parts = parts[1:]
@@ -48,7 +48,7 @@ def strip_wrappers(name: str) -> str:
 
 
 def wrapped(module: nn.Module) -> nn.Module | None:
-    """The module that a wrapper stands around; None for a module that is no wrapper."""
+    """Return the module inside a wrapper; None if the module is no wrapper."""
     parts = module._modules
     if WRAPPERS[0] in parts and isinstance(module, DistributedDataParallel | DataParallel):
         return parts[WRAPPERS[0]]
@@ -59,16 +59,16 @@ def wrapped(module: nn.Module) -> nn.Module | None:
 
 
 def unwrapped(module: nn.Module) -> nn.Module:
-    """The module inside all wrappers; itself where there is none."""
+    """Return the module inside all wrappers, or the module itself."""
     while (inner := wrapped(module)) is not None:  # not by its truth: users write `__len__`
         module = inner
     return module
 
 
 def has_stand_ins(module: nn.Module) -> bool:
-    """Return whether other tensors stand where a module has its parameters.
+    """Return whether other tensors replace a module's parameters.
 
-    In `functional_call`.
+    This is the case in `functional_call`.
     """
     return any(_stands_in(parameter) for parameter in module.parameters())
 
@@ -78,10 +78,10 @@ def _stands_in(parameter: torch.Tensor) -> bool:
 
 
 def class_name(module: nn.Module) -> str:
-    """The name of a module's class, without what wraps it, or what PyTorch makes of it.
+    """Return the name of a module's class, without wrappers or PyTorch's subclasses.
 
-    `fully_shard` gives a module a class of its own that derives from a mixin and, third in
-    the order of resolution, from the class that the user knows (2.13; a test pins it).
+    `fully_shard` gives a module a new class that derives from a mixin and, third in the method
+    resolution order, from the class that the user knows (2.13; a test verifies this).
     """
     module = unwrapped(module)
     if isinstance(module, torch.jit.ScriptModule):
@@ -93,9 +93,9 @@ def class_name(module: nn.Module) -> str:
 
 
 def unseen_inside(module: nn.Module) -> str | None:
-    """Return the reason why calls of a module's children cannot be observed.
+    """Return why calls of a module's children cannot be observed.
 
-    None where they can.
+    None if they can.
     """
     by = "torch.jit" if isinstance(module, torch.jit.ScriptModule) else ""
     if (
@@ -115,10 +115,10 @@ def unseen_inside(module: nn.Module) -> str | None:
 
 @dataclass(slots=True)
 class Root:
-    """A module that user code calls: top of a tree of names.
+    """A module that user code calls: the root of a tree of names.
 
-    `shells` are the module and what was put around it later, outermost last. `is_called` is
-    False where its calls run inside a compiled function.
+    `shells` are the module and its later wrappers, outermost last. `is_called` is False if its
+    calls run inside a compiled function.
     """
 
     shells: list[weakref.ref[nn.Module]]
@@ -129,11 +129,11 @@ class Root:
 
     @property
     def path(self) -> str:
-        """Return the text that replaces the path of the module itself."""
+        """Return the text that replaces the module's own path."""
         return self.prefix.rstrip(".") or self.label
 
     def module(self) -> nn.Module | None:
-        """The module, with what is around it; None when it is gone."""
+        """The module with its wrappers; None if it no longer exists."""
         for shell in reversed(self.shells):
             module = shell()
             if module is not None:
@@ -143,18 +143,18 @@ class Root:
 
 @dataclass(frozen=True, slots=True)
 class Birth:
-    """Construction of a module: its place, and its number in the process."""
+    """Construction of a module: location, and number in the process."""
 
     location: str | None
     number: int
 
 
 class NameBook:
-    """Names of all root modules seen so far; the first one needs no prefix.
+    """Names of all root modules so far; the first root needs no prefix.
 
     Attributes:
-        names_uncalled: models whose calls are not seen get names too.
-        roots_seen: how many there were.
+        names_uncalled: models whose calls are not visible also get names.
+        roots_seen: number of roots so far.
         parameters: name and path of the module; another library may know them first.
     """
 
@@ -171,12 +171,12 @@ class NameBook:
 
     @property
     def roots(self) -> list[Root]:
-        """The roots that live."""
+        """Roots that are alive."""
         self._roots = [root for root in self._roots if root.module() is not None]
         return self._roots
 
     def add_root(self, module: nn.Module) -> Root | None:
-        """Name a tree of modules; None when it has no parameters."""
+        """Name a tree of modules; None if it has no parameters."""
         if next(module.parameters(), None) is None:
             return None
         known = self.root_of(module) or self._root_inside(module)
@@ -205,7 +205,7 @@ class NameBook:
         return root
 
     def refresh(self) -> None:
-        """Name what was put into the trees since they were named."""
+        """Name modules that were added to the trees since they were named."""
         for root in self.roots:
             module = root.module()
             if module is not None:
@@ -226,10 +226,10 @@ class NameBook:
                     self.parameters[parameter] = (full, own_path)
 
     def top(self, module: nn.Module) -> nn.Module:
-        """The outermost module under construction so far that holds a module.
+        """Return the outermost module under construction that contains a module.
 
-        User code may call a part of a model first (`model.encode(x)`): names are those of
-        the whole.
+        User code may call a part of a model first (`model.encode(x)`); names are those of the whole
+        model.
         """
         parents = {
             id(child): parent
@@ -244,13 +244,13 @@ class NameBook:
         return module
 
     def tops(self) -> list[tuple[nn.Module, int]]:
-        """Every module that was seen to be made and is no part of another, and its birth."""
+        """Return every constructed module that is part of no other, with its construction."""
         made = list(self._births.items())
         parts = {id(child) for module, _ in made for child in module._modules.values()}
         return [(module, birth.number) for module, birth in made if id(module) not in parts]
 
     def root_of(self, module: nn.Module) -> Root | None:
-        """The root whose tree holds a module."""
+        """Return the root whose tree contains a module."""
         entry = self._modules.get(module)
         return entry[1] if entry is not None else None
 
@@ -268,7 +268,7 @@ class NameBook:
         return entry is not None and entry[0] == entry[1].path
 
     def parameter_name(self, parameter: torch.Tensor) -> tuple[str, str] | None:
-        """Qualified name of a parameter and the path of its module, or None."""
+        """Return a parameter's qualified name and the path of its module, or None."""
         if parameter not in self.parameters:
             self._complete()
             if self.names_uncalled:
@@ -290,11 +290,11 @@ class NameBook:
                     root.is_called = False
 
     def module_called(self, path: str) -> nn.Module | None:
-        """The module that bears a path."""
+        """Return the module with a path."""
         return next((m for m, (name, _) in self._modules.items() if name == path), None)
 
     def built(self, module: nn.Module) -> None:
-        """Note where a module is being constructed; called from its `__init__`."""
+        """Record where a module is constructed; called from its `__init__`."""
         self._born += 1
         place = frames.location(frames.user_frame(skip_init_of=module))
         self._births[module] = Birth(place, self._born)
@@ -305,12 +305,12 @@ class NameBook:
         return self._born
 
     def birth(self, module: nn.Module) -> int | None:
-        """The place of a module in the order of construction."""
+        """Return the position of a module in the order of construction."""
         entry = self._births.get(module)
         return entry.number if entry is not None else None
 
     def location(self, module: nn.Module) -> str | None:
-        """`file:line` of a module's construction, else of its class when that is the user's."""
+        """Return `file:line` of a module's construction, or else of its user-defined class."""
         entry = self._births.get(module)
         if entry is not None and entry.location is not None:
             return entry.location
@@ -318,7 +318,7 @@ class NameBook:
 
 
 def class_location(cls: type) -> str | None:
-    """`file:line` of a class that is not PyTorch's, or None."""
+    """Return `file:line` of a class that is not PyTorch's, or None."""
     if cls.__module__.split(".")[0] == "torch":
         return None
     try:

@@ -18,7 +18,7 @@ _LEAVES = frozenset({types.NoneType, bool, int, float, str})
 
 
 def tensors_in(value: Any, levels: int = LEVELS) -> list[torch.Tensor]:
-    """Every tensor in a value, in order."""
+    """Yield every tensor in a value, in order."""
     if isinstance(value, torch.Tensor):
         return [value]
     found: list[torch.Tensor] = []
@@ -35,10 +35,10 @@ def tensors_in(value: Any, levels: int = LEVELS) -> list[torch.Tensor]:
 def placed_tensors(
     value: Any, place: str = "", levels: int = LEVELS
 ) -> list[tuple[str, torch.Tensor]]:
-    """Every tensor in a value with its place: keys, fields and positions, joined by dots.
+    """Yield every tensor in a value with its path: keys, fields and positions, joined by dots.
 
-    The place of a tensor does not depend on what else is there. That of a bare tensor
-    is empty.
+    The place of a tensor does not depend on what else is there. The place of a bare tensor is
+    empty.
     """
     if isinstance(value, torch.Tensor):
         return [(place, value)]

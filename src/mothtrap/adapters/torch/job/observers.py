@@ -13,7 +13,7 @@ import torch
 
 from mothtrap.adapters.torch.job.uncompiled import uncompiled
 from mothtrap.core.fact import Fact
-from mothtrap.tracing.adapter_job import Part
+from mothtrap.tracing.jobs.adapter_job import Part
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -24,13 +24,13 @@ SERVICES = ("step_begins", "gradients_final", "step_ends", "closing")
 
 
 class BackwardRoot(NamedTuple):
-    """The number that a backward begins with.
+    """The starting value of a backward pass.
 
     Attributes:
-        site: where the backward is called.
+        site: call site of the backward pass.
         place: the line of the loss.
         root: the number, with its graph.
-        recomputes: segments of the graph are run again by reading what they saved.
+        recomputes: segments of the graph are recomputed when their saved tensors are read.
     """
 
     site: str
@@ -41,24 +41,24 @@ class BackwardRoot(NamedTuple):
 
 @uncompiled
 class Observers:
-    """Lists of those that are told of each event, decided when a step begins.
+    """Lists of receivers for each event, determined when a step begins.
 
     An observer may have the methods
 
-    - `loss_began(BackwardRoot)`: the outermost backward begins with one number;
+    - `loss_began(BackwardRoot)`: the outermost backward pass begins with one number;
     - `stepping(Optimizer)`: an optimizer is about to step;
-    - `applied(Optimizer)`: it has, and the weights are other ones;
-    - `stepped(Optimizer)`: it has; its gradients are still there;
-    - `closed(int)`: a step, of which the number is given, is over.
+    - `applied(Optimizer)`: it has stepped, and the weights have changed;
+    - `stepped(Optimizer)`: it has stepped; its gradients still exist;
+    - `closed(int)`: the step with this number is over.
 
     Args:
-        job: says which facts are needed.
+        job: determines which facts are needed.
 
     Attributes:
-        members: all that were added, in this order.
-        full: by event what is called in a full step, in the order in which it was added.
+        members: all members, in the order of registration.
+        full: by event, what is called in a full step, in the order of registration.
         light: the same of a light one.
-        told: that of both which is of the step in progress.
+        told: the one of the two that applies to the step in progress.
     """
 
     def __init__(self, job: Job) -> None:
@@ -75,14 +75,14 @@ class Observers:
         *facts: type[Fact],
         each_step: bool = False,
     ) -> None:
-        """Build an observer, and tell it of what comes.
+        """Create an observer, and register it for its events.
 
         Args:
-            part: a failure of it ends all that bear the same name.
-            make: returns it.
-            facts: those that it finds; where none of them is needed it is not built. None given:
-                it is needed in any case.
-            each_step: it is also told of light steps.
+            part: name of the part; a failure ends everything with this name.
+            make: creates the observer.
+            facts: facts that it finds; if none of them is needed, it is not created. Empty: it is
+                always needed.
+            each_step: also call it in light steps.
         """
         if facts and self._job.recorder.looks.needed.isdisjoint(facts):
             return
@@ -96,13 +96,13 @@ class Observers:
                     self.light[event].append((part, method))
 
     def drop(self, parts: frozenset[str]) -> None:
-        """Report only closed steps to the observers and services of some parts from now on."""
+        """From now on, report only closed steps to the observers and services of some parts."""
         for event in {*EVENTS, *SERVICES} - {"closing"}:
             for table in (self.full, self.light):
                 table[event] = [part for part in table[event] if part[0] not in parts]
 
     def serve(self, event: str, part: str, act: Callable[..., None], *, light: bool = True) -> None:
-        """Tell a service of an event; not `light`: only of full steps."""
+        """Register a service for an event; not `light`: only in full steps."""
         self.full[event].append((part, act))
         if light:
             self.light[event].append((part, act))

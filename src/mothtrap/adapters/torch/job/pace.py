@@ -18,10 +18,10 @@ STEPS_TOLD = 50
 
 
 class PaceObserver:
-    """Times steps and what of them lies outside of backward.
+    """Measures the duration of steps, and their time outside of backward.
 
-    Workers wait for each other in backward, where gradients are averaged: there all steps
-    are as long as the slowest worker's. What lies outside is a worker's own.
+    Workers wait for each other in the backward pass, where gradients are averaged, so all of their
+    steps are as long as the slowest worker's. The time outside of it is a worker's own.
     """
 
     def __init__(self, job: Job) -> None:
@@ -32,11 +32,11 @@ class PaceObserver:
         self._closed_s: float | None = None
 
     def backward_began(self) -> None:
-        """The outermost backward was entered."""
+        """Handle the start of the outermost backward pass."""
         self._began_s = time.perf_counter()
 
     def backward_ended(self) -> None:
-        """It returned."""
+        """Handle its end."""
         self._backward_s += time.perf_counter() - self._began_s
 
     def close(self, step: int) -> None:

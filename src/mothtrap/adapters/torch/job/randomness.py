@@ -33,7 +33,7 @@ ACCELERATORS = ("cuda", "xpu")
 
 
 class RandomStates:
-    """Reads the states of Python's, numpy's and the framework's global generators."""
+    """Reads the states of the global generators of Python, NumPy and the framework."""
 
     def __init__(self) -> None:
         self._python: tuple[tuple[Mark, float | None], dict[str, Any]] | None = None
@@ -44,9 +44,9 @@ class RandomStates:
     def read(self) -> list[tuple[str, Any]]:
         """Return the state of every generator under a name: `python`, `numpy`, `cpu`, `cuda:0`...
 
-        Those of Python and numpy are dicts with arrays in them, a device's is an array; what
-        has not changed since the last reading is the same object as it was then. So is the list,
-        where nothing has.
+        Those of Python and NumPy are dicts that contain arrays; that of a device is an array. A
+        state that has not changed since the last reading is the same object as before, and so is
+        the list if nothing has changed.
         """
         python, mark = self._python, python_mark(_PYTHON)
         if python is None or not mark or python[0] != (mark, _PYTHON.gauss_next):
@@ -79,13 +79,13 @@ class RandomStates:
 
 
 def restore(states: Mapping[str, Any]) -> list[str]:
-    """Put states back that were read.
+    """Restore states that were read.
 
     Args:
-        states: by name, as `RandomStates.read` gives them.
+        states: states by name, as `RandomStates.read` gives them.
 
     Returns:
-        In words, what could not be put back here: a device that is not there, say.
+        States that could not be restored here, in words, such as that of a missing device.
     """
     missing = []
     for name, state in states.items():
@@ -166,11 +166,11 @@ def _set_device_state(device: torch.device, state: torch.Tensor) -> None:
 
 
 def python_mark(generator: random.Random) -> Mark:
-    """Return a mark of the state of a Python generator; empty where it cannot be read.
+    """Return a marker of a Python generator's state; empty if it cannot be read.
 
-    It is the position in a twister's words, and a few of these: all are made anew together.
-    What the generator keeps of normal numbers, `gauss_next`, is not in it. Asking for all of the
-    state makes 625 objects, at thirty times the price.
+    It contains the position in the generator's words, and a few of these words, which are all
+    regenerated together. It does not contain `gauss_next`, the generator's stored normal number.
+    Requesting the complete state would create 625 objects, at thirty times the cost.
     """
     if type(generator) is not random.Random or not _lies_as_known():
         return ()

@@ -21,7 +21,7 @@ SPARSE = (
 
 
 def shows_values() -> bool:
-    """Return whether tensors hold values here and now: nothing is traced or transformed."""
+    """Return whether tensors have values here: nothing is traced or transformed."""
     # Private: inside torch.func a tensor may stand for a whole batch; a test pins it.
     return (
         torch._C._functorch.peek_interpreter_stack() is None and not torch.compiler.is_compiling()
@@ -29,9 +29,9 @@ def shows_values() -> bool:
 
 
 def is_readable(tensor: torch.Tensor) -> bool:
-    """Return whether the values of a tensor exist: it is not traced, batched, faked or captured.
+    """Return whether a tensor has values: it is not traced, batched, fake or captured.
 
-    A tensor that only a `__torch_dispatch__` of the user can read counts as unreadable.
+    A tensor that only a user-defined `__torch_dispatch__` can read counts as unreadable.
     """
     return (
         tensor.device.type != "meta"
@@ -43,12 +43,12 @@ def is_readable(tensor: torch.Tensor) -> bool:
 
 
 def may_be_nonzero(tensor: torch.Tensor) -> bool:
-    """Return whether a tensor is not all zeros, or cannot be read; this worker's part counts."""
+    """Return whether a tensor may be nonzero or cannot be read, on this worker."""
     return has_own_dispatch(tensor) or bool(local(tensor).any())
 
 
 def has_own_values(tensor: torch.Tensor) -> bool:
-    """Return whether a tensor can be kept to be read later: the quick part of `is_plain`."""
+    """Return whether a tensor can be stored for later: the quick part of `is_plain`."""
     return (
         type(tensor) is torch.Tensor
         and not tensor.is_nested
@@ -58,7 +58,7 @@ def has_own_values(tensor: torch.Tensor) -> bool:
 
 
 def is_plain(tensor: torch.Tensor) -> bool:
-    """Return whether a tensor is an array of numbers that every operation takes."""
+    """Return whether a tensor is a numeric array that every operation accepts."""
     return (
         type(tensor) in (torch.Tensor, nn.Parameter)
         and not tensor.is_nested
@@ -69,7 +69,7 @@ def is_plain(tensor: torch.Tensor) -> bool:
 
 
 def is_countable(tensor: torch.Tensor) -> bool:
-    """Return whether statistics and digests take a tensor: it is plain, or sparse."""
+    """Return whether statistics and digests accept a tensor: it is plain, or sparse."""
     return is_plain(tensor) or (
         type(tensor) in (torch.Tensor, nn.Parameter)
         and tensor.layout in SPARSE
@@ -78,7 +78,7 @@ def is_countable(tensor: torch.Tensor) -> bool:
 
 
 def kind_of_unread(tensor: torch.Tensor) -> str | None:
-    """Return the kind of a tensor that is passed over, as `nested`; None of one that is not."""
+    """Return the kind of a skipped tensor, such as `nested`; None for other tensors."""
     if tensor.device.type == "meta":
         return "meta"
     if tensor.is_nested:
@@ -93,7 +93,7 @@ def kind_of_unread(tensor: torch.Tensor) -> str | None:
 
 
 def outside_transforms() -> AbstractContextManager[Any]:
-    """Makes tensors readable also where a function that `torch.func` transforms is running."""
+    """Make tensors readable even inside a function transformed by `torch.func`."""
     # Both questions to torch are private; a test pins them.
     if torch._C._functorch.peek_interpreter_stack() is None:
         return nullcontext()

@@ -12,7 +12,7 @@ from mothtrap.adapters.torch.job.nested import parts_of, tensors_in
 from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.core.facts.replicas import ReplicaBatch
 from mothtrap.statistics import torch as arithmetic
-from mothtrap.tracing import frames
+from mothtrap.tracing.source import frames
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -23,10 +23,10 @@ NO_DATA = (int, float, complex, str, bytes, torch.dtype, torch.device, type(None
 
 
 class ReplicaBatchObserver:
-    """Called with each training forward of a wrapper in the steps that are looked at.
+    """Called with each training forward pass of a wrapper in the sampled steps.
 
-    Nothing is told of a step of which not all was seen: with data in objects that cannot be
-    looked into, made by the model itself, or averaged over more than one group of workers.
+    Nothing is reported for a step that was not completely observed: with data in opaque objects,
+    created by the model itself, or averaged over more than one group of workers.
     """
 
     def __init__(self, job: Job) -> None:
@@ -38,16 +38,16 @@ class ReplicaBatchObserver:
         self._in_parts = False
 
     def called(self, wrapper: Any, given: Sequence[object]) -> None:
-        """A wrapper's own forward begins.
+        """Handle the start of a wrapper's own forward pass.
 
         Args:
             wrapper: averages gradients over a group of workers.
-            given: what it is called with.
+            given: its arguments.
         """
         self._take(dist.get_process_group_ranks(wrapper.process_group), given, in_parts=False)
 
     def called_in_parts(self, ranks: Sequence[int], given: Sequence[object]) -> None:
-        """Take the inputs of a model of which each of some workers holds a part.
+        """Record the inputs of a model that is split over workers.
 
         Args:
             ranks: the workers.
@@ -69,7 +69,7 @@ class ReplicaBatchObserver:
         self._digests.append(arithmetic.fingerprint(data))
 
     def close(self, step: int) -> None:
-        """The step is over: tell what its batches were."""
+        """Report the batches of the completed step."""
         digests, self._digests = self._digests, []
         groups, self._groups = self._groups, set()
         unseen, self._unseen = self._unseen, False

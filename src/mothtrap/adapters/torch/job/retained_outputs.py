@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from mothtrap.adapters.torch.job.readable import has_own_values, is_readable
-from mothtrap.tracing.identity import OwnRef
+from mothtrap.tracing.jobs.identity import OwnRef
 
 nodes_made: Callable[[], int] = torch.autograd._get_sequence_nr  # type: ignore[attr-defined]
 """Returns the number of graph nodes that this thread has made; private, a test pins it."""
@@ -40,11 +40,11 @@ _Entry = tuple[weakref.ref[nn.Module] | None, torch.Tensor | weakref.ref[torch.T
 
 
 class RetainedOutputs:
-    """Outputs of modules in order of completion, and the inputs of root modules.
+    """Outputs of modules in order of completion, and inputs of root modules.
 
     Attributes:
         room: bytes of values that can still be kept.
-        ended: number of the first operation after the latest forward.
+        ended: number of the first operation after the latest forward pass.
         used: a backward has run: the outputs are needed until the next forward, not longer.
     """
 
@@ -57,12 +57,12 @@ class RetainedOutputs:
     def root_called(
         self, args: Sequence[object], kwargs: Mapping[str, object], *, keep: bool
     ) -> None:
-        """A forward begins; what a backward has used is let go.
+        """Handle the start of a forward pass, releasing data that a backward has used.
 
         Args:
-            args: what the root was called with.
+            args: arguments of the root.
             kwargs: the same, by keyword.
-            keep: the forward is part of a training.
+            keep: the forward pass belongs to training.
         """
         self._began = self.ended = nodes_made()
         if self.used or len(self._entries) > RETAINED_OUTPUTS:
@@ -75,11 +75,11 @@ class RetainedOutputs:
                     self._entries.append((None, OwnRef(value)))
 
     def made(self, node: torch.autograd.graph.Node) -> bool:
-        """Report whether an operation of the graph ran inside the latest forward."""
+        """Return whether an operation of the graph ran inside the latest forward pass."""
         return self._began <= node._sequence_nr() < self.ended
 
     def add(self, module: nn.Module, output: torch.Tensor) -> None:
-        """Keep an output."""
+        """Store an output."""
         kept: torch.Tensor | weakref.ref[torch.Tensor]
         size = output.nbytes if output.layout is torch.strided else RETAINED_BYTES + 1
         if size <= self.room and has_own_values(output):
@@ -90,7 +90,7 @@ class RetainedOutputs:
         self._entries.append((weakref.ref(module), kept))
 
     def extend(self, noted: Noted) -> None:
-        """Keep outputs that were noted, as `add` does."""
+        """Store noted outputs, as `add` does."""
         for owner, output, values, _, _ in noted:
             size = values.nbytes if values is not None else 0
             if values is None or size > self.room:
@@ -100,9 +100,9 @@ class RetainedOutputs:
                 self._entries.append((owner, values))
 
     def let_go(self) -> None:
-        """The loss is finite: no values will be requested, and the backward needs their memory.
+        """Release all values: the loss is finite, and backward needs the memory.
 
-        Without it a residual network has twice the page faults of plain training.
+        Otherwise a residual network has twice the page faults of plain training.
         """
         if self.room < RETAINED_BYTES:
             for place, (owner, kept) in enumerate(self._entries):

@@ -44,27 +44,27 @@ class SampledJob(Protocol):
 
     @property
     def asked_mode(self) -> Mode | None:
-        """Return the mode that the user has set by hand, if one is."""
+        """Return the mode set by the user, if any."""
 
     def may_sample(self) -> bool:
-        """Return whether nothing was asked for that needs each step."""
+        """Return whether no request needs each step."""
 
     def passed_unobserved(self, optimizer: Optimizer, steps: int, whole: bool) -> None:
-        """So many steps of an optimizer were not watched; `whole`: the next one is from now on."""
+        """Handle unobserved steps of an optimizer; `whole`: the next step is observed."""
 
 
 @uncompiled
 class StepSampling:
-    """Belongs to the thread that trains.
+    """Skips observation of short steps; used on the training thread.
 
     Args:
-        job: whose steps these are; says whether it may rest, and is told when it is woken.
+        job: job of the steps; determines whether it may rest, and is notified when it wakes up.
 
     Attributes:
-        allowed: hooks ask here; without that nothing rests.
+        allowed: queried by hooks; without it, nothing is skipped.
         on: whether the step in progress is not watched.
         in_step: the optimizer is in a step that is not watched.
-        root: `id` of the model whose forwards begin steps; what it holds is not asked about.
+        root: `id` of the model whose forward passes begin steps; its submodules are ignored.
     """
 
     def __init__(self, job: SampledJob) -> None:
@@ -89,7 +89,7 @@ class StepSampling:
     # What the witnesses tell of a step that is watched
 
     def stepped(self, optimizer: Optimizer, *, plainly: bool) -> None:
-        """An optimizer has stepped; `plainly`: outside of a backward, and without a closure."""
+        """Handle an optimizer step; `plainly`: outside of a backward, and without a closure."""
         same = self._optimizer is not None and self._optimizer() is optimizer
         if not same:
             self._optimizer = weakref.ref(optimizer)
@@ -97,7 +97,7 @@ class StepSampling:
         self._alike = self._alike + 1 if same and plainly else 0
 
     def closed(self, closed: ClosedStep) -> None:
-        """A step is over and handed on: find out which one is to be watched next."""
+        """Determine, after a step was emitted, which step to observe next."""
         once = self._steps_in_this == 1 and closed.micro_batches > 0
         self._steps_in_this = 0
         if closed.skipped or not once:
@@ -111,7 +111,7 @@ class StepSampling:
                 self._next = following
 
     def begins(self, module: nn.Module, trains: bool) -> bool:
-        """A model is called by user code, which may begin a step: whether that is not watched."""
+        """Handle a model call that may begin a step; return whether the step is skipped."""
         grouper = self._job.grouper
         self._between = False
         if self._logged_step >= 0:
@@ -130,20 +130,20 @@ class StepSampling:
 
     @property
     def passes_by(self) -> bool:
-        """Return whether the step in progress is not watched, until another one begins."""
+        """Return whether the step in progress is skipped, until another one begins."""
         return self.on or self._between
 
     # What hooks ask while the job rests
 
     @property
     def is_between(self) -> bool:
-        """Return whether a skipped step was applied, and no other one has begun."""
+        """Return whether a skipped step was applied and no other one has begun."""
         return self._between
 
     def logged(self, begins: bool) -> int:
-        """The user logs something: return the step that it belongs to.
+        """Return the step to which a logged value belongs.
 
-        If that is not watched it is handed on by itself, before the next one begins.
+        If that step is not watched, it is passed on by itself, before the next one begins.
 
         Args:
             begins: a step is known to begin with it.
@@ -156,7 +156,7 @@ class StepSampling:
         return step
 
     def goes_on(self, root: nn.Module) -> bool:
-        """Return whether a forward of the model is one of the training, and none to be watched."""
+        """Return whether a forward pass belongs to skipped training."""
         if not self._is_here():
             return True
         if self._logged_step >= 0:
@@ -168,11 +168,12 @@ class StepSampling:
         return False
 
     def backward_goes_on(self, tensors: Any) -> bool:
-        """Return whether a backward is not to be watched.
+        """Return whether to skip observation of a backward pass.
 
-        Its loss is finite, so far as is known here.
+        Its loss is finite, as far as is known here.
 
-        A number on a device is not waited for: what it is shows in the next step watched.
+        mothtrap does not wait for a number on a device: its value is checked in the next watched
+        step.
         """
         if isinstance(tensors, tuple | list) and len(tensors) == 1:
             tensors = tensors[0]
@@ -188,7 +189,7 @@ class StepSampling:
         return False
 
     def begins_to_step(self, optimizer: Optimizer, closure: bool) -> bool:
-        """Return whether an optimizer's step, maybe with a closure, is not to be watched."""
+        """Return whether to skip observation of an optimizer step, possibly with a closure."""
         if self._is_known(optimizer) and not closure:
             self.in_step = True
             return True
@@ -198,7 +199,7 @@ class StepSampling:
         return False
 
     def has_stepped(self) -> bool:
-        """Count the optimizer's step that is over, and was not watched; return that it was not."""
+        """Count a skipped optimizer step; return whether it was skipped."""
         self.in_step, self._between = False, True
         self._keep_numbers()
         grouper = self._job.grouper
@@ -213,7 +214,7 @@ class StepSampling:
         return True
 
     def resume(self) -> None:
-        """Watch again."""
+        """Resume observation."""
         self._hand_on_logged()
         if not self.on:
             return
@@ -253,7 +254,7 @@ class StepSampling:
 
 
 def needs_no_step(config: Config) -> bool:
-    """Return whether neither the configuration nor the other workers need each step."""
+    """Return whether neither the configuration nor other workers need each step."""
     acts = config.on_nonfinite != "report" or config.max_gradient_norm
     asks = config.digests or config.snapshot_every or config.snapshot_at
     group = torch.distributed.is_available() and torch.distributed.is_initialized()

@@ -15,26 +15,26 @@ from typing import Any, TypeVar
 
 import torch
 
-from mothtrap.tracing.identity import OwnRef
+from mothtrap.tracing.jobs.identity import OwnRef
 
 T = TypeVar("T")
 
 
 class ContentRef(OwnRef[T]):
-    """Weak reference to a tensor whose content is remembered with the version of the tensor.
+    """Weak reference to a tensor that remembers its content and version.
 
-    Content that was swapped in may have the same version, so `swapped` is asked, too. It is an
-    attribute, because hooks ask hundreds of times in a step.
+    Content that was swapped in may have the same version, so `swapped` is also checked. It is an
+    attribute, because hooks check it hundreds of times in a step.
 
     Attributes:
-        swapped: the tensor has got other content since the reference was made.
+        swapped: the tensor has received other content since the reference was created.
     """
 
     swapped = False
 
 
 class UnchangedRef:
-    """Weak reference to a tensor that gives it back only with the values that it has now."""
+    """Weak reference to a tensor that returns it only while its values are unchanged."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self._reference = ContentRef(tensor)
@@ -65,11 +65,11 @@ def _of_others(tensor: Any) -> list[weakref.ref[Any]]:
 
 
 def allow_swaps() -> None:
-    """Let `swap_tensors` exchange tensors that only mothtrap refers to.
+    """Let `swap_tensors` exchange tensors to which only mothtrap refers.
 
-    The function asks the module `weakref` of its own module for the references. That name is
-    replaced rather than the function, which scripts may have imported before. It stays
-    replaced when mothtrap is detached, because references can outlive the hooks.
+    The function looks up the references through the name `weakref` in its own module. That name is
+    replaced instead of the function, which scripts may have imported before. It stays replaced when
+    mothtrap is detached, because references can outlive the hooks.
     """
     module: Any = torch.utils
     if getattr(module, "weakref", None) is weakref:

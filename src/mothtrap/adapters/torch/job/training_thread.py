@@ -23,12 +23,12 @@ import torch
 from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.job.uncompiled import uncompiled
-from mothtrap.tracing.adapter_job import AdapterJob
+from mothtrap.tracing.jobs.adapter_job import AdapterJob
 
 OTHERS = (
     "training in other threads",
     "only one thread of a process is observed at a time, starting with the first that trains; "
-    "other threads are observed when it ends or waits for them",
+    "mothtrap moves to another one when it ends or waits",
 )
 """Entry of the run's list of unobserved parts."""
 EARLY = 16
@@ -75,14 +75,14 @@ class TrainingThread:
         job: runs no hook in another thread, once the thread is known.
 
     Attributes:
-        watched: the thread whose forwards are observed; before the first backward or step that
-            of the import.
+        watched: the thread whose forward passes are observed; before the first backward pass or
+            step, the importing thread.
         several: more than one thread trains, or has trained.
         unsaid: missing parts of the run and the reasons, reported when the step closes.
         moved: called in the thread that is observed next.
-        left_out: called in an unobserved thread, with the optimizer that it is about to
-            step, or with the roots of a backward that it begins.
-        activity: changes whenever the observed thread goes on.
+        left_out: called in an unobserved thread, with the optimizer that is about to step, or with
+            the roots of a backward pass that begins.
+        activity: changes whenever the observed thread makes progress.
     """
 
     def __init__(self, job: AdapterJob) -> None:
@@ -108,7 +108,7 @@ class TrainingThread:
 
         Args:
             optimizer: the optimizer that is about to step.
-            roots: the tensors that a backward begins with.
+            roots: starting tensors of the backward pass.
         """
         if optimizer is not None and optimizer is self._here.refused:
             return False
@@ -127,7 +127,7 @@ class TrainingThread:
         return False
 
     def refuse(self, optimizer: Optimizer | None) -> None:
-        """Let hooks inside of an unobserved step neither ask again nor count the step again.
+        """Make hooks inside an unobserved step ignore it.
 
         Args:
             optimizer: the optimizer that the calling thread steps; None when the step is over.
@@ -147,9 +147,9 @@ class TrainingThread:
         return self._is_over() or waits_for_threads(self._job.thread)
 
     def follows(self) -> bool:
-        """Return whether to observe a forward in another thread: the observed thread has ended.
+        """Return whether to observe another thread because the observed one has ended.
 
-        Whether its thread trains shows only in its backward.
+        Whether its thread trains becomes known only in its backward pass.
         """
         observed = self._job.thread
         if not observed or self.watched != observed or not self._is_over():
@@ -162,7 +162,7 @@ class TrainingThread:
         return self._here.missed > 0
 
     def begins(self) -> None:
-        """Note that the calling thread constructs an optimizer, which starts a new training run."""
+        """Record that the calling thread creates an optimizer, which starts a new run."""
         self._here.missed = 0
 
     def report(self) -> None:

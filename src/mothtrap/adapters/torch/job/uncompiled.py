@@ -23,7 +23,7 @@ _frames: Any = getattr(getattr(torch._C, "_dynamo", None), "eval_frame", None)
 
 
 def uncompiled(target: CallableT) -> CallableT:
-    """Let Dynamo pass over a function, or the methods of a class, and all that these call."""
+    """Exclude a function, or the methods of a class, and all their callees from Dynamo."""
     functions = vars(target).values() if isinstance(target, type) else (target,)
     for function in functions:
         if isinstance(function, FunctionType):
@@ -32,13 +32,13 @@ def uncompiled(target: CallableT) -> CallableT:
 
 
 def frame_uncompiled(function: CallableT) -> CallableT:
-    """Let Dynamo pass over a function, but not over what that calls."""
+    """Exclude a function from Dynamo, but not its callees."""
     _mark(function, all_that_it_calls=False)
     return function
 
 
 def breaks_graphs(function: CallableT) -> CallableT:
-    """Let a function run also where Dynamo follows a call to it: it ends a graph there."""
+    """Let a function run even if Dynamo follows a call to it, with a graph break."""
     marked: Any = uncompiled(function)
     marked._torchdynamo_disable = True
     marked._torchdynamo_disable_msg = "mothtrap sees the steps of optimizers"

@@ -29,7 +29,7 @@ from mothtrap.core.facts.replicas import (
     WorkerSettings,
 )
 from mothtrap.statistics import torch as arithmetic
-from mothtrap.tracing import frames
+from mothtrap.tracing.source import frames
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -41,26 +41,26 @@ batch to batch on purpose. Odd, so that the last one is not that of a short batc
 
 
 class Optimizers(Protocol):
-    """The live optimizers of a job, and their parameters."""
+    """The live optimizers of a job, with their parameters."""
 
     @property
     def owned(self) -> Collection[int]:
-        """Numbers (`id`) of the roots whose parameters they hold."""
+        """Return the identities of the roots with optimizer parameters."""
 
     def held(self) -> Iterator[torch.Tensor]:
-        """Return each parameter of an optimizer once."""
+        """Return the distinct parameters of an optimizer."""
 
     def name_of(self, parameter: torch.Tensor) -> tuple[str, str]:
-        """Return its qualified name and the path of its module."""
+        """Return a parameter's qualified name and its module's path."""
 
 
 class WorkerStateObserver:
-    """Records the state of this worker in the steps in which workers are compared.
+    """Records the state of this worker in steps in which workers are compared.
 
     Args:
         job: The job that trains.
         optimizers: Its optimizers.
-        scope: Returns the scope of a parameter; empty for one that no wrapper knows.
+        scope: returns the scope of a parameter; empty if no wrapper knows it.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class WorkerStateObserver:
         self._rates: dict[str, float] = {}
 
     def called(self, whole: nn.Module, given: Sequence[object], *, is_due: bool) -> None:
-        """Look at a model before one of its training forwards.
+        """Inspect a model before one of its training forward passes.
 
         Args:
             whole: the model.
@@ -94,7 +94,7 @@ class WorkerStateObserver:
             self._dropout = self._before_dropout(whole)
 
     def stepping(self, optimizer: Optimizer) -> None:
-        """Keep the learning rates with which an optimizer steps; workers are compared."""
+        """Record the learning rates of an optimizer step."""
         for group in optimizer.param_groups:
             rate = group.get("lr")
             if group["params"] and isinstance(rate, int | float):  # a tensor may be elsewhere
@@ -104,7 +104,7 @@ class WorkerStateObserver:
         """Record the state after a step.
 
         Args:
-            step: the step that ended.
+            step: step that ended.
             is_due: workers are compared in this step.
         """
         rows, self._rows = self._rows, 0
@@ -200,9 +200,9 @@ def _copies(module: nn.Module) -> bool:
 
 
 def ranks_with_parts(whole: nn.Module) -> list[int]:
-    """Return the workers that each hold a part of the layers of a model.
+    """Return the workers that each hold part of a model's layers.
 
-    Empty where there are none, or where parts are gathered before use, as `fully_shard` does.
+    Empty if there are none, or if parts are gathered before use, as `fully_shard` does.
     """
     if any(cls.__name__ == "FSDPModule" for part in whole.modules() for cls in type(part).__mro__):
         return []

@@ -55,7 +55,7 @@ ENDS: Final[Mapping[str, Ends]] = MappingProxyType(
 
 
 class Activity:
-    """Keeps a mask of units per sampled batch, module and statistic."""
+    """Stores a mask of units for each sampled batch, module and statistic."""
 
     def __init__(self, captures: Captures[torch.Tensor]) -> None:
         self._captures = captures
@@ -70,13 +70,13 @@ class Activity:
         previous: nn.Module | None,
         wanted: frozenset[str],
     ) -> None:
-        """Note which units slept, or were saturated, in this batch.
+        """Record which units were inactive or saturated in this batch.
 
         Args:
-            tensor_id: of the output.
+            tensor_id: tensor id of the output.
             output: shape (batch, ..., units) or (batch, units, ...).
-            module: whose output it is. Saturated can be what is in `ENDS` alone.
-            previous: the module that ran before, which tells the two shapes apart.
+            module: module of the output. Only modules in `ENDS` can be saturated.
+            previous: the preceding module, which distinguishes the two shapes.
             wanted: some of `SHARES`.
         """
         if output.ndim < 2 or not output.is_floating_point() or output.numel() == 0:
@@ -94,7 +94,7 @@ class Activity:
             )
 
     def closed(self, _: int) -> None:
-        """Add the shares of what was looked at in the step; waits for an accelerator once."""
+        """Report the recorded shares for the step; waits for an accelerator once."""
         looked, self._looked = self._looked, {}
         if not looked:
             return
@@ -116,7 +116,7 @@ class Activity:
 
 
 def unit_axis(ndim: int, previous: nn.Module | None) -> int:
-    """The axis of the units: channels after convolutions, else features, the last axis."""
+    """Return the axis of the units: channels after convolutions, otherwise the last axis."""
     if previous is None:
         return 1 if ndim >= 4 else -1
     return 1 if type(previous).__name__.startswith(_CHANNELS_FIRST) else -1

@@ -41,7 +41,7 @@ _SOFTMAX = ("softmax", "safe_softmax")
 
 
 class AttentionObserver:
-    """Looks at every attention under a loss in the steps that are due."""
+    """Inspects every attention layer under a loss in sampled steps."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -49,7 +49,7 @@ class AttentionObserver:
         self._masks: set[str] = set()
 
     def loss_began(self, loss: BackwardRoot) -> None:
-        """Look at what is under a loss."""
+        """Inspect the graph of a loss."""
         site, root, checkpointed = loss.site, loss.root, loss.recomputes
         step = self._job.grouper.step
         if step == self._step or checkpointed or not WHEN.is_due(step) or root.grad_fn is None:
@@ -94,7 +94,7 @@ class AttentionObserver:
 
 
 def attentions(root: Node) -> Iterator[Node]:
-    """The nodes of a graph that are fused attentions, or softmaxes of attentions."""
+    """Return the nodes of a graph that are fused attention, or softmaxes of attention."""
     waiting, seen = [root], {root}
     while waiting and len(seen) < MAX_NODES:
         node = waiting.pop()

@@ -16,7 +16,7 @@ _PLACE, _PADDING_PLACE = 5, 3
 
 
 def is_of_ones(mask: object) -> bool:
-    """Return whether a mask of floating-point numbers has the values 0 and 1, and no other."""
+    """Return whether a floating-point mask contains both 0 and 1, and no other value."""
     if not isinstance(mask, torch.Tensor) or not is_plain(mask) or mask.requires_grad:
         return False
     if not mask.is_floating_point() or not 1 < mask.numel() <= MAX_ELEMENTS:
@@ -28,7 +28,7 @@ def is_of_ones(mask: object) -> bool:
 def given_to(
     module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> torch.Tensor | None:
-    """Return the mask of zeros and ones that `nn.MultiheadAttention` is called with."""
+    """Return the mask of zeros and ones passed to `nn.MultiheadAttention`."""
     if not isinstance(module, nn.MultiheadAttention):
         return None
     for name, place in (("attn_mask", _PLACE), ("key_padding_mask", _PADDING_PLACE)):

@@ -24,10 +24,10 @@ Saved = Callable[[Node, str], torch.Tensor | None]
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """The product of queries (N, L, D) and keys (N, D, K), by which scores are computed.
+    """The product of queries (N, L, D) and keys (N, D, K) from which scores are computed.
 
-    `after` is the factor that the product is multiplied by, `before` the one that is in the
-    queries and keys already.
+    `after` is the factor applied to the product, `before` the factor that is already contained in
+    the queries and keys.
     """
 
     query: torch.Tensor
@@ -37,7 +37,7 @@ class Product:
 
 
 def product_under(softmax: Node, saved: Saved) -> Product | None:
-    """Return the product whose scaled and masked result a softmax takes; None if there is none.
+    """Return the product under an attention softmax; None if there is none.
 
     Args:
         softmax: its node.

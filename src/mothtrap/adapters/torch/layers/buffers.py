@@ -12,21 +12,21 @@ from mothtrap.adapters.torch.job.naming import Root, class_name, strip_wrappers
 from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.statistics.torch.dtypes import type_name
-from mothtrap.tracing.identity import ByIdentity
+from mothtrap.tracing.jobs.identity import ByIdentity
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 
 class BufferObserver:
-    """Takes buffers of all models that were called, such as running means of batch norms."""
+    """Captures buffers of all called models, such as running means of batch norms."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
         self._ids: ByIdentity[nn.Module, dict[str, int]] = ByIdentity()
 
     def closed(self, _: int) -> None:
-        """A step is over, and no further forward has run."""
+        """Handle the end of a step, before any further forward pass."""
         if not self._job.recorder.due.is_due("buffer"):
             return
         ids, values = [], []

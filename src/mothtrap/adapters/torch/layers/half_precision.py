@@ -32,13 +32,13 @@ Measured = tuple[str, nn.Module | None, int, torch.Tensor]
 
 
 class HalfPrecisionObserver:
-    """Looks at outputs of modules and at gradients that half precision holds.
+    """Inspects module outputs and gradients in half precision.
 
-    Under autocast without a gradient scaler the gradients of float32 weights were
-    computed in half precision, so they are looked at as if they were.
+    Under autocast without a gradient scaler, the gradients of float32 weights were computed in half
+    precision, so they are inspected as if they were in half precision.
 
     Attributes:
-        looks: outputs of modules are to be told in this step.
+        looks: outputs of modules are to be reported in this step.
         scales: a gradient scaler is in use.
     """
 
@@ -53,7 +53,7 @@ class HalfPrecisionObserver:
         self.scales = False
 
     def root_called(self) -> None:
-        """A forward begins that is inside no other."""
+        """Handle the start of an outermost forward pass."""
         if self.looks:
             self._autocasts = any(
                 torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device) is NARROW
@@ -61,7 +61,7 @@ class HalfPrecisionObserver:
             )
 
     def returned(self, module: nn.Module, tensors: list[torch.Tensor]) -> None:
-        """A module returned `tensors` in a forward."""
+        """Handle the return of `tensors` from a module in a forward pass."""
         for tensor in tensors:
             has_room = tensor.numel() and len(self._outputs) < MAX_OUTPUTS
             if tensor.dtype is NARROW and has_room and is_plain(tensor):
@@ -69,7 +69,7 @@ class HalfPrecisionObserver:
                 self._outputs.append((name, module, tensor.numel(), _measure(tensor)))
 
     def stepped(self, optimizer: Optimizer) -> None:
-        """An optimizer has stepped; its gradients are still there."""
+        """Handle the end of an optimizer step, while its gradients still exist."""
         if not self.looks:
             return
         for parameter in parameters(optimizer):
@@ -86,7 +86,7 @@ class HalfPrecisionObserver:
                 self._gradients.append((f"gradient:{name}", module, gradient.numel(), measured))
 
     def closed(self, step: int) -> None:
-        """Tell what was measured in a step that closed."""
+        """Report the measurements of a closed step."""
         self._steps += 1
         for measured in (self._outputs, self._gradients):
             if measured:

@@ -14,20 +14,14 @@ from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.adapters.torch.layers.weighted import GATES, fan_in, unit_axis
 from mothtrap.adapters.torch.optimization.optimizers import Known, OptimizerObserver
 from mothtrap.adapters.torch.optimization.parameter_list import parameters
-from mothtrap.core.facts.layers import IdenticalUnits, InitialWeights
 from mothtrap.statistics.torch.plain import to_host
-from mothtrap.tracing.identity import ByIdentity
+from mothtrap.tracing.describe import weights
+from mothtrap.tracing.describe.weights import MAX_LAYERS, MAX_VALUES, ROUNDING, STEPS
+from mothtrap.tracing.jobs.identity import ByIdentity
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
-MAX_LAYERS = 128
-MAX_VALUES = 4096
-"""Values of a weight or gradient whose size is taken; chosen by hand: 2 % accuracy."""
-LOOKS = frozenset({*range(12), 16, 24, 32, 64, 128, 256})
-"""Own steps of an optimizer at which units that were the same are looked at again."""
-TOLERANCE = 1e-5
-"""Differences between units below this share of the largest value are rounding."""
 _TABLES = (nn.Embedding, nn.EmbeddingBag)
 
 
@@ -44,9 +38,9 @@ class _Suspect:
 
 
 class InitialWeightsObserver:
-    """Reads weights and gradients just before the first step of each optimizer.
+    """Reads weights and gradients before each optimizer's first step.
 
-    Only weights whose units are all the same are looked at again later.
+    Only weights whose units are all equal are inspected again later.
     """
 
     def __init__(self, job: Job, optimizers: OptimizerObserver) -> None:
@@ -57,12 +51,12 @@ class InitialWeightsObserver:
         self._told = 0
 
     def step_began(self, _: Known, optimizer: Optimizer) -> None:
-        """An optimizer is about to change weights, and gradients are there.
+        """Handle the start of an optimizer step, when gradients exist.
 
-        Of a closure that is evaluated several times in a step, the first evaluation counts.
+        If a closure is evaluated several times in a step, the first evaluation counts.
         """
         steps = self._optimizers.steps_of(optimizer)
-        if steps not in LOOKS or self._looked.get(optimizer) == steps:
+        if steps not in STEPS or self._looked.get(optimizer) == steps:
             return
         self._looked[optimizer] = steps
         if optimizer not in self._suspects:
@@ -99,20 +93,18 @@ class InitialWeightsObserver:
         for (parameter, module), (square, variance, low, high) in zip(found, sizes, strict=True):
             name, path = self._optimizers.name_of(parameter)
             kind = class_name(module)
-            self._job.recorder.notes.observe(
-                InitialWeights(
-                    step=self._job.grouper.step,
-                    name=name,
-                    layer=path,
-                    layer_type=kind,
-                    units=int(parameter.shape[unit_axis(kind)]),
-                    fan_in=fan_in(parameter, kind),
-                    rms=float(square) ** 0.5,
-                    std=float(variance) ** 0.5,
-                    gradient_range=None if parameter.grad is None else float(high) - float(low),
-                    location=self._job.book.location(module),
-                )
+            weight = weights.Weight(
+                step=self._job.grouper.step,
+                name=name,
+                layer=path,
+                layer_type=kind,
+                units=int(parameter.shape[unit_axis(kind)]),
+                location=self._job.book.location(module),
             )
+            spread = None if parameter.grad is None else float(high) - float(low)
+            measured = weights.Sizes(float(square) ** 0.5, float(variance) ** 0.5, spread)
+            fact = weights.initial(weight, measured, fan_in(parameter, kind))
+            self._job.recorder.notes.observe(fact)
 
     def _suspect(self, parameter: torch.Tensor, module: nn.Module) -> _Suspect | None:
         kind = class_name(module)
@@ -149,18 +141,21 @@ class InitialWeightsObserver:
     def _tell_same(
         self, parameter: torch.Tensor, gradient: torch.Tensor, suspect: _Suspect, moved: bool
     ) -> None:
+        weight = weights.Weight(
+            step=self._job.grouper.step,
+            name=suspect.name,
+            layer=suspect.path,
+            layer_type=class_name(suspect.module),
+            units=int(parameter.shape[suspect.axes[0]]) // suspect.gates,
+            location=self._job.book.location(suspect.module),
+        )
         self._job.recorder.notes.observe(
-            IdenticalUnits(
-                step=self._job.grouper.step,
-                name=suspect.name,
-                layer=suspect.path,
-                layer_type=class_name(suspect.module),
-                units=int(parameter.shape[suspect.axes[0]]) // suspect.gates,
+            weights.identical(
+                weight,
                 looks=suspect.looks,
                 zero=not bool(parameter.detach().any()),
                 gradient_zero=not bool(gradient.any()),
                 moved=moved,
-                location=self._job.book.location(suspect.module),
             )
         )
 
@@ -213,5 +208,5 @@ def _are_same(tensor: torch.Tensor, axis: int, gates: int, *, exact: bool = Fals
     if exact:
         quick = bool((blocks[:, 0] == blocks[:, 1]).all())
         return quick and bool((blocks == blocks[:, :1]).all())
-    limit = TOLERANCE * float(blocks.abs().amax())
+    limit = ROUNDING * float(blocks.abs().amax())
     return float((blocks - blocks[:, :1]).abs().amax()) <= limit

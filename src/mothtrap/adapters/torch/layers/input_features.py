@@ -23,7 +23,7 @@ MIN_CORRELATED_ROWS = 16
 
 
 def rows_of(values: torch.Tensor, module: nn.Module) -> torch.Tensor | None:
-    """A batch as float (rows, features); None where a layer takes one row without a batch."""
+    """Return a batch as float (rows, features); None if the layer takes a row without a batch."""
     if is_convolution(module):
         if values.ndim < 3:
             return None
@@ -44,15 +44,15 @@ def rows_of(values: torch.Tensor, module: nn.Module) -> torch.Tensor | None:
 def look(
     module: nn.Module, values: torch.Tensor
 ) -> tuple[torch.Tensor, Callable[[Floats], dict[str, Any] | None]] | None:
-    """Reduce data to numbers.
+    """Reduce input data to statistics.
 
     Args:
         module: a weighted layer.
-        values: what it is called with, float.
+        values: input values, float.
 
     Returns:
-        A tensor of numbers, shape (N,), and what turns them into fields of `DataTaken`
-        (None for data that are not finite); None where there are no rows.
+        A tensor of numbers, shape (N,), and a function that converts them to fields of `DataTaken`
+        (None for data that are not finite); None if there are no rows.
     """
     weight, rows = weight_of(module), rows_of(values, module)
     if weight is None or rows is None:
@@ -125,11 +125,11 @@ def _told(values: Floats) -> tuple[float, ...]:
 
 
 def may_be_of(given: torch.Tensor, inputs: Sequence[torch.Tensor]) -> bool:
-    """Return whether features can be those of one input of a model, or of all of them joined.
+    """Return whether features match one model input, or all of them joined.
 
     Args:
-        given: of a layer, features along the last axis.
-        inputs: of the model.
+        given: values of a layer, features along the last axis.
+        inputs: inputs of the model.
     """
     widths = [tensor.shape[-1] if tensor.ndim > 1 else 1 for tensor in inputs]
     sizes = [math.prod(tensor.shape[1:]) for tensor in inputs]

@@ -12,7 +12,6 @@ import torch
 from torch import nn
 
 from mothtrap.adapters.torch.job.naming import NameBook, class_name
-from mothtrap.adapters.torch.layers.unit_histograms import EDGES
 from mothtrap.adapters.torch.layers.weighted import (
     fan_in,
     is_convolution,
@@ -29,11 +28,12 @@ from mothtrap.core.facts.layers import (
 )
 from mothtrap.core.window import Floats
 from mothtrap.statistics.torch.plain import to_host
+from mothtrap.tracing.describe.layer_numbers import EDGES
 
 
 @dataclass(slots=True, eq=False)
 class LookedAtLayer:
-    """A weighted layer; `input_sizes` and `output_sizes` as of `output_spread.sizes`.
+    """A layer with weights; `input_sizes` and `output_sizes` as in `output_spread.sizes`.
 
     `graph`: its output has a gradient function.
     """
@@ -47,13 +47,13 @@ class LookedAtLayer:
     graph: bool = False
 
     def gave(self, tensor: torch.Tensor) -> bool:
-        """Return whether a tensor is what the layer has put out."""
+        """Return whether a tensor is an output of the layer."""
         return self.output is not None and self.output() is tensor
 
 
 @dataclass(slots=True, eq=False)
 class LookedAtData:
-    """Data that a layer was given; `read` turns `numbers` into fields of `DataTaken`."""
+    """Input data of a layer; `read` converts `numbers` to fields of `DataTaken`."""
 
     layer: LookedAtLayer
     shape: tuple[int, ...]
@@ -65,7 +65,7 @@ class LookedAtData:
 
 @dataclass(slots=True, eq=False)
 class LookedAtUnits:
-    """A saturating module; `counts` as of `unit_histograms.histogram`."""
+    """A saturating module; `counts` as in `unit_histograms.histogram`."""
 
     module: nn.Module
     function: str
@@ -76,7 +76,7 @@ class LookedAtUnits:
 
 @dataclass(slots=True, eq=False)
 class LookedAtRouter:
-    """A router and, by expert, how many `rows` chose it."""
+    """A router, with the number of rows that chose each expert."""
 
     module: nn.Module
     experts: str
@@ -86,7 +86,7 @@ class LookedAtRouter:
 
 @dataclass(slots=True, eq=False)
 class LookedAtOutput:
-    """An output of the root; `numbers` as of `output_spread.spread`."""
+    """An output of the root; `numbers` as in `output_spread.spread`."""
 
     place: str
     shape: tuple[int, ...]
@@ -99,7 +99,7 @@ _Part: TypeAlias = LookedAtData | LookedAtUnits | LookedAtRouter | LookedAtOutpu
 
 @dataclass(slots=True, eq=False)
 class Facts:
-    """Everything that one forward of a root has shown."""
+    """All observations in one forward pass of a root."""
 
     step: int
     root: str
@@ -113,7 +113,7 @@ class Facts:
     inputs_differ: bool | None = None
 
     def mark_last(self, outputs: Sequence[torch.Tensor]) -> None:
-        """Find the layers and modules whose output is one of the root's."""
+        """Find the layers and modules whose output is an output of the root."""
         stores = {tensor.data_ptr() for tensor in outputs}
         parts: list[LookedAtLayer | LookedAtUnits] = [*self.layers, *self.units]
         for part in parts:
@@ -121,7 +121,7 @@ class Facts:
             part.last = made is not None and made.data_ptr() in stores
 
     def observations(self, book: NameBook) -> Iterator[Fact]:
-        """Bring all numbers over, at once, and tell what they say."""
+        """Transfer all numbers at once, and return the facts."""
         gains = [_squared_gain(layer.module) for layer in self.layers]
         parts = [
             torch.cat([layer.input_sizes, layer.output_sizes, gain.reshape(1)])

@@ -31,9 +31,9 @@ from mothtrap.adapters.torch.layers.look_facts import (
 from mothtrap.adapters.torch.layers.weighted import is_weighted, normalizes
 from mothtrap.core.facts.layers import MaskOfOnes, SequenceAxes
 from mothtrap.core.schedule import Schedule
-from mothtrap.tracing import frames
-from mothtrap.tracing.cut import cut_at
-from mothtrap.tracing.identity import ByIdentity, OwnRef
+from mothtrap.tracing.jobs.identity import ByIdentity, OwnRef
+from mothtrap.tracing.source import frames
+from mothtrap.tracing.source.cut import cut_at
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.data.provenance import ProvenanceObserver
@@ -50,17 +50,17 @@ _SEQUENTIAL = (nn.RNNBase, nn.MultiheadAttention)
 
 
 class ForwardLooks:
-    """Takes small samples of what layers are given and give, in the forwards that are due.
+    """Samples inputs and outputs of layers in the forward passes that are due.
 
-    One forward of each trained root in a step is looked at. All numbers of a forward
-    come over from their device at once, when it returns.
+    One forward pass of each trained root is inspected per step. All numbers of a forward pass are
+    transferred from their device at once, when it returns.
 
     Args:
-        job: gets the facts.
-        provenance: knows how many samples the batch has.
+        job: receives the facts.
+        provenance: provides the number of samples in the batch.
 
     Attributes:
-        active: the forward that runs is looked at; else there is nothing to tell.
+        active: the current forward pass is inspected; otherwise there is nothing to report.
     """
 
     def __init__(self, job: Job, provenance: ProvenanceObserver) -> None:
@@ -76,12 +76,12 @@ class ForwardLooks:
         self._masked: ByIdentity[nn.Module, bool] = ByIdentity()
 
     def root_called(self, root: Root, inputs: Sequence[Any], trains: bool) -> None:
-        """A forward of a root begins.
+        """Handle the start of a root's forward pass.
 
         Args:
-            root: user code calls it.
-            inputs: what it is called with.
-            trains: an optimizer holds it, and the forward is part of a training.
+            root: module called by user code.
+            inputs: its arguments.
+            trains: it is in an optimizer, and the forward pass belongs to training.
         """
         step = self._job.grouper.step
         due = trains and WHEN.is_due(step) and self._seen.get(root.index) != step
@@ -98,7 +98,7 @@ class ForwardLooks:
         self._before = None
 
     def entered(self, module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        """A module is called within the forward."""
+        """Handle a module call within the forward pass."""
         given = next(iter(tensors_in([*args, *kwargs.values()], levels=1)), None)
         facts = self._facts
         if facts is None or given is None or not is_plain(given):
@@ -152,7 +152,7 @@ class ForwardLooks:
         )
 
     def left(self, module: nn.Module, output: Any) -> None:
-        """A module has returned within the forward."""
+        """Handle a module's return within the forward pass."""
         given = next(iter(tensors_in(output, levels=1)), None)
         facts = self._facts
         if facts is None or given is None or not is_plain(given) or not given.numel():
@@ -174,7 +174,7 @@ class ForwardLooks:
             facts.routers.append(LookedAtRouter(module, experts, *router_choices.choices(given)))
 
     def root_returned(self, output: Any) -> None:
-        """The forward is over: tell what was seen."""
+        """Report the observations at the end of the forward pass."""
         facts, self._facts, self.active = self._facts, None, False
         if facts is None:
             return

@@ -11,7 +11,7 @@ MAX_ROWS = 256
 
 
 def sizes(values: torch.Tensor) -> torch.Tensor:
-    """Mean square and variance of a sample of a float tensor, shape (2,)."""
+    """Return the mean square and variance of a sample of a float tensor, shape (2,)."""
     flat = values.detach().reshape(-1)
     flat = flat[:: max(1, flat.numel() // MAX_VALUES)].float()
     return torch.stack([flat.square().mean(), flat.var(correction=0)])
@@ -24,9 +24,9 @@ def spread(output: torch.Tensor) -> torch.Tensor | None:
         output: float, rows along axis 0.
 
     Returns:
-        Shape (3,): standard deviation over rows (root mean square over units), root mean
-        square of all values, the greatest difference between any row and the first. None
-        when there are fewer than 2 rows.
+        Shape (3,): standard deviation over rows (root mean square over units), root mean square of
+        all values, and the largest difference between any row and the first. None if there are
+        fewer than 2 rows.
     """
     if output.ndim < 2 or len(output) < 2 or not output.numel():
         return None
@@ -38,7 +38,7 @@ def spread(output: torch.Tensor) -> torch.Tensor | None:
 
 
 def rows_differ(values: torch.Tensor) -> bool | None:
-    """Return whether the rows of a tensor are not all the same; None where there are no rows."""
+    """Return whether the rows of a tensor differ; None if there are no rows."""
     if values.ndim < 1 or len(values) < 2 or not values.numel():
         return None
     rows = values.detach()[:MAX_ROWS]

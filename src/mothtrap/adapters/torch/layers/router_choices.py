@@ -10,10 +10,10 @@ MAX_ROWS = 4096
 
 
 def routers(root: nn.Module) -> dict[int, str]:
-    """The layers that score experts, by identity, each with the place of its experts.
+    """Return the layers that score experts, by identity, with the location of the experts.
 
-    A router is a linear layer with as many outputs as its neighbor, a `ModuleList` of
-    modules of one class with weights, has members.
+    A router is a linear layer with as many outputs as its neighbor, a `ModuleList` of modules of
+    one class with weights, has members.
     """
     found: dict[int, str] = {}
     for path, parent in root.named_modules():
@@ -39,10 +39,10 @@ def _are_experts(members: nn.ModuleList) -> bool:
 
 
 def choices(scores: torch.Tensor) -> tuple[torch.Tensor, int]:
-    """Count, by expert, the rows whose highest score is its.
+    """Count, for each expert, the rows for which it has the highest score.
 
     Args:
-        scores: shape (..., experts), what the router has put out.
+        scores: shape (..., experts), output of the router.
 
     Returns:
         int64, shape (experts,), and the number of rows.

@@ -17,7 +17,7 @@ GATES = {"LSTM": 4, "GRU": 3, "LSTMCell": 4, "GRUCell": 3}
 
 
 def weight_of(module: nn.Module) -> torch.Tensor | None:
-    """The matrix that a module multiplies its input by; None where it has none."""
+    """Return the matrix by which a module multiplies its input; None if it has none."""
     if isinstance(module, _NO_MATRIX):
         return None
     own = module._parameters  # of a scripted module it is no dictionary
@@ -31,32 +31,32 @@ def weight_of(module: nn.Module) -> torch.Tensor | None:
 
 
 def is_weighted(module: nn.Module) -> bool:
-    """Return whether a module has a matrix that it multiplies its input by."""
+    """Return whether a module has a matrix by which it multiplies its input."""
     return weight_of(module) is not None
 
 
 def is_convolution(module: nn.Module) -> bool:
-    """Return whether the features of a module's input and output lie along axis 1."""
+    """Return whether the features of a module's input and output are along axis 1."""
     return type(module).__name__.startswith(("Conv", "LazyConv"))
 
 
 def normalizes(module: nn.Module) -> bool:
-    """Return whether a module brings its input to a scale of its own."""
+    """Return whether a module normalizes its input."""
     return "Norm" in type(module).__name__ and not module._modules
 
 
 def unit_axis(module_type: str) -> int:
-    """The axis of a weight along which the units of its layer lie."""
+    """Return the axis of a weight along which the layer's units lie."""
     return 1 if module_type in _UNITS_SECOND else 0
 
 
 def fan_in(weight: torch.Tensor, module_type: str) -> int:
-    """Return the number of inputs that a unit of a layer multiplies."""
+    """Return the number of inputs of each unit of a layer."""
     return max(1, weight.numel() // max(1, weight.shape[unit_axis(module_type)]))
 
 
 def squared_gain(weight: torch.Tensor, module_type: str) -> torch.Tensor:
-    """Mean square of the weights times the fan-in, a 0-d tensor."""
+    """Return the mean square of the weights times the fan-in, a 0-d tensor."""
     values = weight.detach().flatten()
     values = values[:: max(1, values.numel() // MAX_VALUES)]
     return values.square().mean(dtype=torch.float32) * fan_in(weight, module_type)

@@ -21,9 +21,9 @@ from mothtrap.capture.grouper import BackwardBegan, BackwardEnded, ClosedStep, G
 from mothtrap.capture.pending import PendingNumber
 from mothtrap.core.facts.losses import LossCall, LossSeries
 from mothtrap.core.steps import Mode
-from mothtrap.tracing import frames
-from mothtrap.tracing.identity import ByIdentity
-from mothtrap.tracing.mentions import only_call
+from mothtrap.tracing.jobs.identity import ByIdentity
+from mothtrap.tracing.source import frames
+from mothtrap.tracing.source.mentions import only_call
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -46,14 +46,14 @@ MAX_WAITING = 256
 
 
 class LossObserver:
-    """Keeps the losses of the step in progress by key.
+    """Stores the losses of the step in progress by key.
 
     Attributes:
         closure: the gradients with which a step that has a closure began.
-        places: by the site of a backward the line of the loss.
+        places: line of the loss, by the site of its backward pass.
         candidate: the latest root of `torch.autograd.grad` since the last step.
         graph_given: the user has passed a loss with its graph to `step`.
-        averaging: names of optimizers that apply the mean of the micro-batches by themselves.
+        averaging: names of optimizers that average micro-batches themselves.
         sampled: the actions that policies have drawn since the last step.
     """
 
@@ -84,11 +84,11 @@ class LossObserver:
 
     @property
     def knows_none(self) -> bool:
-        """Return whether no step had a loss so far."""
+        """Return whether no step has had a loss so far."""
         return not self._series
 
     def scaled(self, scaler: torch.amp.GradScaler, originals: Any, results: Any) -> None:
-        """Remember which losses a gradient scaler has multiplied."""
+        """Record which losses a gradient scaler has multiplied."""
         self._scaler, self._scales = weakref.ref(scaler), True
         if isinstance(originals, torch.Tensor):
             originals, results = [originals], [results]
@@ -97,13 +97,13 @@ class LossObserver:
                 self._scaled[result] = original.detach()
 
     def began(self, tensors: Any) -> tuple[BackwardBegan, torch.Tensor | None]:
-        """Note the root of a backward.
+        """Record the root of a backward pass.
 
         Args:
-            tensors: what `torch.autograd.backward` was called with.
+            tensors: arguments of `torch.autograd.backward`.
 
         Returns:
-            The event, and the loss where the backward starts from one number.
+            The event, and the loss if the backward pass starts from one number.
         """
         frame = frames.user_frame()
         site = frames.location(frame) or "unknown"
@@ -129,7 +129,7 @@ class LossObserver:
         return BackwardBegan(site, self._keys, adds), root
 
     def given(self, loss: Any) -> None:
-        """Take the loss of the step just done from the user; a tensor tells how it was made."""
+        """Record the user's loss of the latest step; a tensor shows how it was computed."""
         frame = frames.user_frame()
         site = frames.location(frame) or "unknown"
         if site not in self.places:
@@ -143,15 +143,15 @@ class LossObserver:
             self._job.contain_part("loss graph", self.read_graph, site, root)
 
     def gradient_taken(self, outputs: Any) -> None:
-        """Note the roots of `torch.autograd.grad`.
+        """Record the roots of `torch.autograd.grad`.
 
-        They are the loss of a loop that assigns gradients itself, if no backward comes before
-        the step.
+        They are the loss of a loop that assigns gradients itself, if there is no backward pass
+        before the step.
         """
         self.candidate = self.began(outputs)
 
     def step_begins(self) -> None:
-        """Take the latest root of `torch.autograd.grad` for the loss of a step without one."""
+        """Use the latest root of `torch.autograd.grad` as the loss of a step without one."""
         candidate, self.candidate = self.candidate, None
         if candidate is None or not self._job.grouper.knows_no_loss:
             return
@@ -163,13 +163,13 @@ class LossObserver:
             self._job.contain_part("labels", self.read_labels, event.site, root)
 
     def nonfinite(self) -> bool:
-        """Return whether a loss of the step in progress is not finite (one transfer)."""
+        """Return whether a loss of the step is not finite (one transfer)."""
         if self._waiting:
             self._resolve()
         return bool(self._nonfinite)
 
     def values(self, keys: Iterable[int]) -> tuple[float, ...]:
-        """Values of losses by key, of those that are known."""
+        """Return the known values of losses by key."""
         if self._waiting:
             self._resolve()
         known, found = self._values, []
@@ -179,7 +179,7 @@ class LossObserver:
         return tuple(found)
 
     def of(self, losses: Sequence[tuple[str, int]]) -> list[tuple[float, str]]:
-        """Values of losses, by site and key, and the lines where they were computed."""
+        """Return the values of losses by call site and key, with their lines."""
         if self._waiting:
             self._resolve()
         return [
@@ -189,7 +189,7 @@ class LossObserver:
         ]
 
     def close(self, closed: ClosedStep) -> None:
-        """Hand the losses of a closed step to the recorder."""
+        """Pass the losses of a closed step to the recorder."""
         if self._waiting:
             self._resolve()
         labels: dict[str, str] = {}
@@ -282,12 +282,12 @@ class LossObserver:
             self._keep(key, float(value))
 
     def loss_began(self, loss: BackwardRoot) -> None:
-        """Read how a loss was computed, and its targets, where that is due."""
+        """Read how a loss was computed, and its targets, if due."""
         self._job.contain_part("loss graph", self.read_graph, loss.site, loss.root)
         self._job.contain_part("labels", self.read_labels, loss.site, loss.root)
 
     def read_graph(self, site: str, root: torch.Tensor) -> None:
-        """Read, on some backwards of a call site, how the loss was computed."""
+        """Read how the loss was computed, at some backward passes of a call site."""
         count = self._seen[site] = self._seen.get(site, -1) + 1
         broke = bool(self._nonfinite) and self._looks_at_nonfinite > 0
         self._looks_at_nonfinite -= broke
@@ -313,7 +313,7 @@ class LossObserver:
                 self._job.contain_part("loss targets", self._add_targets, site, term, alone)
 
     def read_labels(self, site: str, root: torch.Tensor) -> None:
-        """Take the targets of a loss where they are due."""
+        """Record the targets of a loss if they are due."""
         if not self._due.is_due("label"):
             return
         terms = graph.loss_terms(root.grad_fn) if root.grad_fn is not None else []
@@ -346,6 +346,9 @@ class LossObserver:
             classes=term.classes,
             reduction=term.reduction,
             alone=term.alone,
+            negated=term.negated,
+            complete=term.complete,
+            optimistic=term.optimistic,
             softmax_sizes=term.softmax_sizes,
             made_at=_made_at(term),
             location=self.places[site],
@@ -378,7 +381,7 @@ def _value(root: torch.Tensor) -> torch.Tensor:
 
 
 def scalar_root(tensors: Any) -> torch.Tensor | None:
-    """The one-element tensor that a backward starts from, else None."""
+    """Return the one-element tensor from which a backward pass starts, else None."""
     if isinstance(tensors, tuple | list) and len(tensors) == 1:
         tensors = tensors[0]
     # Private: values of a transformed function are no values; a test pins it.

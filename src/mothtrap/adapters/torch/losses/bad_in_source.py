@@ -21,7 +21,7 @@ from mothtrap.adapters.torch.source.derivatives import DerivativeSearch
 from mothtrap.adapters.torch.source.scopes import running_call
 from mothtrap.core.facts.data import NonfiniteInput
 from mothtrap.core.facts.nonfinite import FirstBadOperation
-from mothtrap.tracing import frames
+from mothtrap.tracing.source import frames
 
 _OPERATORS = {
     ast.Add: "add",
@@ -40,11 +40,11 @@ MAX_ROWS = 4
 
 
 def of_call(frame: FrameType | None, outputs: Iterable[Retained]) -> BadValue | None:
-    """Return the origin of a bad value that is given to the call which a frame is making.
+    """Return the origin of a bad value passed to the call that a frame is making.
 
     Args:
-        frame: of the user's code; None: nothing is found.
-        outputs: modules with their outputs in the latest forward.
+        frame: frame of the user's code; without one, nothing is found.
+        outputs: modules with their outputs in the latest forward pass.
     """
     call = running_call(frame) if frame is not None else None
     if frame is None or call is None:
@@ -55,12 +55,12 @@ def of_call(frame: FrameType | None, outputs: Iterable[Retained]) -> BadValue | 
 def of_backward(
     frame: FrameType | None, site: str, outputs: Iterable[Retained], *, finite: bool
 ) -> BadValue | None:
-    """Return what made the gradients of a backward that has returned NaN or infinite.
+    """Return the cause of NaN or infinite gradients after a backward pass.
 
     Args:
-        frame: it, or one that called it, made the backward.
+        frame: the frame that called backward, directly or indirectly.
         site: line of the backward.
-        outputs: modules with their outputs in the latest forward.
+        outputs: modules with their outputs in the latest forward pass.
         finite: the loss is finite, so that a derivative must be infinite.
     """
     while frame is not None:
@@ -73,7 +73,7 @@ def of_backward(
 
 
 def fact_of(found: BadValue, step: int, *, backward: bool = False) -> FirstBadOperation:
-    """Return the fact about an operation of the source.
+    """Return the fact about an operation in the source.
 
     Args:
         found: the operation.
@@ -94,10 +94,10 @@ def fact_of(found: BadValue, step: int, *, backward: bool = False) -> FirstBadOp
 
 
 def input_of(found: BadValue, step: int, place: str | None) -> NonfiniteInput | None:
-    """Return the fact about a value that was not finite when the script got it.
+    """Return the fact about a value that was already non-finite when the script received it.
 
     Args:
-        found: the value; weights of a model are left out.
+        found: the value; weights of a model are skipped.
         step: the step that went wrong.
         place: line of the loss.
     """
@@ -122,7 +122,7 @@ def input_of(found: BadValue, step: int, place: str | None) -> NonfiniteInput | 
 
 
 def joined(written: FirstBadOperation, graph: FirstBadOperation | None) -> FirstBadOperation:
-    """Add what only the graph tells about the same operation: its module, and its input's maker."""
+    """Add facts from the graph about the same operation: its module, and its input's source."""
     if graph is None or graph.since is not None:
         return written
     if graph.operation.rpartition(".")[2] != written.operation.rpartition(".")[2]:

@@ -17,11 +17,12 @@ _HALF = (torch.float16, torch.bfloat16)
 
 
 def in_words(operation: str, operands: Sequence[tuple[str, Any]]) -> tuple[str, ...]:
-    """Return names and ranges of operands, as `input from 0 to 3.2`.
+    """Return names and ranges of operands, such as `input from 0 to 3.2`.
 
     Args:
-        operation: such as `torch.std`.
-        operands: tensors and arrays by how they are written; `NOTHING` for one value that is gone.
+        operation: name such as `torch.std`.
+        operands: tensors and arrays by their source text; `NOTHING` for a value that no longer
+            exists.
     """
     if any(value is NOTHING for _, value in operands):
         return tuple(f"{name}: 1 value" for name, _ in operands)
@@ -60,10 +61,10 @@ def _of_note(tensor: torch.Tensor, low: float, high: float) -> str:
 
 
 def ctc_lengths(frames: Any, labels: Any) -> str:
-    """Return which rows of a CTC loss have fewer frames than labels; empty where none has.
+    """Return the rows of a CTC loss with fewer frames than labels; empty if there are none.
 
     Args:
-        frames: frames of each row that the network gives.
+        frames: number of frames in each output row of the network.
         labels: labels of each row.
     """
     given = torch.as_tensor(frames).reshape(-1).tolist()
@@ -79,7 +80,7 @@ def ctc_lengths(frames: Any, labels: Any) -> str:
 
 
 def overflowed_type(operands: Iterable[Any], result: Any = None) -> str:
-    """Return the type of 16 bits in which finite operands gave infinity; empty: none did."""
+    """Return the 16-bit type in which finite operands gave infinity; empty if none did."""
     found = [value for value in operands if isinstance(value, torch.Tensor)]
     made = [result] if isinstance(result, torch.Tensor) else []
     types = {value.dtype for value in (*made, *found) if value.is_floating_point()}

@@ -27,17 +27,17 @@ _UNMASKING = frozenset(
 
 
 def looks_ahead(root: Node, modules: Iterable[nn.Module], length: int) -> str:
-    """Say what lets a position of a sequence of `length` see later ones.
+    """Return what lets a position of a sequence of `length` use later positions.
 
     Args:
         root: `grad_fn` of a prediction.
-        modules: those that ran in the forward.
+        modules: modules that ran in the forward pass.
         length: positions of the sequence.
 
     Returns:
-        `attention` where attention over all positions is nowhere masked, `recurrent` where
-        every recurrent layer runs both ways; `causal` where all attention is masked, or the
-        only recurrent layer runs one way; else `""`.
+        `attention` if attention over all positions is nowhere masked, `recurrent` if every
+        recurrent layer runs in both directions; `causal` if all attention is masked, or the only
+        recurrent layer runs in one direction; otherwise `""`.
     """
     masked = [m for m in _attention_masks(root, length) if m is not None]
     if masked:

@@ -15,7 +15,7 @@ BINARY = ("binary_cross_entropy", "binary_cross_entropy_with_logits")
 
 
 def add_targets(baseline: ConstantBaseline, inputs: LossInputs) -> None:
-    """Add the targets of a loss call to the baseline of the evaluation that it belongs to."""
+    """Add the targets of a loss call to the baseline of its evaluation."""
     target, prediction = inputs.target, inputs.prediction
     if any(inputs.given.get(name) is not None for name in ("weight", "pos_weight")):
         baseline.set_unknown()

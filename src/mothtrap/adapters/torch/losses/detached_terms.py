@@ -15,7 +15,7 @@ from mothtrap.adapters.torch.losses.line_looks import Line, LineLooks
 from mothtrap.adapters.torch.optimization.parameter_list import parameters
 from mothtrap.adapters.torch.source.summands import Summand, summands
 from mothtrap.core.facts.losses import DetachedTerm
-from mothtrap.tracing import frames
+from mothtrap.tracing.source import frames
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -49,7 +49,7 @@ class _Look:
 
 
 class DetachedTermObserver:
-    """Reads in the source what a loss is the sum of, and in the graph what each term reaches."""
+    """Determines the terms of a loss from the source, and what each reaches from the graph."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -59,7 +59,7 @@ class DetachedTermObserver:
         self._names: list[str] = []
 
     def loss_began(self, loss: BackwardRoot) -> None:
-        """Read the terms of a loss where that is due."""
+        """Read the terms of a loss if due."""
         self._look = None
         line = self._lines.due(loss)
         if line is None:
@@ -72,13 +72,13 @@ class DetachedTermObserver:
             self._names.clear()
 
     def stepping(self, optimizer: Optimizer) -> None:
-        """Note what an optimizer steps after the loss."""
+        """Record the parameters that an optimizer steps after the loss."""
         if self._look is not None:
             self._stepped.update(id(p) for p in parameters(optimizer))
             self._names.append(type(optimizer).__name__)
 
     def closed(self, step: int) -> None:
-        """Compare what the terms reach with what was stepped."""
+        """Compare what the terms reach with the stepped parameters."""
         look, self._look = self._look, None
         if look is None or not self._stepped:
             return

@@ -12,9 +12,9 @@ from mothtrap.adapters.torch.losses.constant_baseline import add_targets
 from mothtrap.adapters.torch.losses.loss_calls import LossInputs
 from mothtrap.core.facts.evaluations import Evaluation
 from mothtrap.core.steps import Mode
-from mothtrap.tracing import frames
 from mothtrap.tracing.describe.constant_baseline import ConstantBaseline
-from mothtrap.tracing.evaluations import TrainingMeans
+from mothtrap.tracing.jobs.evaluations import TrainingMeans
+from mothtrap.tracing.source import frames
 
 GUESSED = 3
 """Evaluations of a site whose targets are looked at: they are the same ones every time."""
@@ -63,7 +63,7 @@ class _Known:
 
 
 class EvaluatedLosses:
-    """Puts the losses of an evaluation together, one value for each call site."""
+    """Combines the losses of an evaluation, with one value per call site."""
 
     def __init__(self) -> None:
         self._known: dict[Site, _Known] = {}
@@ -73,12 +73,12 @@ class EvaluatedLosses:
         self.trained = self._trained.add
 
     def add(self, value: torch.Tensor, inputs: LossInputs, site: Site) -> None:
-        """Take a loss that was computed in an evaluation.
+        """Record a loss computed in an evaluation.
 
         Args:
-            value: of an average row.
-            inputs: what it was computed from; the target may be without values.
-            site: of the call.
+            value: value of an average row.
+            inputs: inputs of the loss; the target may be without values.
+            site: site of the call.
         """
         if site not in self._known and len(self._known) >= MAX_SITES:
             return
@@ -97,12 +97,12 @@ class EvaluatedLosses:
             add_targets(known.guess, inputs)
 
     def replace_latest(self, value: torch.Tensor) -> None:
-        """Take the loss that a model returned for the one that it computed last."""
+        """Replace the latest computed loss with the one that the model returned."""
         if self._latest is not None and self._latest.values:
             self._latest.values[-1] = value.detach().reshape(()).clone()
 
     def told(self, step: int) -> list[Evaluation]:
-        """Close the evaluation; what each site has found."""
+        """Close the evaluation; return the result of each call site."""
         collected, self._collected, self._latest = self._collected, {}, None
         return [self._tell(self._known[site], what, step) for site, what in collected.items()]
 
@@ -147,7 +147,7 @@ class EvaluatedLosses:
 
 
 def user_site() -> Site:
-    """The line that is running, and the lines that called it, so far as they are the user's."""
+    """Return the running line and its callers, as far as they are user code."""
     found: list[tuple[str, int, int]] = []
     frame: FrameType | None = frames.user_frame()
     while frame is not None and len(found) < MAX_FRAMES:

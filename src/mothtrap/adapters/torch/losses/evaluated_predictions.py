@@ -8,29 +8,29 @@ from mothtrap.adapters.torch.job.readable import is_readable
 from mothtrap.adapters.torch.losses.loss_calls import LossInputs
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.steps import Mode
-from mothtrap.tracing import frames
+from mothtrap.tracing.describe.loss_numbers import TOLERANCE
+from mothtrap.tracing.source import frames
 
 MAX_LOOKS = 4
 """Calls from one line whose predictions are looked at: what is passed does not change."""
 MAX_ROWS = 256
-TOLERANCE = 1e-3
 """Rounding of a row's sum; half precision keeps three digits."""
 
 
 class EvaluatedPredictions:
-    """Describes the first class losses that each line of an evaluation computes.
+    """Describes the first class losses computed by each line of an evaluation.
 
-    An evaluation has no graph that shows a softmax under its loss, so the values decide.
+    An evaluation has no graph that shows a softmax before its loss, so the values decide.
     """
 
     def __init__(self) -> None:
         self._looks: dict[str | None, int] = {}
 
     def look(self, inputs: LossInputs, step: int) -> LossCall | None:
-        """Return the call of a class loss with hard targets; None where it is not due.
+        """Return the call of a class loss with hard targets; None if it is not due.
 
         Args:
-            inputs: what the loss was called with, values included.
+            inputs: arguments of the loss, including values.
             step: optimizer steps before it.
         """
         prediction, target = inputs.prediction, inputs.target
@@ -56,7 +56,7 @@ class EvaluatedPredictions:
 
 
 def are_probabilities(prediction: torch.Tensor) -> bool:
-    """Return whether rows lie in [0, 1], sum to 1 and differ.
+    """Return whether rows are in [0, 1], sum to 1 and differ.
 
     Args:
         prediction: shape (rows, classes, ...), of a floating-point type.

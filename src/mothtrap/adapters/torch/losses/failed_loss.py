@@ -10,7 +10,7 @@ from torch import nn
 from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.core.facts.losses import FailedLoss
 from mothtrap.statistics.torch.dtypes import type_name
-from mothtrap.tracing import frames
+from mothtrap.tracing.source import frames
 
 _FUNCTIONS = {
     "cross_entropy": "cross_entropy",
@@ -23,14 +23,14 @@ MAX_TEXT = 200
 
 
 def failed_loss(error: BaseException, step: int) -> FailedLoss | None:
-    """Look where an exception came from.
+    """Determine where an exception came from.
 
     Args:
-        error: an uncaught one; its frames still hold what the loss was called with.
+        error: an uncaught exception; its frames still contain the arguments of the loss.
         step: the step in which it was raised.
 
     Returns:
-        The loss call, or None when the exception is of something else.
+        The loss call, or None if the exception has another origin.
     """
     if not isinstance(error, Exception):
         return None
@@ -56,10 +56,10 @@ def failed_loss(error: BaseException, step: int) -> FailedLoss | None:
 
 
 def told(found: FailedLoss) -> str:
-    """Say in words what failed: all that a job without a step leaves behind."""
+    """Describe the failure, for a job that ended without a step."""
     text = f"{found.operation} failed ({found.error})"
     if found.least is not None:
-        text += f"; its targets go from {found.least:g} to {found.greatest:g}"
+        text += f"; its targets range from {found.least:g} to {found.greatest:g}"
     if found.classes is not None:
         text += f", its classes from 0 to {found.classes - 1}"
     if found.predicted_least is not None and found.operation == "binary_cross_entropy":

@@ -136,16 +136,16 @@ class _Values(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FirstBad:
-    """The operation at which a loss stopped to be finite.
+    """The operation at which a loss became non-finite.
 
     Attributes:
-        node: of the graph; its result is not finite, and nothing that it was given is known
-            not to be.
-        since: the first operation of which it is not known that its result was finite; `node`
-            itself where its inputs were.
-        inputs: what was saved of its inputs, by name.
-        order: every node in the order of the forward.
-        memory: where the results of nodes lie, so far as that is known.
+        node: node of the graph; its result is not finite, and none of its inputs is known to be
+            non-finite.
+        since: first operation whose result is not known to be finite; `node` itself if its inputs
+            were finite.
+        inputs: saved inputs, by name.
+        order: every node in the order of the forward pass.
+        memory: memory of the results of nodes, if known.
     """
 
     node: Node
@@ -156,13 +156,13 @@ class FirstBad:
 
 
 def first_bad(root: Node) -> FirstBad | None:
-    """Find the first operation whose inputs were finite and whose result was not.
+    """Find the first operation with finite inputs and a non-finite result.
 
     Args:
-        root: `grad_fn` of a loss that is not finite, before its backward.
+        root: `grad_fn` of a non-finite loss, before its backward pass.
 
     Returns:
-        None where what came in (data, weights) was not finite, or nothing is known.
+        None if the data or weights were not finite, or if nothing is known.
     """
     with torch.no_grad():
         return _Search(root).run()

@@ -15,7 +15,7 @@ from mothtrap.adapters.torch.losses.bad_operands import ctc_lengths, overflowed_
 from mothtrap.adapters.torch.losses.first_bad import FirstBad, first_bad
 from mothtrap.adapters.torch.losses.saved_values import Node
 from mothtrap.core.facts.nonfinite import FirstBadOperation
-from mothtrap.tracing.mentions import only_call
+from mothtrap.tracing.source.mentions import only_call
 
 _WORDS = {
     "log1_p": "torch.log1p",
@@ -36,15 +36,15 @@ MAY_OVERFLOW = frozenset(
 def first_bad_operation(
     loss: torch.Tensor, retained: Iterable[Retained], book: NameBook, step: int, place: str | None
 ) -> FirstBadOperation | None:
-    """Name the first operation that made a loss NaN or infinite out of finite values.
+    """Return the first operation that produced a NaN or infinite loss from finite values.
 
     Args:
-        loss: with its graph, before its backward.
+        loss: loss with its graph, before its backward.
         retained: outputs of modules in order of completion.
         book: names of modules and parameters.
         step: the step that went wrong.
-        place: the line of the loss, for an operation that ran in no module and that more lines
-            than one call.
+        place: line of the loss, for an operation that ran outside of modules and is called by
+            several lines.
     """
     found = first_bad(loss.grad_fn) if loss.grad_fn is not None else None
     if found is None:

@@ -12,13 +12,13 @@ from mothtrap.adapters.torch.losses.loss_tensors import LossTensors
 
 
 class ForwardsSeen(Protocol):
-    """The latest forwards.
+    """The latest forward passes.
 
     Attributes:
-        retained: outputs of the latest one that is trained.
+        retained: outputs of the latest training forward pass.
         recomputes: a module ran inside a backward: checkpointing is in use.
-        loss_tensors: takes what is captured of losses.
-        loss_trained: takes series and value of the loss of a training step.
+        loss_tensors: receives captured losses.
+        loss_trained: receives series and value of the loss of a training step.
     """
 
     retained: RetainedOutputs
@@ -27,4 +27,4 @@ class ForwardsSeen(Protocol):
     loss_trained: Callable[[str, float], None]
 
     def loss_location(self, root: torch.Tensor) -> str | None:
-        """Return the place of the loss module's call whose output is the root of a backward."""
+        """Return the location of the loss module whose output is the root of a backward pass."""

@@ -18,14 +18,14 @@ MAX_LINES = 16
 
 @dataclass(slots=True)
 class Line:
-    """Backwards of one line so far, and the looks at them."""
+    """Backward passes of one line so far, and the sampled ones."""
 
     backwards: int = 0
     looks: int = 0
 
     @property
     def is_complete(self) -> bool:
-        """Return whether all looks were due."""
+        """Return whether all samples were due."""
         return self.backwards >= LOOK_AT[-1]
 
 
@@ -33,11 +33,11 @@ LineT = TypeVar("LineT", bound=Line)
 
 
 class LineLooks(Generic[LineT]):
-    """The lines with a backward, and when a look at one is due.
+    """The lines with a backward pass, and when to sample them.
 
     Args:
-        make: makes what is known of a new line.
-        at: backwards of a line at which its loss is looked at.
+        make: creates the record of a new line.
+        at: numbers of the backward passes of a line at which its loss is inspected.
     """
 
     def __init__(self, make: Callable[[], LineT], at: tuple[int, ...] = LOOK_AT) -> None:
@@ -45,7 +45,7 @@ class LineLooks(Generic[LineT]):
         self._lines: dict[str, LineT] = {}
 
     def due(self, loss: BackwardRoot) -> LineT | None:
-        """Count a backward; return its line where a look at the loss is due."""
+        """Count a backward pass; return its line if the loss should be sampled."""
         line = self._lines.get(loss.site)
         if line is None:
             if len(self._lines) >= MAX_LINES:

@@ -45,8 +45,8 @@ class LossInputs:
     """Arguments of a call of a loss function.
 
     Attributes:
-        name: of the function.
-        given: its arguments by parameter name; those left out are missing.
+        name: name of the function.
+        given: its arguments by parameter name; omitted ones are missing.
     """
 
     name: str
@@ -66,7 +66,7 @@ class LossInputs:
 
     @property
     def reduction(self) -> str:
-        """Return the reduction over rows, in PyTorch's words."""
+        """Return the reduction over rows, in PyTorch's terms."""
         value = self.given.get("reduction")
         return value if isinstance(value, str) else "mean"
 
@@ -78,12 +78,12 @@ class LossInputs:
 
     @property
     def has_hard_targets(self) -> bool:
-        """Return whether the target of a class loss is one class a place."""
+        """Return whether the target of a class loss is one class per position."""
         target = self.target
         return self.name in CLASS_LOSSES and target is not None and not target.is_floating_point()
 
     def lightened(self, *, targets: bool) -> LossInputs:
-        """The same without graphs and without values: tensors have a shape only.
+        """Return a copy without graphs and values: tensors have only a shape.
 
         Args:
             targets: the values of the target are kept.
@@ -112,7 +112,7 @@ def _parameters(name: str) -> tuple[str, ...]:
 
 
 def mean_of(result: torch.Tensor, inputs: LossInputs) -> torch.Tensor:
-    """The loss of an average row, whatever the reduction; a number on the loss's device."""
+    """Return the loss of an average row for any reduction, as a number on the loss's device."""
     value = result.detach()
     if value.numel() != 1:
         return value.float().mean()
@@ -128,13 +128,13 @@ def mean_of(result: torch.Tensor, inputs: LossInputs) -> torch.Tensor:
 def observed(
     original: Function, tell: Tell, drop_own_frame: Function, sampling: StepSampling
 ) -> Function:
-    """Make the replacement of a loss function.
+    """Create the replacement of a loss function.
 
     Args:
         original: the function; its `__name__` is one of `FUNCTIONS`.
-        tell: is handed name, result and arguments of every call that returned.
-        drop_own_frame: takes the replacement out of the traceback of what it raises.
-        sampling: knows when nothing is told.
+        tell: called with name, result and arguments of every call that returned.
+        drop_own_frame: removes the replacement from the traceback of its exceptions.
+        sampling: determines when nothing is reported.
     """
     is_compiling, tensor, name = torch.compiler.is_compiling, torch.Tensor, original.__name__
 

@@ -26,9 +26,9 @@ from mothtrap.adapters.torch.losses import loss_values
 from mothtrap.core.facts.losses import TargetSample
 from mothtrap.statistics.torch.dtypes import type_name
 from mothtrap.statistics.torch.in_place import as_array
-from mothtrap.tracing import next_tokens
+from mothtrap.tracing.describe import next_tokens
+from mothtrap.tracing.describe.loss_numbers import MAX_CONFUSED, MAX_TARGETS, RANGES, TOLERANCE
 from mothtrap.tracing.describe.target_leakage import MAX_ROWS, is_table, telling_columns
-from mothtrap.tracing.loss_looks import MAX_CONFUSED, MAX_TARGETS, RANGES, TOLERANCE
 
 _RESHAPES = frozenset({"view", "unsafe_view", "reshape", "squeeze", "unsqueeze", "alias"})
 _DIFFERENCES = ("pow", "abs", "mul")
@@ -37,10 +37,10 @@ _DIFFERENCES = ("pow", "abs", "mul")
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """Inputs of the latest training forwards, and the output of the module that returned last.
+    """Inputs of the latest training forward passes, and the latest module output.
 
-    `calls` are the forwards that no backward has used before this one. `has_loss`: the loss
-    operation ran inside the forward, which was given its targets.
+    `calls` are the forward passes that no earlier backward pass has used. `has_loss`: the loss
+    operation ran inside the forward pass, which received its targets.
     """
 
     inputs: tuple[torch.Tensor, ...]
@@ -50,10 +50,10 @@ class Forward:
 
 
 def latest_forward(retained: RetainedOutputs, loss: Node = None) -> Forward:
-    """Return the inputs of roots and the last output that are held.
+    """Return the stored root inputs and the last output.
 
     Args:
-        retained: outputs of the latest forwards.
+        retained: outputs of the latest forward passes.
         loss: operation of the loss.
     """
     entries = list(retained)
@@ -73,15 +73,15 @@ def _is_loss(owner: nn.Module, output: torch.Tensor | None) -> bool:
 
 
 def without_labels(forward: Forward, target: torch.Tensor, ignored: Any) -> Forward:
-    """Leave out the argument from which a forward that computes its own loss made the targets.
+    """Remove the argument from which a forward pass with its own loss takes the targets.
 
-    That is the one which is the targets, one for each row. Of sequences it is that which agrees
-    with them at the same position, else at the next one (the model shifts them itself); of several
-    the last. A forward of one sequence keeps it.
+    This is the argument that equals the targets, one for each row. For sequences, it is the one
+    that agrees with them at the same position, otherwise at the next one (the model shifts them
+    itself); among several, the last. A forward pass of one sequence keeps it.
 
     Args:
-        forward: of the model.
-        target: as the loss operation received it, in main memory.
+        forward: forward pass of the model.
+        target: target of the loss operation, in main memory.
         ignored: label that does not count; None = none.
     """
     if not forward.has_loss or len(forward.inputs) < 2:
@@ -122,14 +122,14 @@ def _lies_along(tokens: torch.Tensor, target: torch.Tensor) -> bool:
 def sample(
     term: LossTerm, forward: Forward, *, checkpointed: bool, columns: bool, alone: bool = True
 ) -> TargetSample | None:
-    """Look at the targets of one loss operation.
+    """Inspect the targets of one loss operation.
 
     Args:
         term: the loss operation.
-        forward: of the model whose loss it is.
+        forward: forward pass of the model with this loss.
         checkpointed: see `loss_values.target`.
         alone: the loss has no other term.
-        columns: also look for columns of the input that give the target away.
+        columns: also look for input columns that reveal the target.
     """
     target = loss_values.target(term, checkpointed=checkpointed)
     if target is None and not checkpointed and alone and forward.calls == 1:
@@ -178,6 +178,7 @@ def _described(
         weighted=loss_values.is_weighted(term),
         class_weights=loss_values.class_weights(term),
         input_offsets=_input_offsets(forward, term, target, ignored) if hard else None,
+        sequences=_sequences(forward, term, target, ignored) if hard else None,
         telling_columns=found[0] if found else None,
         columns=found[1] if found else None,
         by_position=_is_by_position(term, forward.output),
@@ -248,6 +249,13 @@ def _only_reshapes(node: Node, source: Node | None) -> bool:
     return node is source
 
 
+def _sequences(
+    forward: Forward, term: LossTerm, target: torch.Tensor, ignored: int | None
+) -> tuple[int, int] | None:
+    tokens = [as_array(given) for given in sequences(forward.inputs, term.classes)]
+    return next_tokens.batch_and_length(tokens, as_array(target), ignored)
+
+
 def _input_offsets(
     forward: Forward, term: LossTerm, target: torch.Tensor, ignored: Any
 ) -> tuple[int, ...] | None:
@@ -309,7 +317,7 @@ def _endings(
 
 
 def sequences(inputs: Sequence[torch.Tensor], classes: int | None) -> Iterator[torch.Tensor]:
-    """Every input of a model that holds tokens, as integers (rows, length) in main memory.
+    """Yield every token input of a model, as integers (rows, length) in main memory.
 
     A single sequence is one row. Tokens may also be one-hot over the classes of the loss.
     """
@@ -330,7 +338,7 @@ def sequences(inputs: Sequence[torch.Tensor], classes: int | None) -> Iterator[t
 
 
 def are_tokens(tensor: torch.Tensor) -> bool:
-    """Return whether an input of a model holds sequences of integers: (rows, length), or turned."""
+    """Return whether a model input contains integer sequences: (rows, length), or transposed."""
     return (
         tensor.ndim == 2
         and tensor.dtype in (torch.int64, torch.int32, torch.int16, torch.uint8)

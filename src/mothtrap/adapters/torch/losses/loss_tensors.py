@@ -20,7 +20,7 @@ MAX_TARGETS = 256
 
 
 class LossTensors:
-    """Hands the recorder the tensors of kinds `loss` and `label`."""
+    """Passes tensors of kinds `loss` and `label` to the recorder."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -30,18 +30,18 @@ class LossTensors:
         self._targets = self._step = 0
 
     def loss(self, series: str, place: str | None, value: float, dtype: torch.dtype) -> None:
-        """Take the value of a loss series in the step that closes.
+        """Capture the value of a loss series in the step that closes.
 
         Args:
             series: label of the series, as its `loss` scalars bear it.
             place: line of the loss call.
             value: sum over micro-batches.
-            dtype: that of the loss in the program.
+            dtype: dtype of the loss in the program.
         """
         self._take("loss", series, place, torch.tensor(value, dtype=dtype), Mode.TRAIN)
 
     def labels(self, place: str, targets: Sequence[torch.Tensor]) -> None:
-        """Take the targets of the loss calls of one backward; the first has no number."""
+        """Capture the targets of the loss calls of one backward pass; the first has no number."""
         step = self._job.grouper.step
         if step != self._step:
             self._targets, self._step = 0, step
@@ -52,7 +52,7 @@ class LossTensors:
                 self._take("label", name, place, target, Mode.TRAIN)
 
     def evaluated(self, key: StepKey, place: str, value: torch.Tensor, target: Any) -> None:
-        """Take a loss and its target outside of training."""
+        """Capture a loss and its target outside of training."""
         if self._due.is_due("loss", Mode.EVAL):
             self._take("loss", place, place, value, Mode.EVAL)
         if self._due.is_due("label", Mode.EVAL) and isinstance(target, torch.Tensor):

@@ -24,7 +24,7 @@ MAX_TOLD_WEIGHTS = 20
 
 
 def label_counts(term: LossTerm) -> tuple[int, ...] | None:
-    """Hard targets per class, or None when they are soft or not to be had."""
+    """Return hard targets per class, or None if they are soft or unavailable."""
     target = _saved(term, "_saved_target")
     if target is None or not term.classes or term.classes > MAX_CLASSES:
         return None
@@ -41,11 +41,11 @@ def label_counts(term: LossTerm) -> tuple[int, ...] | None:
 
 
 def target(term: LossTerm, *, checkpointed: bool) -> torch.Tensor | None:
-    """The target of a loss operation; None when the graph has no such thing.
+    """Return the target of a loss operation; None if the graph does not contain it.
 
     Args:
         term: the loss operation.
-        checkpointed: segments of the graph may be re-run by whoever reads what they saved.
+        checkpointed: reading saved tensors may recompute segments of the graph.
     """
     saved = getattr(term.node, "_raw_saved_target", None)
     if checkpointed and not hasattr(saved, "unpack_hook"):  # whether it is packed is unknown
@@ -63,9 +63,9 @@ def saved_prediction(term: LossTerm) -> torch.Tensor | None:
 
 
 def predicted_range(term: LossTerm) -> tuple[float | None, float | None]:
-    """Return the least and the greatest prediction that an elementwise loss was given.
+    """Return the smallest and largest prediction of an elementwise loss.
 
-    None where it has saved none, as a difference that was written by hand, or none is finite.
+    None if no prediction was saved, as for a handwritten difference, or if none is finite.
     """
     if term.operation != "elementwise" or _saved(term, "_saved_target") is None:
         return None, None
@@ -77,13 +77,13 @@ def predicted_range(term: LossTerm) -> tuple[float | None, float | None]:
 
 
 def is_weighted(term: LossTerm) -> bool:
-    """Return whether a class loss was given weights for its classes."""
+    """Return whether a class loss has class weights."""
     names = ("_saved_weight", "_saved_pos_weight") if term.classes else ()
     return any(_saved(term, name) is not None for name in names)
 
 
 def class_weights(term: LossTerm) -> tuple[float, ...]:
-    """Return the weights that a class loss was given; empty for none, or too many to tell."""
+    """Return the class weights of a loss; empty if there are none or too many."""
     weight = _saved(term, "_saved_weight") if term.operation in ("cross_entropy", "nll") else None
     if weight is not None and weight.ndim == 1 and len(weight) <= MAX_TOLD_WEIGHTS:
         return tuple(weight.detach().tolist())
@@ -92,7 +92,7 @@ def class_weights(term: LossTerm) -> tuple[float, ...]:
 
 
 def prediction_spread(term: LossTerm) -> float | None:
-    """Standard deviation over rows of the class probabilities, mean over classes."""
+    """Return the standard deviation over rows of the class probabilities, mean over classes."""
     saved = _saved(term, "_saved_self") if term.classes else None
     if saved is None or not saved.is_floating_point():
         return None

@@ -10,7 +10,7 @@ from mothtrap.adapters.torch.job.graph import Node, Shape, operation, output_sha
 from mothtrap.adapters.torch.losses import loss_values
 from mothtrap.adapters.torch.losses.line_looks import Line, LineLooks
 from mothtrap.core.facts.losses import MixedAxes
-from mothtrap.tracing.mentions import only_call
+from mothtrap.tracing.source.mentions import only_call
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -40,14 +40,14 @@ class _Line(Line):
 
 
 class MixedAxesObserver:
-    """Reads from the graph of a loss how views change shapes."""
+    """Determines from the graph of a loss how views change shapes."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
         self._lines = LineLooks(_Line)
 
     def loss_began(self, loss: BackwardRoot) -> None:
-        """Look at the views behind a loss where that is due."""
+        """Inspect the views under a loss if due."""
         line = self._lines.due(loss)
         root = loss.root.grad_fn
         if line is None or root is None:
@@ -78,11 +78,11 @@ class MixedAxesObserver:
 
 
 def mixes(given: Shape, became: Shape) -> bool:
-    """Return whether a view gives axes of a tensor another order.
+    """Return whether a view changes the order of a tensor's axes.
 
-    Either two axes change places, of which neither size divides the other: if it did, one axis
-    might have been split and joined with the other. Or the last axes are joined with one that
-    was before another: `(batch, heads, time, size)` as `(batch, time, heads * size)`.
+    Either two axes are swapped whose sizes do not divide each other (otherwise, one axis might have
+    been split and joined with the other), or the last axes are joined with one that was before
+    another: `(batch, heads, time, size)` as `(batch, time, heads * size)`.
     """
     if sorted(given) == sorted(became):
         moved = [(a, b) for a, b in zip(given, became, strict=True) if a != b]

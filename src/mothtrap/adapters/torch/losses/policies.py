@@ -40,8 +40,8 @@ class SampledActions:
     """The actions that distributions have drawn since the last step.
 
     Attributes:
-        entropies: of the first draws, each as a share of the largest possible entropy.
-        choices: of the latest distribution.
+        entropies: entropies of the first draws, each as a share of the largest possible entropy.
+        choices: choices of the latest distribution.
     """
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class SampledActions:
         self.choices = 0
 
     def drawn(self, actions: Any, distribution: Any = None) -> None:
-        """A categorical distribution has drawn actions."""
+        """Handle actions drawn by a categorical distribution."""
         if isinstance(actions, torch.Tensor) and is_plain(actions):
             if len(self._places) >= MAX_SAMPLES:
                 self._places.clear()
@@ -70,15 +70,15 @@ class SampledActions:
         self.entropies.append(float(entropy_N.mean()) / math.log(self.choices))
 
     def has(self, actions: torch.Tensor) -> bool:
-        """Return whether a tensor lies where a drawn action does."""
+        """Return whether a tensor shares memory with a drawn action."""
         return actions.data_ptr() in self._places
 
     def clear(self) -> None:
-        """A step is over."""
+        """Handle the end of a step."""
         self._places.clear()
 
     def take_entropies(self) -> list[float]:
-        """Return the entropies of draws since the last step, once."""
+        """Return and remove the entropies of draws since the last step."""
         taken, self.entropies = self.entropies, []
         return taken
 
@@ -99,11 +99,11 @@ class EntropyObserver:
         self._location: str | None = None
 
     def loss_began(self, loss: BackwardRoot) -> None:
-        """Remember the line of a loss."""
+        """Record the line of a loss."""
         self._location = loss.place
 
     def closed(self, step: int) -> None:
-        """Take the draws that came before a step."""
+        """Process the draws before a step."""
         entropies = self._sampled.take_entropies()
         if not entropies:
             return
@@ -140,7 +140,7 @@ class _Line(Line):
 
 
 class PolicyObserver:
-    """Reads the weights of log probabilities from the graph of a loss.
+    """Determines the weights of log probabilities from the graph of a loss.
 
     Args:
         job: the job that trains the policy.
@@ -152,7 +152,7 @@ class PolicyObserver:
         self._lines = LineLooks(_Line, LOOK_AT)
 
     def loss_began(self, loss: BackwardRoot) -> None:
-        """Look at the terms of a loss where that is due."""
+        """Inspect the terms of a loss if due."""
         line = self._lines.due(loss)
         if line is None or loss.root.grad_fn is None:
             return
@@ -178,7 +178,7 @@ class PolicyObserver:
             )
 
     def closed(self, _: int) -> None:
-        """Forget the actions of a step that is over."""
+        """Discard the actions of a completed step."""
         self._sampled.clear()
 
     def _is_own(self, saved: SavedValues, gathered: Node) -> bool:

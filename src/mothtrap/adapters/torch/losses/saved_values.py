@@ -26,10 +26,10 @@ _ABSENT = object()
 
 
 class SavedValues:
-    """Saved tensors, read at most once each, until so many bytes were read.
+    """Saved tensors, each read at most once, up to a limit in bytes.
 
     Args:
-        left_bytes: how much may be read.
+        left_bytes: number of bytes that may still be read.
     """
 
     def __init__(self, left_bytes: int = READ_BYTES) -> None:
@@ -38,7 +38,7 @@ class SavedValues:
         self._finite: dict[tuple[int, int, tuple[int, ...]], tuple[bool, torch.Tensor]] = {}
 
     def of(self, node: Node) -> dict[str, torch.Tensor]:
-        """Return the plain tensors that a node has saved, by their names in its formula."""
+        """Return a node's saved plain tensors, by their names in its formula."""
         if isinstance(node, torch.autograd.function.BackwardCFunction):
             return {}
         kind = str(node.name())
@@ -54,7 +54,7 @@ class SavedValues:
         return tensors
 
     def is_finite(self, tensor: torch.Tensor) -> bool | None:
-        """Return whether all values are finite; None where too much was read already."""
+        """Return whether all values are finite; None if the limit was reached."""
         if not (tensor.is_floating_point() or tensor.is_complex()):
             return True
         key = tensor.data_ptr(), tensor._version, tuple(tensor.shape)
@@ -81,7 +81,7 @@ def _read(node: Node, name: str) -> torch.Tensor | None:
 
 
 def nodes_in_order(root: Node) -> list[Node]:
-    """Return the nodes of a graph in the order of the forward; of leaves none."""
+    """Return the nodes of a graph in forward order, without leaves."""
     known, waiting = {root}, [root]
     while waiting and len(known) <= MAX_NODES:
         for following in producers(waiting.pop()):
@@ -92,7 +92,7 @@ def nodes_in_order(root: Node) -> list[Node]:
 
 
 def producers(node: Node) -> Iterator[Node]:
-    """Yield the nodes whose results a node was given."""
+    """Yield the nodes that produced a node's inputs."""
     for following, _ in node.next_functions:
         if following is not None and not hasattr(following, "variable"):
             yield following

@@ -18,8 +18,8 @@ from mothtrap.adapters.torch.losses.loss_targets import (
 )
 from mothtrap.core.facts.losses import LossCall, TargetSample, TokenShares
 from mothtrap.statistics.torch.dtypes import type_name
-from mothtrap.tracing.loss_looks import MAX_TARGETS
-from mothtrap.tracing.mentions import only_call
+from mothtrap.tracing.describe.loss_numbers import MAX_TARGETS
+from mothtrap.tracing.source.mentions import only_call
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -35,19 +35,19 @@ _ATTENTIONS = ("scaled_dot_product_attention", "softmax", "Softmax", "MultiheadA
 
 
 class TargetObserver:
-    """Adds to a loss call what its targets are, beside the inputs of the model."""
+    """Adds a description of its targets to a loss call, using the model's inputs."""
 
     def __init__(self, job: Job, forwards: ForwardsSeen) -> None:
         self._job, self._forwards = job, forwards
         self._looks: dict[str, int] = {}
 
     def look(self, site: str, term: LossTerm, call: LossCall, *, alone: bool) -> LossCall:
-        """Return the call with what was seen of its targets.
+        """Return the call with the description of its targets.
 
         Args:
-            site: where the backward was called.
+            site: call site of the backward pass.
             term: the loss operation.
-            call: what is known of it.
+            call: known data about the call.
             alone: the loss has no other term.
         """
         looks = self._looks[site] = self._looks.get(site, -1) + 1

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,8 +14,9 @@ from mothtrap.adapters.torch.job import graph
 from mothtrap.adapters.torch.job.graph import LossTerm
 from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.adapters.torch.losses import loss_values
-from mothtrap.core.facts.data import NonfiniteInput, TargetOrder
+from mothtrap.core.facts.data import NonfiniteInput
 from mothtrap.statistics.torch.in_place import as_array
+from mothtrap.tracing.describe.target_order import BINS, MAX_STEPS, TargetsInOrder
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -26,70 +26,63 @@ EVERY_STEP, THEN_EVERY = 256, 32
 """Backwards of a call site whose targets are read: the first so many, then one in so many.
 On an accelerator, where each waits for it, one in `ON_DEVICE_EVERY` of the first ones."""
 ON_DEVICE_EVERY = 8
-MOST = 512
-"""Steps of a call site that are told of."""
-TELL_AT = (8, 16, 32, 64, 128, 256, 512)
-"""Steps after which they are told of."""
-BINS = 64
-"""Groups that classes are counted in."""
 SITES = 16
 TARGETS = 1 << 16
 """Targets of a batch that are counted."""
 
-Moments = tuple[float, float, float]
-
 
 @dataclass(slots=True)
 class _Site:
-    """Targets of one call site; the last entry belongs to the step in progress."""
-
+    targets: TargetsInOrder
     backwards: int = 0
-    steps: list[int] = field(default_factory=list)
-    counts: list[list[int]] = field(default_factory=list)
-    moments: list[Moments] = field(default_factory=list)
 
 
 class TargetOrderObserver:
-    """Called with each loss at the entry of its backward."""
+    """Called with each loss at the start of its backward pass."""
 
     def __init__(self, job: Job, loaders: LoaderObserver) -> None:
         self._job, self._loaders = job, loaders
         self._sites: dict[str, _Site] = {}
 
     def loss_began(self, loss: BackwardRoot) -> None:
-        """Read the targets of a loss where they are due."""
+        """Read the targets of a loss if they are due."""
         site, location, root, checkpointed = loss.site, loss.place, loss.root, loss.recomputes
         known = self._sites.get(site)
         if known is None:
             if len(self._sites) >= SITES:
                 return
-            known = self._sites[site] = _Site()
+            known = self._sites[site] = _Site(TargetsInOrder(site, location))
+        targets = known.targets
         number, known.backwards = known.backwards, known.backwards + 1
         every = 1 if root.device.type == "cpu" else ON_DEVICE_EVERY
-        if number % (every if number < EVERY_STEP else THEN_EVERY) or len(known.steps) > MOST:
+        if (
+            number % (every if number < EVERY_STEP else THEN_EVERY)
+            or len(targets.steps) > MAX_STEPS
+        ):
             return
         step = self._job.grouper.step
-        if known.steps and step != known.steps[-1] and len(known.steps) in TELL_AT:
-            self._tell(site, location, known)
+        if targets.is_due(step):
+            targets.location = location
+            self._report(targets)
         for term in graph.loss_terms(root.grad_fn) if root.grad_fn is not None else []:
             target = loss_values.target(term, checkpointed=checkpointed)
             if target is None or not is_plain(target):
                 continue
             if term.operation != "elementwise":
                 counts = _counts(term, target.detach().reshape(-1)[:TARGETS])
-                found = counts is not None and _add_counts(known, step, counts)
+                found = counts is not None and targets.add_counts(step, counts)
             else:
                 rows = term.prediction_shape[0] if term.prediction_shape else 0
-                found = target.numel() == rows and _add_values(known, step, target)
+                found = target.numel() == rows and _add_values(targets, step, target)
             if found:
                 return
-        self._add_loaded(known, step)
+        self._add_loaded(targets, step)
 
     def nonfinite(self, location: str | None, root: torch.Tensor, checkpointed: bool) -> bool:
-        """Look at the targets of a loss that is not finite though all outputs of the model are.
+        """Inspect the targets of a non-finite loss if all model outputs are finite.
 
         Returns:
-            Whether values that are not finite were found in the data, and reported.
+            Whether non-finite values were found in the data, and reported.
         """
         batch = self._loaders.latest
         if batch is not None and batch.told:
@@ -118,63 +111,39 @@ class TargetOrderObserver:
             return True
         return False
 
-    def _add_loaded(self, known: _Site, step: int) -> None:
+    def _add_loaded(self, targets: TargetsInOrder, step: int) -> None:
         """Take the targets out of the loader's batch: a loss written by hand keeps none."""
+        targets.loaded = True
         batch = self._loaders.latest
         alive = [ref() for _, ref in batch.tensors] if batch is not None and batch.trains else []
         last = alive[-1] if len(alive) > 1 else None
         if last is None or not last.ndim or last.numel() != last.shape[0]:
             return
         if last.is_floating_point():
-            _add_values(known, step, last)
+            _add_values(targets, step, last)
         elif last.dtype is torch.int64:
             labels = as_array(last.reshape(-1).cpu())
             if labels.min(initial=0) >= 0 and labels.max(initial=0) < BINS:
-                _add_counts(known, step, np.bincount(labels).tolist())
+                targets.add_counts(step, np.bincount(labels).tolist())
 
-    def _tell(self, site: str, location: str | None, known: _Site) -> None:
-        classes = max((len(counts) for counts in known.counts), default=0)
+    def _report(self, targets: TargetsInOrder) -> None:
         batch = self._loaders.latest
         source = batch.source if batch is not None and batch.trains else None
         self._job.recorder.notes.observe(
-            TargetOrder(
-                step=self._job.grouper.step,
-                site=site,
-                steps=tuple(known.steps),
-                counts=tuple((*c, *[0] * (classes - len(c))) for c in known.counts),
-                moments=tuple(known.moments),
+            targets.fact(
+                self._job.grouper.step,
                 loader=source.label if source else None,
                 sampler=source.plan.sampler if source else None,
-                location=location,
             )
         )
 
 
-def _add_counts(known: _Site, step: int, counts: list[int]) -> bool:
-    if known.steps and known.steps[-1] == step and known.counts:
-        pairs = itertools.zip_longest(known.counts[-1], counts, fillvalue=0)
-        known.counts[-1] = [a + b for a, b in pairs]
-    elif known.moments:
-        return False  # losses of two kinds
-    else:
-        known.counts.append(counts)
-        known.steps.append(step)
-    return True
-
-
-def _add_values(known: _Site, step: int, target: torch.Tensor) -> bool:
+def _add_values(targets: TargetsInOrder, step: int, target: torch.Tensor) -> bool:
     if not target.is_floating_point() or not target.numel():
         return False
     values = target.detach().reshape(-1)[:TARGETS].double().cpu()
-    moments = (float(len(values)), float(values.mean()), float(values.var(correction=0)))
-    if known.steps and known.steps[-1] == step and known.moments:
-        known.moments[-1] = _merged(known.moments[-1], moments)
-    elif known.counts:
-        return False
-    else:
-        known.moments.append(moments)
-        known.steps.append(step)
-    return True
+    moments = float(len(values)), float(values.mean()), float(values.var(correction=0))
+    return targets.add_values(step, moments)
 
 
 def _counts(term: LossTerm, flat: torch.Tensor) -> list[int] | None:
@@ -191,11 +160,3 @@ def _counts(term: LossTerm, flat: torch.Tensor) -> list[int] | None:
     size = -(-term.classes // width)
     counts: list[int] = np.bincount(labels // width, minlength=size).tolist()
     return counts
-
-
-def _merged(a: Moments, b: Moments) -> Moments:
-    """Number, mean and variance of two groups together."""
-    count = a[0] + b[0]
-    mean = (a[0] * a[1] + b[0] * b[1]) / count
-    spread = a[0] * (a[2] + (a[1] - mean) ** 2) + b[0] * (b[2] + (b[1] - mean) ** 2)
-    return count, mean, spread / count

@@ -40,7 +40,7 @@ class _Target:
     """The target of the loss of the step in progress.
 
     Attributes:
-        line: that of the backward.
+        line: line that of the backward.
         place: the line of the loss.
         reached: identities of the parameters that the target reaches.
         continued: the target is a reward and a discounted prediction.
@@ -55,7 +55,7 @@ class _Target:
 
 
 class TrainedTargetObserver:
-    """Reads from the graph of a loss whether its target trains anything."""
+    """Determines from the graph of a loss whether its target trains anything."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -64,7 +64,7 @@ class TrainedTargetObserver:
         self._stepped: set[int] = set()
 
     def loss_began(self, loss: BackwardRoot) -> None:
-        """Look at the two sides of a loss where that is due."""
+        """Inspect both sides of a loss if due."""
         self._target = None
         line = self._lines.due(loss)
         if line is None or loss.root.grad_fn is None:
@@ -82,12 +82,12 @@ class TrainedTargetObserver:
             self._target = _Target(line, loss.place, reached, continued=False, advantage=True)
 
     def stepping(self, optimizer: Optimizer) -> None:
-        """Note what an optimizer steps after the loss."""
+        """Record the parameters that an optimizer steps after the loss."""
         if self._target is not None:
             self._stepped.update(id(p) for p in parameters(optimizer))
 
     def closed(self, step: int) -> None:
-        """Compare what the target reaches with what was stepped."""
+        """Compare what the target reaches with the stepped parameters."""
         target, self._target = self._target, None
         if target is None or not self._stepped:
             return
@@ -181,7 +181,7 @@ def _advantage(root: Node) -> Node | None:
 
 
 def is_log_prob(node: Node) -> bool:
-    """Return whether a node is a log probability of a chosen action, or a ratio of two of them."""
+    """Return whether a node is the log probability of a chosen action, or a ratio of two."""
     for _ in range(MAX_SIGNS):
         name = operation(node)
         if name == "gather" or graph.is_ratio(node):

@@ -12,7 +12,7 @@ from torch import nn
 from mothtrap.adapters.torch.job.uncompiled import uncompiled
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerObserver
 from mothtrap.core.facts.record import CheckpointSaved
-from mothtrap.tracing import frames
+from mothtrap.tracing.source import frames
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -24,10 +24,10 @@ MAX_PATH = 500
 
 
 class CheckpointObserver:
-    """Reports what is saved with at least as many values as a model that is trained.
+    """Reports saved files with at least as many values as a trained model.
 
     Args:
-        job: what is watched.
+        job: observed job.
         optimizers: its optimizers.
     """
 
@@ -36,10 +36,10 @@ class CheckpointObserver:
 
     @uncompiled
     def saved(self, value: Any, target: Any) -> None:
-        """Something was written.
+        """Handle a written file.
 
         Args:
-            value: what was written.
+            value: written value.
             target: a path, or an open file.
         """
         weights = [

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 def add_scalar(
     recorder: Recorder[torch.Tensor], name: str, of: str, value: torch.Tensor | float
 ) -> None:
-    """Add a number to the step in progress, without waiting for a device that has it.
+    """Add a number to the step in progress without waiting for its device.
 
     Args:
-        recorder: of the step.
-        name: what it is, see `core.records.Scalar`.
-        of: whose it is.
-        value: the number; a tensor of one element is read now, and not held.
+        recorder: recorder of the step.
+        name: name of the number, see `core.records.Scalar`.
+        of: its owner.
+        value: the number; a tensor of one element is read immediately, and not kept.
     """
     device = recorder.captures.rows.device
     if device is not None and isinstance(value, torch.Tensor) and device.holds([value]):
@@ -29,6 +29,6 @@ def add_scalar(
 
 
 def scale_of(scaler: Any) -> torch.Tensor | float:
-    """The factor of a gradient scaler, where it lies."""
+    """Return the scale of a gradient scaler, on its device."""
     scale = getattr(scaler, "_scale", None)  # private: `get_scale()` waits for the device
     return scale if isinstance(scale, torch.Tensor) else float(scaler.get_scale())

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch.optim import Optimizer
 
-from mothtrap.tracing.identity import OwnRef
+from mothtrap.tracing.jobs.identity import OwnRef
 
 SAMPLED_GRADIENTS = 4
 """Gradients, the smallest, that are looked at to tell clean from dirty."""
@@ -18,7 +18,7 @@ GradientMark = tuple[torch.Tensor, weakref.ref[torch.Tensor], int]
 
 
 def marks_of(parameters: Iterable[torch.Tensor]) -> list[GradientMark]:
-    """Remember the gradients that parameters have."""
+    """Record the gradients of parameters."""
     found: list[GradientMark] = []
     for parameter in parameters:
         gradient = parameter.grad
@@ -28,18 +28,18 @@ def marks_of(parameters: Iterable[torch.Tensor]) -> list[GradientMark]:
 
 
 def has_changed(mark: GradientMark) -> bool:
-    """Return whether a gradient is the one that the last step applied, with other values."""
+    """Return whether a gradient is the one applied by the last step, with new values."""
     parameter, reference, version = mark
     gradient = parameter.grad
     return gradient is not None and reference() is gradient and gradient._version != version
 
 
 def are_clean(marks: Sequence[GradientMark], reached: torch.Tensor | None = None) -> bool:
-    """Return whether the gradients of the last step are gone or zero by now.
+    """Return whether the gradients of the last step are gone or zero.
 
     Args:
-        marks: of the last step.
-        reached: a parameter whose gradient is not looked at: there is a new one already.
+        marks: marks of the last step.
+        reached: a parameter whose gradient is ignored because it is already new.
     """
     for parameter, _, _ in marks:
         if parameter.grad is not None and parameter is not reached:
@@ -61,26 +61,27 @@ def _dirty(parameter: torch.Tensor) -> bool:
 
 
 class ClosureGradients:
-    """The gradients with which `optimizer.step(closure)` began."""
+    """The gradients at the start of `optimizer.step(closure)`."""
 
     def __init__(self) -> None:
         self._marks: list[GradientMark] = []
 
     def entered(self, optimizer: Optimizer) -> None:
-        """Remember the gradients of a step that begins."""
+        """Record the gradients of a step that begins."""
         self._marks = marks_of(p for group in optimizer.param_groups for p in group["params"])
 
     def accumulates(self) -> bool:
-        """Return, once a step, whether a backward adds to what was there when it began."""
+        """Return, once per step, whether a backward pass adds to gradients from before the step."""
         marks, self._marks = self._marks, []
         return bool(marks) and all(_is_unchanged(mark) for mark in marks)
 
 
 class ClosureEvaluations:
-    """Check that the evaluations of a closure within one step begin with clean gradients.
+    """Checks that evaluations of a closure within one step begin with clean gradients.
 
-    An evaluation may have several backwards (micro-batches), of which the first one begins
-    clean. So the backwards that do are compared with the evaluations that the optimizer counts.
+    An evaluation may have several backward passes (micro-batches), of which the first begins with
+    cleared gradients. So the number of such backward passes is compared with the number of
+    evaluations that the optimizer counts.
     """
 
     def __init__(self) -> None:
@@ -89,24 +90,24 @@ class ClosureEvaluations:
         self._optimizer: weakref.ref[Optimizer] | None = None
 
     def entered(self, optimizer: Optimizer, marks: list[GradientMark]) -> None:
-        """Begin a step; `marks` are of the gradients that the one before applied."""
+        """Begin a step; `marks` describe the gradients applied by the previous one."""
         self._optimizer = weakref.ref(optimizer)
         self._counted, self._marks = _evaluations(optimizer), marks
         self._backwards = self._clean = 0
 
     def backward_began(self) -> None:
-        """See whether a backward of the closure begins with clean gradients."""
+        """Check whether a backward pass of the closure begins with clean gradients."""
         self._backwards += 1
         self._clean += are_clean(self._marks)
 
     def backward_ended(self) -> None:
-        """Remember the gradients that it leaves."""
+        """Record the gradients after the backward pass."""
         optimizer = self._optimizer() if self._optimizer is not None else None
         groups = optimizer.param_groups if optimizer is not None else ()
         self._marks = marks_of(p for group in groups for p in group["params"])
 
     def left(self, optimizer: Optimizer) -> int:
-        """Return how many evaluations of the step began with gradients of an earlier one."""
+        """Return how many evaluations of the step began with earlier gradients."""
         self._marks = []
         evaluations = _evaluations(optimizer) - self._counted
         return max(0, min(evaluations, self._backwards) - self._clean)

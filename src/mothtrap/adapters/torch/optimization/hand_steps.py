@@ -27,8 +27,8 @@ from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerObserver
 from mothtrap.capture.grouper import GradientsZeroed
 from mothtrap.core.facts.optimizers import UpdateDirection
-from mothtrap.tracing import frames
-from mothtrap.tracing.identity import OwnRef
+from mothtrap.tracing.jobs.identity import OwnRef
+from mothtrap.tracing.source import frames
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -46,7 +46,7 @@ DIRECTIONS = 8
 
 
 class ByHand(Optimizer):
-    """Stands for the script's own update; applies nothing."""
+    """Represents the script's own update; applies nothing."""
 
     def __init__(self, parameters: list[torch.Tensor]) -> None:
         super().__init__(parameters, {})
@@ -97,18 +97,18 @@ class _Glimpse:
 
 
 class HandSteps:
-    """Recognizes updates that no optimizer makes, and reports them as steps.
+    """Recognizes updates without an optimizer, and reports them as steps.
 
     Args:
         job: the job to which the steps belong.
         optimizers: know which parameters have an owner.
-        began: called at the end of a backward with the stand-in whose step it may be.
+        began: called at the end of a backward pass with the stand-in whose step it may be.
         ended: called with the stand-in, and whether a parameter has changed since.
 
     Attributes:
-        stand_in: holds the parameters once it is established that the script updates them.
-        looks: False once nothing more is to be expected; nothing is asked then.
-        glimpses: of parameters that the last backward reached.
+        stand_in: contains the parameters once it is established that the script updates them.
+        looks: False once no more such steps are expected; nothing is inspected then.
+        glimpses: sampled bytes of parameters that the last backward pass reached.
     """
 
     def __init__(
@@ -131,14 +131,14 @@ class HandSteps:
         self._each = 1
 
     def root_called(self, root: Root, trains: bool) -> None:
-        """A model is called: what the last backward was followed by is known now."""
+        """Handle a model call, which shows what followed the last backward pass."""
         if self.looks:
             self.settle()
             if trains and self.stand_in is None and not self._optimizers.owns_root(root):
                 self._called[root.index] = root
 
     def backward_began(self, tensors: Any) -> None:
-        """An outermost backward begins, of nothing that an optimizer is stepping."""
+        """Handle the start of an outermost backward pass outside any optimizer step."""
         if not self.looks:
             return
         self.settle()
@@ -147,7 +147,7 @@ class HandSteps:
             self._leaves = list(leaves(tensors))
 
     def backward_ended(self) -> None:
-        """It has returned: its gradients are there, and nothing was changed yet."""
+        """Handle its end, when gradients exist and nothing was changed yet."""
         if not self.looks:
             return
         self._backwards += 1
@@ -165,7 +165,7 @@ class HandSteps:
             self._began(self.stand_in)
 
     def settle(self) -> None:
-        """Find out what the last backward was followed by."""
+        """Determine what followed the last backward pass."""
         glimpses, self.glimpses = self.glimpses, []
         if not glimpses:
             return

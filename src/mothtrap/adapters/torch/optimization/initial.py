@@ -20,10 +20,10 @@ EDGE = 1.001
 
 
 def looks_untouched(modules: Iterable[nn.Module]) -> bool | None:
-    """Return whether all own weights of modules look as they were initialized by default.
+    """Return whether all own weights of modules look newly initialized.
 
-    None when there is none for which that can be told: only uniform and normal
-    defaults of weights of some size can.
+    None if this cannot be determined for any weight: it is possible only for larger weights with
+    uniform or normal defaults.
     """
     judged = [_is_default(*default) for m in modules for default in _defaults(m)]
     return all(judged) if judged else None
@@ -62,9 +62,10 @@ def _is_default(weight: torch.Tensor, kind: str, width: float) -> bool:
 
 
 def looks_drawn_uniformly(weight: torch.Tensor) -> bool:
-    """Return whether values fill an interval around 0 evenly, as most initializations draw them.
+    """Return whether values fill an interval around 0 evenly, like most initializations.
 
-    Trained weights have tails: of some hundred values the largest is 2.8 deviations away.
+    Trained weights have heavier tails: among a few hundred values, the largest is 2.8 deviations
+    away.
     """
     values = weight.detach().reshape(-1)[:MAX_ELEMENTS].float()
     if values.numel() < 4 * MIN_ELEMENTS:

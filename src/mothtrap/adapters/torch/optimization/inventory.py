@@ -19,7 +19,7 @@ from mothtrap.adapters.torch.optimization.initial import looks_untouched
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerObserver
 from mothtrap.adapters.torch.optimization.reach import values_digest
 from mothtrap.core.facts.modules import FrozenParameters, HiddenParameters
-from mothtrap.tracing.identity import ByIdentity, OwnRef
+from mothtrap.tracing.jobs.identity import ByIdentity, OwnRef
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -51,7 +51,7 @@ class _Hidden:
 
 
 class InventoryObserver:
-    """Looks through the models that train, once, and follows what it finds."""
+    """Inspects trained models once, and follows the parameters it finds."""
 
     def __init__(self, job: Job, optimizers: OptimizerObserver) -> None:
         self._job, self._optimizers = job, optimizers
@@ -62,7 +62,7 @@ class InventoryObserver:
         self._is_late = False
 
     def stepped(self, _: Optimizer) -> None:
-        """An optimizer has stepped; gradients are still there."""
+        """Handle the end of an optimizer step, while gradients still exist."""
         if self._is_late:
             self._look(self._job.grouper.step)
         for hidden in self._hidden:

@@ -14,9 +14,9 @@ from mothtrap.adapters.torch.optimization.optimizers import OptimizerObserver
 from mothtrap.adapters.torch.optimization.parameter_list import parameters
 from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.statistics.torch.dtypes import type_name
-from mothtrap.tracing import frames
-from mothtrap.tracing.identity import ByIdentity
-from mothtrap.tracing.takeovers import Takeovers
+from mothtrap.tracing.jobs.identity import ByIdentity
+from mothtrap.tracing.source import frames
+from mothtrap.tracing.steps.takeovers import Takeovers
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -32,7 +32,7 @@ DECOUPLED = ("AdamW", "Lion", "Muon")
 
 
 class OptimizerFactsObserver:
-    """Observer that reports every optimizer once, and again when its settings change."""
+    """Reports every optimizer once, and again when its settings change."""
 
     def __init__(self, job: Job, optimizers: OptimizerObserver) -> None:
         self._job, self._optimizers = job, optimizers
@@ -41,11 +41,11 @@ class OptimizerFactsObserver:
         self._takeovers = Takeovers(optimizers.steps_of)
 
     def constructed(self, optimizer: Optimizer) -> None:
-        """Note the line on which an optimizer is being made."""
+        """Record the line on which an optimizer is created."""
         self._places[optimizer] = frames.location(frames.user_frame(skip_init_of=optimizer))
 
     def applied(self, optimizer: Optimizer) -> None:
-        """Look at an optimizer after a step: its state exists by then."""
+        """Inspect an optimizer after a step, when its state exists."""
         if isinstance(optimizer, ByHand):
             return
         told = self._told.get(optimizer)

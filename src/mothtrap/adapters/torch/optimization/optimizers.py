@@ -30,9 +30,9 @@ from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.statistics.torch.dtypes import type_name
 from mothtrap.statistics.torch.plain import has_own_dispatch
-from mothtrap.tracing.gradient_order import GradientOrder
-from mothtrap.tracing.identity import ByIdentity
-from mothtrap.tracing.trainers_at_work import computes_in_closure
+from mothtrap.tracing.jobs.identity import ByIdentity
+from mothtrap.tracing.steps.gradient_order import GradientOrder
+from mothtrap.tracing.trainers.trainers_at_work import computes_in_closure
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -43,18 +43,18 @@ Arithmetic = Reducer[torch.Tensor]
 
 @dataclass(slots=True, eq=False)
 class Known:
-    """One live optimizer and what it left behind at its own last step.
+    """One live optimizer, with data from its last step.
 
     Attributes:
         marks: per parameter that had a gradient then: the parameter, its gradient, and
             the gradient's version.
-        clean: a backward has begun with clean gradients since.
-        backward: a backward has begun at all since.
-        births: how many modules existed when it was made.
+        clean: a backward pass has begun with cleared gradients since.
+        backward: any backward pass has begun since.
+        births: number of modules that existed when it was created.
         held: ids of its parameters.
-        order: what was done to its gradients since.
-        thread: the thread that steps it; 0 before its first step.
-        roster: its parameters, as they were when it was last asked for.
+        order: operations on its gradients since.
+        thread: thread that steps it; 0 before its first step.
+        roster: its parameters, as of the last query.
     """
 
     name: str
@@ -69,17 +69,17 @@ class Known:
     parameter_list: OptimizerParameters = field(default_factory=lambda: OptimizerParameters(()))
 
     def forget_gradients(self) -> None:
-        """Forget what its last step left behind."""
+        """Discard the gradient data of its last step."""
         self.marks, self.clean, self.backward = [], False, False
         self.order.begin()
 
 
 class OptimizerObserver:
-    """Observer of every optimizer made since the start, or passed by the user.
+    """Tracks every optimizer created since the start, or passed by the user.
 
     Attributes:
-        alive: returns every known optimizer that still exists, after what is known of it; those
-            of other threads are left out.
+        alive: returns every known optimizer that still exists, by its data; those of other threads
+            are omitted.
         other_threads: knows what other threads train.
         owned: indices of roots that are known to have parameters in an optimizer.
         unapplied: latest optimizer that had never stepped when its gradients were cleared.
@@ -111,7 +111,7 @@ class OptimizerObserver:
     # Who is there
 
     def add(self, optimizer: Optimizer) -> Known:
-        """Make an optimizer known, under its class name and a number from the second on."""
+        """Register an optimizer under its class name, numbered from the second on."""
         latest = self._latest
         if latest is not None and latest[0]() is optimizer:
             return latest[1]
@@ -131,12 +131,12 @@ class OptimizerObserver:
         self._latest = None
 
     def steps_of(self, optimizer: Optimizer) -> int:
-        """Return the number of steps of an optimizer so far."""
+        """Return the number of steps that an optimizer has made."""
         known = self._known.get(optimizer)
         return known.steps if known is not None else 0
 
     def refresh(self, optimizer: Optimizer) -> None:
-        """Add parameters that were added to an optimizer."""
+        """Register parameters that were added to an optimizer."""
         own = weakref.ref(optimizer)
         for parameter in parameters(optimizer):
             self._owned_by[parameter] = own
@@ -148,7 +148,7 @@ class OptimizerObserver:
             known.held = {id(p) for p in parameters(optimizer)}
 
     def held(self) -> Iterator[torch.Tensor]:
-        """Every parameter of a live optimizer, once."""
+        """Return the distinct parameters of all live optimizers."""
         seen: set[int] = set()
         for _, optimizer in self.alive():
             for parameter in parameters(optimizer):
@@ -157,7 +157,7 @@ class OptimizerObserver:
                     yield parameter
 
     def owner(self, parameter: torch.Tensor) -> Optimizer | None:
-        """The live optimizer that holds a parameter."""
+        """Return the live optimizer that holds a parameter."""
         reference = self._owned_by.get(parameter)
         if reference is None:
             return None
@@ -178,7 +178,7 @@ class OptimizerObserver:
         return id(parameter) in known.held
 
     def owns_root(self, root: Root) -> bool:
-        """Return whether a live optimizer holds a parameter of a root (remembered once true)."""
+        """Return whether a live optimizer holds a parameter of a root (cached once true)."""
         if root.index in self.owned:
             return True
         module = root.module()
@@ -194,12 +194,12 @@ class OptimizerObserver:
     def before_step(
         self, known: Known, optimizer: Optimizer, reducer: Arithmetic | None = None
     ) -> None:
-        """Read the gradients that are about to be applied, and the weights they change.
+        """Read the gradients about to be applied, and the weights they change.
 
         Args:
-            known: what is known of it.
-            optimizer: which.
-            reducer: reduces both, where that is not the arithmetic of the framework.
+            known: its known data.
+            optimizer: the optimizer.
+            reducer: reduces both, if not the framework's own module.
         """
         parameter_list = self._parameter_list(known, optimizer)
         if self._captured:  # by an optimizer before, or by the same one in a closure
@@ -263,7 +263,7 @@ class OptimizerObserver:
                 )
 
     def rates(self, known: Known, optimizer: Optimizer, *, late: bool = False) -> None:
-        """Note the learning rate of the step; behind it (`late`) where it is known only then."""
+        """Record the learning rate of the step; `late`: it is known only after the step."""
         if getattr(optimizer, "rate_comes_late", False) is not late:
             return
         self.distributed.stepping(optimizer)
@@ -275,13 +275,13 @@ class OptimizerObserver:
             self._notes.scalar("lr", known.name, max(rates))
 
     def clips(self) -> None:
-        """See, before gradients are clipped, whether any of them is still to be applied."""
+        """Check, before clipping, whether any gradient is still to be applied."""
         self._clipping.clear()
         for known, optimizer in self.other_threads.unshared():
             self._clipping.append((known, self._state(known, parameters(optimizer))))
 
     def clipped(self, norm: Any, limit: Any = math.inf) -> None:
-        """Note a gradient norm before clipping, as `clip_grad_norm_` returned it, and the limit."""
+        """Record the norm before clipping, as returned by `clip_grad_norm_`, and the limit."""
         self._clip_limit = limit
         self._clipped_norm = own_value(norm) if isinstance(norm, torch.Tensor) else norm
         clipping, self._clipping = self._clipping, []
@@ -301,7 +301,7 @@ class OptimizerObserver:
     def after_step(
         self, known: Known, optimizer: Optimizer, closure: bool, in_backward: bool
     ) -> None:
-        """Judge whether the gradients were new, and remember them."""
+        """Determine whether the gradients were new, and record them."""
         if self.other_threads.shared:
             known.steps += 1
             return
@@ -331,7 +331,7 @@ class OptimizerObserver:
         known.clean = known.backward = False
 
     def clears(self, owner: Optimizer | torch.nn.Module) -> None:
-        """See `zero_grad` called, of an optimizer or a module, before it is done."""
+        """Handle `zero_grad` of an optimizer or module before it runs."""
         own: set[int] = set()
         for known, optimizer in list(self.other_threads.unshared()):
             if not known.order.made:
@@ -345,10 +345,10 @@ class OptimizerObserver:
                 self.unapplied = self.unapplied if known.steps else known
 
     def backward_began(self, reached: torch.Tensor | None = None) -> None:
-        """See, before a backward adds to them, whether gradients are clean.
+        """Check, before a backward pass, whether gradients are clean.
 
         Args:
-            reached: a parameter whose gradient the backward has already added to.
+            reached: a parameter to whose gradient the backward pass has already added.
         """
         for known, _ in self.other_threads.unshared():
             order = known.order
@@ -358,31 +358,31 @@ class OptimizerObserver:
                 known.clean = are_clean(known.marks, reached)
 
     def closure_entered(self, optimizer: Optimizer) -> None:
-        """See a step with a closure begin."""
+        """Handle the start of a step with a closure."""
         self._closure.entered(optimizer, self.add(optimizer).marks)
 
     def closure_backward_began(self) -> None:
-        """See, before a backward of a closure adds to them, whether gradients are clean."""
+        """Check, before a closure's backward pass, whether gradients are clean."""
         self._closure.backward_began()
 
     def closure_backward_ended(self) -> None:
-        """See the gradients that a backward of a closure leaves."""
+        """Record the gradients after a closure's backward pass."""
         if not self.other_threads.shared:
             self._closure.backward_ended()
 
     def passed_unobserved(self, optimizer: Optimizer, steps: int) -> None:
-        """An optimizer has stepped without being watched; `steps` times."""
+        """Handle `steps` unobserved steps of an optimizer."""
         known = self.add(optimizer)
         known.steps += steps
         known.forget_gradients()
         known.marks = [] if self.other_threads.shared else marks_of(parameters(optimizer))
 
     def scaled_by(self, scaler: Any) -> None:
-        """Note the factor of a gradient scaler."""
+        """Record the factor of a gradient scaler."""
         add_scalar(self._job.recorder, "loss_scale", "", scale_of(scaler))
 
     def new_step(self, _: ClosedStep | None = None) -> None:
-        """Forget what was captured in the step that closed."""
+        """Discard the captures of the step that closed."""
         if self._clipped_norm is not None:
             add_scalar(self._job.recorder, "gradient_norm", "", self._clipped_norm)
             limit, self._clipped_norm = float(self._clip_limit), None
@@ -406,9 +406,9 @@ class OptimizerObserver:
     # Names
 
     def name_of(self, parameter: torch.Tensor) -> tuple[str, str]:
-        """Qualified name and module path; a bare tensor goes by its optimizer.
+        """Return a parameter's qualified name and module path; a bare tensor uses its optimizer.
 
-        By the name that the optimizer was given with it, else by its place.
+        Uses the name that was passed to the optimizer, otherwise its position.
         """
         named = self._job.book.parameter_name(parameter)
         if named is not None:
@@ -423,7 +423,7 @@ class OptimizerObserver:
         return f"{self.add(optimizer).name}.parameters[{place}]", ""
 
     def named(self, optimizer: Optimizer) -> list[tuple[str, torch.Tensor]]:
-        """The parameters of an optimizer by their qualified names."""
+        """Return the parameters of an optimizer by qualified name."""
         parameter_list = self._parameter_list(self.add(optimizer), optimizer)
         if parameter_list.names is not None:
             return parameter_list.names
@@ -433,7 +433,7 @@ class OptimizerObserver:
         return named
 
     def parameter_id(self, parameter: torch.Tensor) -> int:
-        """Id of a parameter's values, as a weight or a bias."""
+        """Return the id of a parameter's values, as a weight or a bias."""
         return self._tensor_id(parameter, self._own_kind(parameter), self._weight_ids)
 
     def _gradient_id(self, parameter: torch.Tensor) -> int:
@@ -457,7 +457,7 @@ class OptimizerObserver:
         return tensor_id
 
     def describe(self, parameter: torch.Tensor, kind: str) -> TensorInfo:
-        """Return the description of a tensor of `kind` that has a parameter's shape."""
+        """Return the description of a tensor of `kind` with a parameter's shape."""
         name, path = self.name_of(parameter)
         book = self._job.book
         module = book.module_called(path) if path else None
@@ -480,15 +480,15 @@ def has_closure(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Return whether `step` was called with a closure that may compute gradients.
 
     Args:
-        args: begin with the optimizer.
-        kwargs: of the call.
+        args: arguments, beginning with the optimizer.
+        kwargs: keyword arguments of the call.
     """
     passed = callable(args[1] if len(args) > 1 else kwargs.get("closure"))
     return passed and computes_in_closure()
 
 
 def applies_nothing(optimizer: Optimizer) -> bool:
-    """Return whether a gradient scaler has told a fused optimizer to leave the weights alone."""
+    """Return whether a gradient scaler has told a fused optimizer to skip the update."""
     found = getattr(optimizer, "found_inf", None)
     return isinstance(found, torch.Tensor) and bool(found.any())
 

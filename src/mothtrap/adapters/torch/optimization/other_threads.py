@@ -14,7 +14,7 @@ from torch.optim import Optimizer
 from mothtrap.adapters.torch.job.graph import leaves
 from mothtrap.adapters.torch.job.training_thread import TrainingThread, waits_for_threads
 from mothtrap.adapters.torch.optimization.parameter_list import parameters
-from mothtrap.tracing.identity import ByIdentity
+from mothtrap.tracing.jobs.identity import ByIdentity
 
 
 class SteppedOptimizer(Protocol):
@@ -24,7 +24,7 @@ class SteppedOptimizer(Protocol):
     held: set[int]
 
     def forget_gradients(self) -> None:
-        """Forget what its last step left behind."""
+        """Discard the gradient data of its last step."""
 
 
 KnownT = TypeVar("KnownT", bound=SteppedOptimizer)
@@ -39,8 +39,8 @@ class OtherThreads(Generic[KnownT]):
 
     Attributes:
         share: called once, when two threads train the same parameters at the same time.
-        shared: another thread trains parameters of the observed thread, so gradients do not show
-            the work of one thread, and must not be read. It ends if the other thread has stopped
+        shared: another thread trains parameters of the observed thread, so gradients mix the work
+            of several threads, and must not be read. It is reset if the other thread has stopped
             when the observed one trains again: they took turns.
     """
 
@@ -70,7 +70,7 @@ class OtherThreads(Generic[KnownT]):
         return [] if self.shared else self.own()
 
     def adopt(self, known: KnownT) -> None:
-        """Note that the observed thread is about to step an optimizer."""
+        """Record that the observed thread is about to step an optimizer."""
         self._trains()
         if known.thread in self._training and self._still_trains(known.thread):
             self._tell()
@@ -87,12 +87,12 @@ class OtherThreads(Generic[KnownT]):
                 self._forget(other)
 
     def moved(self) -> None:
-        """Forget earlier gradients, because another thread is observed from now on."""
+        """Discard earlier gradients, because another thread is observed now."""
         self._reaching, self.shared = 0, self._is_told
         self._forget(self._thread.watched)
 
     def left_out(self, optimizer: Optimizer | None, roots: Any) -> None:
-        """Note that an unobserved thread is about to step an optimizer or begins a backward."""
+        """Record that an unobserved thread is about to step an optimizer or run a backward pass."""
         here = get_ident()
         if optimizer is None and here not in self._training:
             self._reaches(here, leaves(roots))

@@ -20,7 +20,7 @@ from mothtrap.adapters.torch.optimization.parameter_list import parameters
 from mothtrap.core.facts.optimizers import UnownedParameter
 from mothtrap.statistics import torch as arithmetic
 from mothtrap.statistics.torch.plain import local
-from mothtrap.tracing.identity import ByIdentity, OwnRef
+from mothtrap.tracing.jobs.identity import ByIdentity, OwnRef
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -45,12 +45,12 @@ class _Watched:
 
 
 class OwnershipObserver:
-    """Counts in how many steps an unowned parameter got a gradient.
+    """Counts the steps in which an unowned parameter got a gradient.
 
     Args:
-        job: is watched.
+        job: observed job.
         optimizers: its optimizers.
-        order: places of module paths in the order in which they first returned.
+        order: positions of module paths in the order in which they first returned.
     """
 
     def __init__(self, job: Job, optimizers: OptimizerObserver, order: Mapping[str, int]) -> None:
@@ -62,16 +62,16 @@ class OwnershipObserver:
         self._again = Multiples(TOLD_EVERY)
 
     def stepped(self, _: Optimizer) -> None:
-        """Count the parameters that an optimizer reached in its step.
+        """Count the parameters reached in an optimizer's step.
 
-        Gradients may be gone when the step is closed.
+        Gradients may no longer exist when the step is closed.
         """
         self._look_for_new_roots()
         for parameter, watched in self._watched.items():
             _count(parameter, watched, self._job.grouper.step)
 
     def closed(self, step: int) -> None:
-        """Look at the step that closed; called once a step."""
+        """Process the closed step."""
         self._steps += 1
         again = self._again.passed(step)
         tells = self._steps in TOLD_AT or again

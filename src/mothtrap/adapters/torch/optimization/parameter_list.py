@@ -15,14 +15,14 @@ from mothtrap.statistics.torch.team import TEAM
 
 
 class OptimizerParameters:
-    """Parameters in order, and what was found out of them: for as long as they are these.
+    """An optimizer's parameters in order, with data that is valid while they are unchanged.
 
     Attributes:
-        parameters: held strongly, as the optimizer does.
-        readable: places and parameters whose values and gradients can be read.
-        gradient_ids: numbers of their gradients; None of one that was not asked for yet.
-        values: by kind, numbers of their values, and those that are of the kind.
-        names: of all, once they are final.
+        parameters: strong references, as in the optimizer.
+        readable: positions and parameters whose values and gradients can be read.
+        gradient_ids: numbers of their gradients; None if not queried yet.
+        values: values by kind, numbers of their values, and those that are of the kind.
+        names: names of all, once they are final.
     """
 
     def __init__(self, own: Sequence[torch.Tensor]) -> None:
@@ -35,14 +35,14 @@ class OptimizerParameters:
         self._largest = max(plain, key=torch.Tensor.numel, default=None)
 
     def is_of(self, optimizer: Optimizer) -> bool:
-        """Return whether an optimizer holds just these parameters, in this order."""
+        """Return whether an optimizer holds exactly these parameters, in this order."""
         own: list[torch.Tensor] = []
         for group in optimizer.param_groups:
             own += group["params"]
         return len(own) == len(self.parameters) and all(map(operator.is_, own, self.parameters))
 
     def stepped(self, optimizer: Optimizer) -> None:
-        """An optimizer has changed these: with all threads of torch's, where one is large."""
+        """Record that an optimizer has changed these parameters, using torch's threads."""
         largest = self._largest
         is_torchs = type(optimizer).__module__.startswith("torch.optim.")
         if is_torchs and largest is not None and largest.grad is not None:
@@ -50,6 +50,6 @@ class OptimizerParameters:
 
 
 def parameters(optimizer: Optimizer) -> Iterator[torch.Tensor]:
-    """Every parameter that an optimizer holds."""
+    """Return every parameter of an optimizer."""
     groups: Iterable[Iterable[torch.Tensor]] = (g["params"] for g in optimizer.param_groups)
     return chain.from_iterable(groups)

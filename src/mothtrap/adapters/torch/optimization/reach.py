@@ -23,7 +23,7 @@ from mothtrap.core.facts.modules import UnreachedModule
 from mothtrap.core.facts.optimizers import IdleOptimizer
 from mothtrap.statistics import torch as arithmetic
 from mothtrap.statistics.torch.plain import local
-from mothtrap.tracing.identity import ByIdentity
+from mothtrap.tracing.jobs.identity import ByIdentity
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -72,12 +72,13 @@ class _Owner:
 
 
 class ReachObserver:
-    """Asks after every step whether what has had no gradient so far has one now.
+    """Checks after each step whether parameters without a gradient have one now.
 
-    What backward has reached once has a gradient, be it zero, and is looked at no more.
+    A parameter that a backward pass has reached once has a gradient, even if it is zero, and is not
+    checked again.
 
     Attributes:
-        looks: calls of modules are to be told.
+        looks: calls of modules are to be reported.
     """
 
     def __init__(self, job: Job, optimizers: OptimizerObserver) -> None:
@@ -93,7 +94,7 @@ class ReachObserver:
     # Steps
 
     def stepped(self, optimizer: Optimizer) -> None:
-        """An optimizer has stepped; its gradients are still there."""
+        """Handle the end of an optimizer step, while its gradients still exist."""
         owner = self._owners.get(optimizer)
         if owner is None:
             owner = self._owners[optimizer] = _Owner(self._job.grouper.step)
@@ -164,20 +165,20 @@ class ReachObserver:
                 yield from whole.modules()
 
     def hide(self, modules: Iterable[nn.Module]) -> None:
-        """The calls of some modules will not be told."""
+        """Record that the calls of some modules cannot be observed."""
         for module in modules:
             self._unhooked[module] = True
 
     # Forwards
 
     def root_called(self) -> None:
-        """A forward begins that is inside no other."""
+        """Handle the start of an outermost forward pass."""
         self._outputs.clear()
         if self._surveys:
             self._surveys -= 1
 
     def entered(self, module: nn.Module, args: Any) -> None:
-        """See whether a module gets the output of an unreached one, cut off its graph."""
+        """Check whether a module receives the detached output of an unreached one."""
         if not self._surveys or not self._outputs:
             return
         for tensor in tensors_in(args):
@@ -189,7 +190,7 @@ class ReachObserver:
                 seen.detached_before = self._job.book.module_name(module)
 
     def returned(self, module: nn.Module, tensors: list[torch.Tensor], trains: bool) -> None:
-        """A forward of a module returned `tensors`; `trains`: the root's makes a graph."""
+        """Handle the return of `tensors` from a module; `trains`: the root has a graph."""
         seen = self._watched.get(module)
         if self._surveys and trains and module._parameters and module not in self._order:
             self._order[module] = len(self._order)
@@ -324,7 +325,7 @@ def _has_gradient(module: nn.Module) -> bool:
 
 
 def values_digest(tensors: list[torch.Tensor]) -> int:
-    """Digest of the first values of tensors, by which a later change is noticed."""
+    """Return a digest of the first values of tensors, to detect later changes."""
     own = [local(t) for t in tensors]
     parts = [t.reshape(-1)[:COMPARED_ELEMENTS] for t in own if is_plain(t)]
     return hash(tuple(arithmetic.digest(part) for part in parts))

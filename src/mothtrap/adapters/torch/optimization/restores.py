@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from mothtrap.core.facts.workers import RestoredNothing
-from mothtrap.tracing import frames
-from mothtrap.tracing.identity import ByIdentity
+from mothtrap.tracing.jobs.identity import ByIdentity
+from mothtrap.tracing.source import frames
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -22,7 +22,7 @@ MAX_TOLD = 16
 
 
 class RestoreObserver:
-    """Notices a state that is loaded into the module whose own tensors it holds."""
+    """Detects a state loaded into the module whose own tensors it contains."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -30,13 +30,13 @@ class RestoreObserver:
         self._told = 0
 
     def given(self, state: Any) -> None:
-        """`module.state_dict` returned a state."""
+        """Record the state that `module.state_dict` returned."""
         if len(self._states) < MAX_STATES and isinstance(state, OrderedDict):
             taken = self._job.grouper.steps_applied, frames.user_location()
             self._states[state] = taken
 
     def loading(self, module: nn.Module, state: Any) -> None:
-        """A state is about to be loaded into a module."""
+        """Handle the start of loading a state into a module."""
         taken = self._states.get(state) if isinstance(state, Mapping) else None
         step = self._job.grouper.steps_applied
         if taken is None or taken[0] >= step or self._told >= MAX_TOLD:

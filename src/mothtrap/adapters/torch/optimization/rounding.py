@@ -13,7 +13,7 @@ from mothtrap.adapters.torch.optimization.optimizers import OptimizerObserver
 from mothtrap.adapters.torch.optimization.parameter_list import parameters
 from mothtrap.core.facts.optimizers import RoundedUpdates
 from mothtrap.statistics.torch.dtypes import type_name
-from mothtrap.tracing.identity import ByIdentity
+from mothtrap.tracing.jobs.identity import ByIdentity
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -51,7 +51,7 @@ class _Look:
 
 
 class RoundingObserver:
-    """Follows some elements of 16-bit parameters through a few steps."""
+    """Follows some elements of 16-bit parameters over a few steps."""
 
     def __init__(self, job: Job, optimizers: OptimizerObserver) -> None:
         self._job, self._optimizers = job, optimizers
@@ -59,7 +59,7 @@ class RoundingObserver:
         self._begins_at: ByIdentity[Optimizer, int] = ByIdentity()
 
     def stepping(self, optimizer: Optimizer) -> None:
-        """Begin a look where one is due, and note which elements get an update."""
+        """Start a sample if due, and record which elements get an update."""
         look = self._looks.get(optimizer)
         if look is None:
             own = self._optimizers.steps_of(optimizer)
@@ -77,7 +77,7 @@ class RoundingObserver:
                 sample.reached_N |= _elements(sample.parameter.grad) != 0
 
     def applied(self, optimizer: Optimizer) -> None:
-        """Compare at the end of the look."""
+        """Compare the values at the end of the sample."""
         look = self._looks.get(optimizer)
         if look is None:
             return

@@ -23,18 +23,18 @@ state of a model in every step. Chosen by hand: half of the default overhead."""
 
 
 class ForwardCount(Protocol):
-    """A count of forwards that goes on where a job is resumed."""
+    """Number of forward passes, which continues when a job is resumed."""
 
     forwards: int
 
 
 class SavedWeights:
-    """Records the digests of weights that are saved; finds the step of those loaded.
+    """Records digests of saved weights, and finds the step of loaded ones.
 
     Args:
-        job: what is watched.
+        job: observed job.
         optimizers: its optimizers.
-        evaluated: counts the forwards of evaluations.
+        evaluated: counts the evaluation forward passes.
     """
 
     def __init__(self, job: Job, optimizers: OptimizerObserver, evaluated: ForwardCount) -> None:
@@ -42,7 +42,7 @@ class SavedWeights:
         self._free_from_s = 0.0
 
     def state_asked(self, module: nn.Module) -> None:
-        """The state of a module was asked for, as for a checkpoint."""
+        """Handle a request for a module's state, as for a checkpoint."""
         root = self._job.book.root_of(module)
         whole = root.module() if root is not None else None
         if root is None or whole is None or not self._optimizers.owns_root(root):
@@ -63,7 +63,7 @@ class SavedWeights:
         self._free_from_s = ended_s + (ended_s - began_s) / COST_SHARE
 
     def step_begins(self) -> None:
-        """Before the first step: go on where the job was when it saved what was loaded."""
+        """Before the first step, resume at the step at which the loaded state was saved."""
         if not self._job.job.is_resumed:
             return
         digests = {

@@ -16,11 +16,11 @@ MAX_DEPTH = 3
 
 
 def numbers_read(function: Any, depth: int = MAX_DEPTH) -> dict[str, int]:
-    """Return the whole numbers that a function reads, by name.
+    """Return the integers that a function reads, by name.
 
     These are arguments of a `functools.partial`, defaults, variables of an outer function, globals
-    and arguments of the command line that the function names, constants, and attributes of an
-    object that is called.
+    and command-line arguments that the function uses, constants, and attributes of a callable
+    object.
     """
     found: dict[str, int] = {}
     if not depth:

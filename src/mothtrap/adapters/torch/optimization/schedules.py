@@ -17,7 +17,7 @@ from torch.optim.lr_scheduler import (
 
 from mothtrap.adapters.torch.optimization.schedule_numbers import numbers_read
 from mothtrap.core.facts.optimizers import ScheduleEnded
-from mothtrap.tracing import frames
+from mothtrap.tracing.source import frames
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -49,14 +49,14 @@ class _Made:
 
 
 class ScheduleObserver:
-    """Remembers the first schedules and the lines that made them.
+    """Records the first schedules and the lines that created them.
 
-    A schedule usually ends with the function that trains, so its calls are read when it dies. Until
-    then its attributes are referred to, which keep nothing alive that the schedule does not.
+    A schedule usually ends with the training function, so its calls are read when it is deleted.
+    Until then, only its attributes are referenced, which keep nothing else alive.
 
     Args:
         job: the job that calls the schedules.
-        passes: returns the passes over the training data; 0 where they are not known.
+        passes: returns the number of passes over the training data; 0 if unknown.
     """
 
     def __init__(self, job: Job, passes: Callable[[], int]) -> None:
@@ -65,7 +65,7 @@ class ScheduleObserver:
         self._ended: list[ScheduleEnded] = []
 
     def made(self, schedule: Any) -> None:
-        """A schedule was constructed."""
+        """Handle a new schedule."""
         if type(schedule) not in (*PLANS, LambdaLR) or id(schedule) in self._alive:
             return
         if len(self._alive) + len(self._ended) >= MAX_SCHEDULES:
@@ -80,10 +80,10 @@ class ScheduleObserver:
         weakref.finalize(schedule, self._gone, id(schedule)).atexit = False
 
     def ended(self) -> Iterable[ScheduleEnded]:
-        """Return how far each schedule came.
+        """Return the progress of each schedule.
 
-        A function of a `LambdaLR` may read many numbers. It plans for the one that is near the
-        number of steps, or is named after epochs and equals the number of passes.
+        A function of a `LambdaLR` may read many numbers. The planned number is the one near the
+        number of steps, or the one that is named after epochs and equals the number of passes.
         """
         for number in list(self._alive):
             self._end(self._alive.pop(number))

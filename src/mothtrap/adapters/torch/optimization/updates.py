@@ -19,7 +19,7 @@ from mothtrap.adapters.torch.optimization.parameter_list import parameters
 from mothtrap.statistics import torch as arithmetic
 from mothtrap.statistics.summary import COLUMN
 from mothtrap.statistics.torch.dtypes import type_name
-from mothtrap.tracing.identity import ByIdentity
+from mothtrap.tracing.jobs.identity import ByIdentity
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -31,10 +31,10 @@ holds more, the ratio of its large parameters is that of elements spread over th
 
 
 class UpdateObserver:
-    """Copies parameters before a step where their change is due, and reads both after it.
+    """Copies parameters before a step if their change is due, and compares afterwards.
 
-    A step of an optimizer that runs inside another one's is read when the outer one
-    ends. What an optimizer did to a parameter is read once a step.
+    A step of an optimizer inside another one's is read when the outer one ends. The change of a
+    parameter by an optimizer is read once per step.
     """
 
     def __init__(self, job: Job, optimizers: OptimizerObserver) -> None:
@@ -50,7 +50,7 @@ class UpdateObserver:
         self._copying_s = 0.0
 
     def stepping(self, optimizer: Optimizer) -> None:
-        """Keep the parameters whose change is due as they are."""
+        """Store the parameters whose change is due."""
         due = self._due.is_due
         ratio_due = due("weight", statistic=RATIO) or due("bias", statistic=RATIO)
         if ratio_due or due("update"):
@@ -66,7 +66,7 @@ class UpdateObserver:
             self._copying_s += time.perf_counter() - began_s
 
     def applied(self, optimizer: Optimizer) -> None:
-        """Read what the step did, once no other one is running."""
+        """Read the result of the step once no other step is running."""
         due = self._due.is_due("optimizer_state")
         if not due and not self._before:
             return
@@ -80,7 +80,7 @@ class UpdateObserver:
                 self._read_state(each)
 
     def closed(self, _: int) -> None:
-        """Forget what was read in the step that closed."""
+        """Discard the data of the step that closed."""
         self._before.clear()
         self._strides.clear()
         self._stepped.clear()

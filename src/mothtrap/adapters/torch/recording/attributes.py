@@ -64,9 +64,9 @@ class _Gone(Exception):
 
 
 class Attributes:
-    """The attributes of all parts of all known roots, read at one moment.
+    """Attributes of all submodules of all known roots, read at one moment.
 
-    Nothing of the user's is held: what is in a graph is no state, and is left alone.
+    No user objects are kept alive: data in a graph is not state, and is skipped.
 
     Attributes:
         is_read: they were read in the step in progress.
@@ -86,7 +86,7 @@ class Attributes:
         self.is_read = False
 
     def read(self) -> Attributes:
-        """Read them now."""
+        """Read the attributes."""
         # New ones come to be in the first steps, if at all.
         look = self._reads & (self._reads - 1) == 0 or self._reads % LOOK_EVERY == 0
         self._reads += 1
@@ -110,7 +110,7 @@ class Attributes:
         return self
 
     def of(self, root: nn.Module) -> dict[str, dict[str, Any]]:
-        """Those of the parts of a root, by path of the part and name."""
+        """Return the attributes of a root's submodules, by module path and name."""
         found: dict[str, dict[str, Any]] = {}
         for place, name, value in self._read():
             if place.root == id(root):
@@ -121,7 +121,7 @@ class Attributes:
         return found
 
     def lost(self) -> tuple[str, ...]:
-        """In words, the attributes that were too large to be copied, and have changed since."""
+        """Return descriptions of attributes that were too large to copy and have changed."""
         found = []
         for place, name, value in self._read():
             try:

@@ -13,7 +13,7 @@ from torch import nn
 from mothtrap.adapters.torch.job.naming import strip_wrappers
 from mothtrap.adapters.torch.job.readable import is_readable
 from mothtrap.adapters.torch.job.tensor_refs import ContentRef
-from mothtrap.tracing.identity import ByIdentity
+from mothtrap.tracing.jobs.identity import ByIdentity
 
 SMALL_BYTES = 1 << 20
 """Buffers of a model that are copied before they are seen to change: together."""
@@ -79,13 +79,14 @@ class _Model:
 
 
 class Beforehand:
-    """Keeps a copy of what forwards change, one of each.
+    """Stores one copy of everything that forward passes change.
 
     Args:
-        limit_bytes: of all copies.
+        limit_bytes: limit of all copies.
 
     Attributes:
-        bytes_held: memory of all copies, of models that are gone until another is copied.
+        bytes_held: memory of all copies; copies of deleted models count until another model is
+            copied.
         notes: parameters were noted that may be written to before an optimizer steps.
     """
 
@@ -98,12 +99,12 @@ class Beforehand:
         self.notes = False
 
     def new_step(self) -> None:
-        """The next forward of a model is the first of a step."""
+        """Record that a model's next forward pass is the first of a step."""
         self._done.clear()
         self._step += 1
 
     def before_forward(self, model: nn.Module) -> None:
-        """A model is about to be called."""
+        """Handle the start of a model call."""
         if id(model) in self._done:
             return
         self._done.add(id(model))
@@ -135,7 +136,7 @@ class Beforehand:
             self._copy(stale)
 
     def stepping(self) -> None:
-        """An optimizer is about to step: parameters that are not as noted were written to."""
+        """Handle the start of an optimizer step: parameters that differ were written to."""
         if not self.notes:
             return
         self.notes = False
@@ -157,7 +158,7 @@ class Beforehand:
                 own.kept.append(known)
 
     def earlier(self) -> dict[int, torch.Tensor]:
-        """Return earlier values of what changed in this step, by `id` of the current tensor."""
+        """Return earlier values of data changed in this step, by `id` of the current tensor."""
         found: dict[int, torch.Tensor] = {}
         for known in self._called():
             tensor = known.current()
@@ -166,14 +167,14 @@ class Beforehand:
         return found
 
     def lost(self) -> tuple[str, ...]:
-        """In words, what has changed in this step, and of which no copy is there."""
+        """Return descriptions of data that changed in this step without a copy."""
         models = [own for _, own in self._models.items() if own.step == self._step]
         unkept = sorted({path for own in models for path in own.unkept})
         lost = {k for k in self._called() if k.copy is None and k.has_changed()}
         told = sorted({f"{known.place[1:-1]} {known.path} before the step" for known in lost})
         if unkept:
             more = f" and {len(unkept) - 1} more" if len(unkept) > 1 else ""
-            why = "written to between the forward and the optimizer's step"
+            why = "overwritten between the forward pass and the optimizer's step"
             told.append(f"parameter {unkept[0]}{more} before the step: {why}")
         return tuple(told)
 

@@ -28,7 +28,7 @@ from mothtrap.core.snapshots import Array, Tree
 from mothtrap.snapshot.tree import MAX_VALUES, TreeMaker
 from mothtrap.statistics.dtypes import NAMES
 from mothtrap.statistics.torch.in_place import glimpse
-from mothtrap.tracing.blocks import Blocks, Bytes
+from mothtrap.tracing.snapshots.blocks import Blocks, Bytes
 
 POOLED_BYTES = 1 << 16
 """Copies of this size or more are put where older ones were: the allocator gives memory of
@@ -59,11 +59,11 @@ _DTYPES = {getattr(torch, name): name for name in NAMES if hasattr(torch, name)}
 
 
 class Copy:
-    """One value as it was: a tensor, where it was, or a numpy array.
+    """A stored value: a tensor on its device, or a NumPy array.
 
     Attributes:
-        key: by which trees name it.
-        nbytes: of memory.
+        key: key by which trees name it.
+        nbytes: nbytes of memory.
     """
 
     __slots__ = ("__weakref__", "_block", "_blocks", "_glimpse", "_value", "key", "nbytes")
@@ -81,9 +81,10 @@ class Copy:
         self.nbytes = int(value.nbytes)
 
     def array(self) -> Array:
-        """The value as it goes into a file, on the host; nothing writes to it.
+        """Return the value on the host for a file, read-only.
 
-        What is large there is not copied again: its memory is not reused while it is referred to.
+        Large values are not copied again: their memory is not reused as long as something refers to
+        it.
         """
         if not isinstance(self._value, torch.Tensor):
             raw = self._value.reshape(-1).view(np.uint8)
@@ -94,7 +95,7 @@ class Copy:
         return Array(dtype=name, shape=shape, data=self._block)
 
     def same_bytes(self, array: npt.NDArray[Any]) -> bool:
-        """Return whether a numpy array holds what this copy does."""
+        """Return whether a NumPy array has the same content."""
         own = self._value
         if not isinstance(own, np.ndarray) or own.dtype != array.dtype or own.shape != array.shape:
             return False
@@ -102,7 +103,7 @@ class Copy:
         return np.array_equal(own.reshape(-1).view(np.uint8), flat)
 
     def shows(self, tensor: torch.Tensor) -> bool:
-        """Return whether a tensor of this shape and type equals this copy, by a sample of it."""
+        """Return whether a tensor of this shape and type equals this copy, using a sample."""
         found = glimpse(tensor)
         if not found or not isinstance(self._value, torch.Tensor):
             return True
@@ -119,22 +120,21 @@ class Copy:
 
 
 class Copies:
-    """Makes trees of values, and copies of the arrays in them.
+    """Creates trees of values, with copies of their arrays.
 
-    A tensor that was copied before, and has not been written to since (`_version`, and a glimpse
-    of what lies on the host), is the copy that there is, also over steps.
+    If a tensor was copied before and has not been written to since (`_version`, and a few sampled
+    bytes on the host), the existing copy is used, even from an earlier step.
 
     Attributes:
-        batch: counts the moments from which on values may have been written to in ways that no
-            version shows.
-        used: the copies that trees name, by their keys, until they are taken.
-        missing: in words, what could not be kept.
+        batch: counts the moments after which values may have been changed in ways that no version
+            shows.
+        used: copies that trees refer to, by key, until they are taken.
+        missing: descriptions of data that could not be kept.
 
     Args:
-        limit_bytes: of the memory of all copies; what one value may take depends on it.
-        redacted: whether of what bears a name only the type and shape are kept.
-        later_bytes: of a tensor that is too large to be copied; it is looked for when the
-            step is kept.
+        limit_bytes: limit on the memory of all copies, which also limits each value.
+        redacted: returns whether only the type and shape are kept for a name.
+        later_bytes: size above which a tensor is not copied, but looked up when the step is kept.
     """
 
     def __init__(
@@ -162,15 +162,15 @@ class Copies:
         name: str | None = None,
         later: bool = True,
     ) -> Tree:
-        """Return the tree of a value; copies what is an array in it.
+        """Convert a value to a tree, copying its arrays.
 
         Args:
-            value: anything.
-            what: it is, in words, for what cannot be kept.
-            most_bytes: of one array in it.
-            most_values: in it altogether, but for numbers and texts.
-            name: that the value bears; where it is redacted, only its type and shape are kept.
-            later: a tensor that is too large may be looked for when the step is kept.
+            value: any value.
+            what: description of the value, for values that cannot be kept.
+            most_bytes: limit on one array in it.
+            most_values: maximum number of values in total, not counting numbers and strings.
+            name: name of the value; if it is redacted, only its type and shape are kept.
+            later: a tensor that is too large may be looked up when the step is kept.
         """
         if name is not None and self._redacted is not None and self._redacted(name):
             return redaction(value)
@@ -191,7 +191,7 @@ class Copies:
         return tree
 
     def take(self) -> tuple[dict[str, Copy | Uncopied], int]:
-        """Return the copies named by trees since the last call, and the trees' size in bytes."""
+        """Return the copies referenced since the last call, and the size of the trees in bytes."""
         used, self.used = self.used, {}
         size, self._tree_bytes = self._tree_bytes, 0
         return used, size
@@ -283,10 +283,10 @@ class Copies:
         return {"array": copy.key}
 
     def constants(self, value: Any) -> tuple[Tree, tuple[Copy, ...]]:
-        """The tree of arrays that nothing writes to and plain values, and what it names.
+        """Return the tree of constant arrays and plain values, with its data.
 
         Args:
-            value: an array, or dicts with arrays and plain values in them.
+            value: an array, or dicts that contain arrays and plain values.
         """
         if isinstance(value, dict):
             parts = {name: self.constants(part) for name, part in value.items()}

@@ -20,11 +20,11 @@ KINDS = ("numpy.Generator", "numpy.RandomState", "random.Random")
 
 
 def generator_tree(value: Any, tree: Callable[[Any], Tree]) -> Tree:
-    """The tree of a generator; None of anything else, and of a generator of an unknown kind.
+    """Return the tree of a generator; None for other values and unknown generators.
 
     Args:
-        value: anything.
-        tree: of the values of its state.
+        value: any value.
+        tree: tree of the values of its state.
     """
     if isinstance(value, np.random.Generator | np.random.RandomState):
         kind = "numpy.Generator" if isinstance(value, np.random.Generator) else "numpy.RandomState"
@@ -40,10 +40,10 @@ def generator_tree(value: Any, tree: Callable[[Any], Tree]) -> Tree:
 
 
 def generator_of(kind: str, state: Any) -> Any:
-    """Make a generator of the kind and state that a tree names.
+    """Create a generator with the type and state in a tree.
 
     Raises:
-        DamagedSnapshotError: there are no such generators, or no such state.
+        DamagedSnapshotError: there is no such generator or state.
     """
     try:
         if kind == "random.Random":
@@ -64,7 +64,7 @@ def generator_of(kind: str, state: Any) -> Any:
 
 
 def take_over(found: Any, recorded: Any) -> bool:
-    """Put a generator into the state of another one of its kind; whether that could be done."""
+    """Copy the state of another generator of the same type; return whether that succeeded."""
     if type(found) is not type(recorded):
         return False
     if type(recorded) is random.Random:
@@ -78,14 +78,14 @@ def take_over(found: Any, recorded: Any) -> bool:
 
 
 def state_of(generator: Any) -> dict[str, Any]:
-    """The state of a generator of numpy's, as numpy gives it."""
+    """Return the state of a NumPy generator."""
     if isinstance(generator, np.random.RandomState):
         return dict(generator.get_state(legacy=False))
     return dict(generator.bit_generator.state)
 
 
 def mark_of(generator: Any) -> Any:
-    """Return a mark of the state of a user's generator; marks of different states differ."""
+    """Return a marker of a user's generator state, different for different states."""
     if isinstance(generator, torch.Generator):
         state = generator.get_state()
         return (ctypes.string_at(state.data_ptr(), state.nbytes),)

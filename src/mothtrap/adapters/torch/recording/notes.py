@@ -18,10 +18,10 @@ from mothtrap.core.snapshots import (
 
 @dataclass(slots=True, eq=False)
 class Noted:
-    """An event and the copies that it names.
+    """An event with the copies that it refers to.
 
-    `tree_bytes`: of the event alone; `nbytes`: with the copies. `evaluated`: a model was called
-    without autograd after a batch; `used`: one that trains.
+    `tree_bytes` is the size of the event alone, `nbytes` includes the copies. `evaluated`: a model
+    was called without autograd after a batch; `used`: a model in training was called.
     """
 
     event: RecordedEvent
@@ -34,9 +34,9 @@ class Noted:
 
 @dataclass(slots=True, eq=False)
 class Notes:
-    """Record of a step so far.
+    """Record of the current step so far.
 
-    `nbytes`: memory of all events and copies; what several events name counts for each.
+    `nbytes` is the memory of all events and copies; shared copies count for each event.
     """
 
     events: list[Noted] = field(default_factory=list)
@@ -48,16 +48,16 @@ class Notes:
 
 @dataclass(slots=True, eq=False)
 class Entry:
-    """A step that is over; `sizes`: memory of each copy by its key, and that of the events."""
+    """A completed step; `sizes`: memory of each copy by key, and of the events."""
 
     recorded: RecordedStep
     copies: Mapping[str, Copy | Uncopied]
     sizes: Mapping[str, int]
 
     def kept(self) -> KeptStep:
-        """Return the step with its arrays, as they go into a file.
+        """Return the step with its arrays in stored form.
 
-        On the host the large ones are those that were copied when they were seen.
+        On the host, large values are those that were copied when they were seen.
         """
         found = {key: copy.array() for key, copy in self.copies.items()}
         arrays = {key: array for key, array in found.items() if array is not None}
@@ -67,7 +67,7 @@ class Entry:
 
 
 def latest_evaluations(notes: Notes) -> list[Noted]:
-    """The forwards without autograd since the latest one with it."""
+    """Return the forward passes without autograd since the latest one with it."""
     found = []
     for noted in reversed(notes.events):
         if isinstance(noted.event, ForwardCalled):
@@ -78,7 +78,7 @@ def latest_evaluations(notes: Notes) -> list[Noted]:
 
 
 def mark_batches(notes: Notes, *, evaluated: bool = False, used: bool = False) -> None:
-    """Say of all batches of a step that a model was called after them."""
+    """Mark all batches of a step as used by a model."""
     for noted in notes.events:
         if isinstance(noted.event, BatchHanded):
             noted.evaluated = noted.evaluated or evaluated

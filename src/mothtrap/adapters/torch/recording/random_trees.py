@@ -10,11 +10,11 @@ from mothtrap.core.snapshots import Tree
 
 
 class RandomTrees:
-    """Makes trees of the states of all generators.
+    """Creates trees of all generator states.
 
     Args:
         states: reads them.
-        copies: is told which arrays the trees name.
+        copies: notified which arrays the trees use.
     """
 
     def __init__(self, states: RandomStates, copies: Copies) -> None:
@@ -25,7 +25,7 @@ class RandomTrees:
         self._used: dict[str, Copy] = {}
 
     def read(self) -> Tree:
-        """Return the tree of the states as they are."""
+        """Return the tree of the current states."""
         read = self._states.read()
         if read is not self._read:
             trees: list[Any] = []

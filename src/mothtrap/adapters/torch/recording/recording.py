@@ -42,8 +42,9 @@ from mothtrap.core.snapshots import (
     Tree,
 )
 from mothtrap.snapshot.ring import Ring
-from mothtrap.tracing import frames, trainers_at_work
-from mothtrap.tracing.identity import ByIdentity
+from mothtrap.tracing.jobs.identity import ByIdentity
+from mothtrap.tracing.source import frames
+from mothtrap.tracing.trainers import trainers_at_work
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -71,13 +72,13 @@ LossesOf = Callable[[Iterable[int]], tuple[float, ...]]
 
 
 class Recording:
-    """Called by the witnesses of a job, on the thread that trains.
+    """Records steps for snapshots, on the training thread.
 
     Attributes:
         active: whether anything is recorded.
-        before: buffers and parameters as they were before the forwards of the step in progress.
+        before: buffers and parameters from before the forward passes of the step in progress.
         whole: the step in progress was watched from its beginning.
-        blind: what cannot be seen in this job; part of what every step misses.
+        blind: what is not visible in this job, and is missing in every step.
     """
 
     def __init__(self, job: Job, thread: Callable[[], int]) -> None:
@@ -103,20 +104,20 @@ class Recording:
     # What was kept
 
     def steps(self) -> tuple[int, ...]:
-        """The steps that are in the ring, oldest first."""
+        """Steps in the ring, oldest first."""
         return tuple(self._ring)
 
     def kept(self, step: int) -> KeptStep | None:
-        """A step out of the ring, None if it is not there (any more)."""
+        """Return a step in the ring; None if it is not stored."""
         found = self._ring.get(step)
         return found.kept() if found is not None else None
 
     def current(self) -> KeptStep:
-        """The step in progress, so far."""
+        """Return the step in progress so far."""
         return self._entry(self._now, self._job.grouper.step, (), ()).kept()
 
     def has_begun(self) -> bool:
-        """Return whether anything was noted of the step in progress."""
+        """Return whether the step in progress has any recorded event."""
         return bool(self._now.events)
 
     def has_forward(self) -> bool:
@@ -125,13 +126,13 @@ class Recording:
 
     @property
     def bytes_held(self) -> int:
-        """Memory of the copies in the ring."""
+        """Size of the copies in the ring in bytes."""
         return self._ring.bytes_held
 
     # What is told
 
     def pass_began(self, loader: DataLoader[Any], iterator: object) -> None:
-        """`iter(loader)` has returned."""
+        """Handle the return of `iter(loader)`."""
         if not self.active or self._is_elsewhere():
             return
         number = self._loaders.get(loader)
@@ -141,7 +142,7 @@ class Recording:
         self._loader_of[iterator] = number
 
     def batch_handed(self, iterator: object, batch: object) -> None:
-        """A loader gave a batch to the user's code."""
+        """Handle a batch passed to the user's code."""
         number = self._loader_of.get(iterator) if self.active else None
         if number is None or threading.get_ident() != self._thread():
             return
@@ -164,7 +165,7 @@ class Recording:
         self._needs_rng = False
 
     def pass_ended(self, iterator: object) -> None:
-        """An iterator has no more: its last batch was evaluated, if it was not trained on."""
+        """Handle the end of an iterator: an untrained last batch was evaluated."""
         number = self._loader_of.get(iterator) if self.active else None
         if number is not None and not self._is_elsewhere():
             self._drop_evaluated(number)
@@ -179,7 +180,7 @@ class Recording:
         frame: FrameType | None = None,
         site: str | None = None,
     ) -> None:
-        """The user's code calls a model, at a line; both are looked for where they aren't given."""
+        """Handle a model call at a line; both are determined if not given."""
         if not self.active:
             return
         notes = self._later if self._job.grouper.between_steps else self._now
@@ -227,7 +228,7 @@ class Recording:
         self._add(notes, event)
 
     def loss_called(self, function: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        """A loss is called, or was: by the name of its function, or of its module's class."""
+        """Handle a loss call, by name of its function or module class."""
         notes = self._later if self._job.grouper.between_steps else self._now
         if not self.active:
             return
@@ -245,12 +246,12 @@ class Recording:
         self._add(notes, LossCalled(site=site, function=function, args=given, kwargs=named))
 
     def backward_began(self) -> None:
-        """A backward was entered: what comes next is another micro-batch."""
+        """Handle the start of a backward pass: later events belong to another micro-batch."""
         self._needs_rng = True
         self._copies.batch += 1
 
     def stepping(self, known: Known, optimizer: Optimizer) -> None:
-        """An optimizer is about to step."""
+        """Handle the start of an optimizer step."""
         if not self.active:
             return
         if self.before.notes:
@@ -264,13 +265,13 @@ class Recording:
         self._now.rates[known.name] = tuple(rates)
 
     def applied(self, *_: Any) -> None:
-        """An optimizer has stepped, or a scaler has decided that it does not."""
+        """Handle the end of an optimizer step, or its omission by a scaler."""
         if self.active:
             self._sequence = nodes_made()
             self._needs_rng = True
 
     def close(self, losses_of: LossesOf, closed: ClosedStep) -> None:
-        """A step is over."""
+        """Handle the end of a step."""
         if not self.active:
             return
         keys: list[int] = []
@@ -287,7 +288,7 @@ class Recording:
         self._begun, self.whole = False, True
 
     def passed_unobserved(self, whole: bool) -> None:
-        """Steps were not watched; `whole`: the one that is now was not begun meanwhile."""
+        """Handle unobserved steps; `whole`: the current step is recorded from its start."""
         self.whole = whole
         self._now, self._later, self._bytes, self._begun = Notes(), Notes(), 0, False
         self.before.new_step()
@@ -318,7 +319,7 @@ class Recording:
     def _is_full(self, notes: Notes) -> bool:
         if len(notes.events) < MAX_EVENTS and self._bytes <= self._limit_bytes:
             return False
-        notes.missing["inputs beyond the memory for them (ring_mb)"] = None
+        notes.missing["inputs that exceed their memory limit (ring_mb)"] = None
         return True
 
     def _make_room(self) -> None:
@@ -327,7 +328,7 @@ class Recording:
             for noted in list(notes.events[:-1]):
                 if isinstance(noted.event, BatchHanded) and not noted.used:
                     self._forget(notes, noted)
-                    notes.missing["batches that no model was trained on"] = None
+                    notes.missing["batches on which no model was trained"] = None
                 if self._bytes <= self._limit_bytes / 2:
                     return
 

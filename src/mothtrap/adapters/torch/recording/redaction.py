@@ -16,7 +16,7 @@ from mothtrap.statistics.torch.dtypes import type_name
 
 
 class RedactingMaker(TreeMaker):
-    """Puts a description in the place of what bears a name that is to be redacted."""
+    """Replaces redacted values with a description."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class RedactingMaker(TreeMaker):
         return {k: _Redacted(v) if self._redacted(str(k)) else v for k, v in values.items()}
 
     def tree(self, value: Any, depth: int = 0) -> Tree:
-        """Return the tree of a value."""
+        """Convert a value to a tree."""
         return redaction(value.value) if type(value) is _Redacted else super().tree(value, depth)
 
 
@@ -50,17 +50,17 @@ class _Redacted:
 
 
 def matcher(patterns: Sequence[str]) -> Callable[[str], bool]:
-    """Return a predicate for names that are to be redacted."""
+    """Return a function that tests whether a name is redacted."""
     return lambda name: any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def redaction(value: Any) -> Tree:
-    """The tree of what the user does not want kept."""
+    """Return the tree of a redacted value."""
     return {"redacted": described(value)}
 
 
 def described(value: Any) -> str:
-    """Type and shape of a value."""
+    """Describe type and shape of a value."""
     if isinstance(value, torch.Tensor | np.ndarray):
         dtype = type_name(value.dtype)
         return f"{dtype} of shape {tuple(value.shape)}"

@@ -11,7 +11,7 @@ from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.job.naming import NameBook, class_name
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerObserver
-from mothtrap.tracing.identity import ByIdentity
+from mothtrap.tracing.jobs.identity import ByIdentity
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -20,8 +20,9 @@ class TrackedRoot:
 
     Attributes:
         path: its name.
-        prefix: what stands before the names of its parts; '' of the first one.
-        birth: as which module of the process it was made; None when that was not seen.
+        prefix: prefix of the names of its parts; '' for the first root.
+        birth: its number among the modules that the process created; None if its creation was not
+            observed.
     """
 
     path: str
@@ -32,7 +33,7 @@ class TrackedRoot:
 
 
 class TrackedObjects:
-    """Finds roots, optimizers, schedulers and scalers, each kind in a steady order.
+    """Finds roots, optimizers, schedulers and scalers, each in a stable order.
 
     Attributes:
         book: knows the modules.
@@ -49,12 +50,12 @@ class TrackedObjects:
         self._scalers: ByIdentity[Any, str] = ByIdentity()
 
     def scheduler_made(self, scheduler: Any) -> None:
-        """A learning rate scheduler was constructed."""
+        """Handle a new learning rate scheduler."""
         if scheduler not in self._schedulers:
             self._schedulers[scheduler] = self._label(scheduler)
 
     def scaler_made(self, scaler: Any) -> None:
-        """A gradient scaler was constructed."""
+        """Handle a new gradient scaler."""
         if scaler not in self._scalers:
             self._scalers[scaler] = self._label(scaler)
 
@@ -64,7 +65,7 @@ class TrackedObjects:
         return f"{kind}#{number}" if number else kind
 
     def roots(self) -> Iterator[TrackedRoot]:
-        """Every module that user code has called, in the order of its first call."""
+        """Return every module that user code has called, in order of first call."""
         for root in self.book.roots:
             module = root.module()
             if module is not None:
@@ -72,23 +73,23 @@ class TrackedObjects:
                 yield TrackedRoot(root.path, root.prefix, class_name(module), birth, module)
 
     def modules(self) -> list[nn.Module]:
-        """Those of `roots` alone."""
+        """Return the modules of `roots`."""
         return [m for root in self.book.roots if (m := root.module()) is not None]
 
     def uncalled(self) -> Iterator[TrackedRoot]:
-        """Every other module that was seen to be made and is no part of one, in that order."""
+        """Return every other top-level module, in order of construction."""
         for module, birth in self.book.tops():
             if self.book.root_of(module) is None:
                 yield TrackedRoot("", "", class_name(module), birth, module)
 
     def optimizers(self) -> Iterator[tuple[str, Optimizer]]:
-        """Every optimizer and its name."""
+        """Return every optimizer with its name."""
         return ((known.name, optimizer) for known, optimizer in self._optimizers.alive())
 
     def schedulers(self) -> Iterator[tuple[str, Any]]:
-        """Every learning rate scheduler and its name."""
+        """Return every learning rate scheduler with its name."""
         return ((name, scheduler) for scheduler, name in self._schedulers.items())
 
     def scalers(self) -> Iterator[tuple[str, Any]]:
-        """Every gradient scaler and its name."""
+        """Return every gradient scaler with its name."""
         return ((name, scaler) for scaler, name in self._scalers.items())

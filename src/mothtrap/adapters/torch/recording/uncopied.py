@@ -18,12 +18,12 @@ GONE = (
 
 
 class Uncopied:
-    """A tensor that is not held: it can be had while the script has it, and leaves it as it is.
+    """A tensor that is not copied, but available while the script keeps it unchanged.
 
     Attributes:
-        key: by which trees name it.
-        what: it is, in words.
-        nbytes: of memory: none.
+        key: key by which trees name it.
+        what: its description.
+        nbytes: size in memory: 0.
     """
 
     __slots__ = ("__weakref__", "_tensor", "_version", "key", "what")
@@ -34,7 +34,7 @@ class Uncopied:
         self._tensor, self._version = ContentRef(tensor), tensor._version
 
     def array(self) -> Array | None:
-        """The tensor as it goes into a file, None if it is gone or was written to."""
+        """Return the tensor in stored form; None if it is gone or was written to."""
         tensor = self._tensor()
         if tensor is None or self._tensor.swapped or tensor._version != self._version:
             return None
@@ -42,7 +42,7 @@ class Uncopied:
 
 
 def without(recorded: RecordedStep, gone: Collection[Uncopied]) -> RecordedStep:
-    """The step with descriptions in the place of what is gone."""
+    """Return the step with descriptions instead of missing tensors."""
     texts = {uncopied.key: f"{uncopied.what} {GONE}" for uncopied in gone}
     missing = (*recorded.missing, *dict.fromkeys(texts.values()))
     events = tuple(_event(event, texts) for event in recorded.events)

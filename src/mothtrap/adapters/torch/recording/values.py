@@ -25,7 +25,7 @@ _BY_NAME = (torch.dtype, torch.device, torch.memory_format, torch.layout)
 
 
 def array_of(tensor: torch.Tensor) -> Array:
-    """Return a copy of a tensor on the host; of a distributed one this worker's shard."""
+    """Return a host copy of a tensor; for a distributed tensor, of this worker's shard."""
     dtype, shape, size = describe(tensor)
     data = np.empty(size, np.uint8)
     copy_bytes(tensor, data)
@@ -33,7 +33,7 @@ def array_of(tensor: torch.Tensor) -> Array:
 
 
 def tensor_tree(tensor: torch.Tensor, key: str) -> dict[str, Any]:
-    """Return the tree of a tensor whose elements are kept under a key."""
+    """Return the tree of a tensor whose elements are stored under a key."""
     tree: dict[str, Any] = {"tensor": key}
     if tensor.device.type != "cpu":
         tree["device"] = str(tensor.device)
@@ -46,11 +46,11 @@ def tensor_tree(tensor: torch.Tensor, key: str) -> dict[str, Any]:
 
 
 def framework_tree(value: Any, keep: Callable[[torch.Tensor], Tree]) -> Tree:
-    """Return the tree of a value of PyTorch's, None for any other.
+    """Return the tree of a PyTorch value; None for other values.
 
     Args:
-        value: anything.
-        keep: gives the tree of a tensor.
+        value: any value.
+        keep: returns the tree of a tensor.
     """
     if isinstance(value, torch.Tensor):
         return keep(value)
@@ -69,13 +69,13 @@ def framework_tree(value: Any, keep: Callable[[torch.Tensor], Tree]) -> Tree:
 def framework_value(
     arrays: Mapping[str, Array], device: str | None = None
 ) -> Callable[[dict[str, Any]], Any]:
-    """Return what `snapshot.tree.value_of` wants: it makes PyTorch's values of trees.
+    """Recreate a PyTorch value for `snapshot.tree.value_of`.
 
-    What one returned function makes of a key is one tensor, however often it is named.
+    For the same key, one returned function always gives the same tensor.
 
     Args:
-        arrays: by key.
-        device: where tensors are put; None = where they were, the CPU where that is not here.
+        arrays: arrays by key.
+        device: device of the tensors; None = as recorded, or the CPU if that device is missing.
     """
     tensors: dict[str, torch.Tensor] = {}
 
@@ -108,7 +108,7 @@ def framework_value(
 
 
 def tensor_of(array: Array, tree: Mapping[str, Any], device: str | None = None) -> torch.Tensor:
-    """Return a new tensor with the elements of an array, as its tree says (`tensor_tree`)."""
+    """Create a tensor from an array and its tree (see `tensor_tree`)."""
     dtype = getattr(torch, array.dtype, None)
     if not isinstance(dtype, torch.dtype):
         raise DamagedSnapshotError(f"PyTorch has no element type {array.dtype!r}")
@@ -128,7 +128,7 @@ def tensor_of(array: Array, tree: Mapping[str, Any], device: str | None = None) 
 
 
 def sparse_of(fields: Mapping[str, Any]) -> torch.Tensor:
-    """Return a new sparse tensor of the parts of one.
+    """Create a sparse tensor from its parts.
 
     Raises:
         DamagedSnapshotError: the parts are not those of a sparse tensor.

@@ -23,7 +23,7 @@ from torch import nn
 
 from mothtrap.adapters.torch.job.tensor_refs import ContentRef
 from mothtrap.adapters.torch.recording.generators import mark_of
-from mothtrap.tracing.frame_variables import Variables, variables
+from mothtrap.tracing.source.frame_variables import Variables, variables
 
 SMALL_BYTES, SMALL_TOTAL = 1 << 16, 1 << 20
 """Tensors that are kept although they have not changed: each, and together."""
@@ -58,10 +58,10 @@ _SKIPPED, _VALUE, _TENSOR, _ARRAY, _CONTAINER, _GENERATOR = range(6)
 
 
 class ChangedVariables:
-    """Remembers how variables were when a piece of code first called a model.
+    """Tracks the variables of code since its first model call.
 
     Attributes:
-        unread: what could not be looked at, in words.
+        unread: variables that could not be read, in words.
     """
 
     def __init__(self) -> None:
@@ -74,12 +74,13 @@ class ChangedVariables:
         self.unread: dict[str, None] = {}
 
     def of(self, frame: FrameType | None) -> Variables:
-        """Return name and value of the variables of a frame that have changed.
+        """Return name and value of a frame's variables that have changed.
 
-        Of a method also attributes of its object, as `self.name`.
+        For a method, also attributes of its object, as `self.name`.
 
         Args:
-            frame: that calls a model; of a comprehension also the function around it.
+            frame: frame that calls a model; for a comprehension, also that of the enclosing
+                function.
         """
         self._calls += 1
         self._marks.left = MAX_MARKS_TOGETHER

@@ -14,27 +14,27 @@ from mothtrap.adapters.torch.hooks.process_hooks import ProcessHooks
 from mothtrap.adapters.torch.hooks.tracer import Tracer
 from mothtrap.adapters.torch.replaying.building import BuiltReplay, build
 from mothtrap.adapters.torch.replaying.replaying import Replaying
-from mothtrap.adapters.torch.reproduce.snapshots.reference_digests import StepDigests
+from mothtrap.adapters.torch.snapshots.reference_digests import StepDigests
 from mothtrap.capture.containment import Containment, say_on_stderr
 from mothtrap.capture.recorder import Recorder
 from mothtrap.core import registry
 from mothtrap.core.config import Config
 from mothtrap.core.replays import ReplayPlan
 from mothtrap.snapshot.format import load
-from mothtrap.tracing.adapter_job import AdapterJob
-from mothtrap.tracing.job import ProcessJob
-from mothtrap.tracing.outcome import Outcome
+from mothtrap.tracing.jobs.adapter_job import AdapterJob
+from mothtrap.tracing.jobs.process_job import ProcessJob
+from mothtrap.tracing.snapshots.outcome import Outcome
 
 QUIET = Config(capture="off", overhead=0.0, ring_mb=0.0)
 """Nothing is captured and nothing recorded: the tracer only names what it sees."""
 
 
 def begin(plan: ReplayPlan, rank: int | None, size: int = 1) -> None:
-    """Play a snapshot to the script that is about to run.
+    """Replay a snapshot in the script that is about to run.
 
     Args:
-        plan: what is asked.
-        rank: of this process; None where it has none, as yet.
+        plan: settings of the replay.
+        rank: rank of this process; None if it has none so far.
         size: number of processes of the job.
     """
     tracer = _tracer()
@@ -79,14 +79,14 @@ def _wait_for_rank(act: Callable[[int, int], object]) -> None:
 
 
 def begin_built(plan: ReplayPlan, name: str) -> None:
-    """Play a snapshot to a model and a loss that a function makes; ends the process.
+    """Replay a snapshot with a model and loss from a function; ends the process.
 
     Args:
-        plan: what is asked.
-        name: of the function, `module:function`.
+        plan: settings of the replay.
+        name: name of the function, `module:function`.
 
     Raises:
-        ReplayError: it does not make them.
+        ReplayError: the function does not return them.
     """
     number = min(plan.workers)
     loaded = load(Path(plan.workers[number]))

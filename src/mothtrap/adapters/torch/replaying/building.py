@@ -24,10 +24,10 @@ from torch import nn
 from mothtrap.adapters.torch.hooks.tracer import Tracer
 from mothtrap.adapters.torch.job import randomness
 from mothtrap.adapters.torch.job.naming import strip_wrappers
+from mothtrap.adapters.torch.origin.localization import FaultLocalization
+from mothtrap.adapters.torch.origin.trials import Trials
 from mothtrap.adapters.torch.replaying.conversion import Conversion
 from mothtrap.adapters.torch.replaying.restoring import Restoring
-from mothtrap.adapters.torch.reproduce.fault_localization.localization import FaultLocalization
-from mothtrap.adapters.torch.reproduce.fault_localization.trials import Trials
 from mothtrap.core.errors import ReplayError
 from mothtrap.core.replays import ReplayPlan, ReplayResult
 from mothtrap.core.snapshots import (
@@ -40,8 +40,8 @@ from mothtrap.core.snapshots import (
 from mothtrap.snapshot.format import Loaded
 from mothtrap.snapshot.microbatches import MicroBatches
 from mothtrap.statistics.torch.raw import digest
-from mothtrap.tracing.comparison import compared, raised_at
-from mothtrap.tracing.outcome import Outcome
+from mothtrap.tracing.snapshots.comparison import compared, raised_at
+from mothtrap.tracing.snapshots.outcome import Outcome
 
 Built = tuple[nn.Module, Callable[..., torch.Tensor]]
 
@@ -73,13 +73,13 @@ def build(name: str) -> Built:
 
 
 class BuiltReplay:
-    """The step with a built model.
+    """Replay of a step with a built model.
 
     Args:
-        plan: what is asked.
+        plan: settings of the replay.
         loaded: the snapshot.
-        tracer: names what was built.
-        outcome: where the result goes.
+        tracer: names the created objects.
+        outcome: receives the result.
     """
 
     def __init__(self, plan: ReplayPlan, loaded: Loaded, tracer: Tracer, outcome: Outcome) -> None:
@@ -95,7 +95,7 @@ class BuiltReplay:
         self._plan = plan
 
     def run(self, built: Built) -> None:
-        """Do the step, write the result, and end the process."""
+        """Replay the step, write the result, and end the process."""
         model, loss_of = built
         snapshot = self._loaded.snapshot
         if self._values.dtype is not None:

@@ -1,4 +1,4 @@
-"""Compare a replayed step with the recorded one, bit by bit."""
+"""Compare a replayed step with the recorded one, bit for bit."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerObserver
 from mothtrap.adapters.torch.optimization.parameter_list import parameters
-from mothtrap.adapters.torch.reproduce.snapshots.reference_digests import StepDigests
+from mothtrap.adapters.torch.snapshots.reference_digests import StepDigests
 from mothtrap.core.replays import ReplayResult
 from mothtrap.core.snapshots import ReferenceDigests
 from mothtrap.snapshot.code_locations import CodeLocations
-from mothtrap.tracing.comparison import compared, raised_at
+from mothtrap.tracing.snapshots.comparison import compared, raised_at
 
 
 class Comparison:
-    """Compares the step in progress with the truth of the run.
+    """Compares the step in progress with the recorded result.
 
     Args:
-        step: tells what the step in progress comes to.
+        step: provides the results of the step in progress.
         optimizers: know the parameters.
-        expected: None where the run does not say.
-        places: tells where its losses lie in a script that was changed since.
+        expected: None if the run did not record results.
+        places: maps locations in a script that has changed since.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Comparison:
         return msgspec.structs.replace(expected, losses=losses)
 
     def expects_nothing(self) -> None:
-        """Expect nothing: the run's digests belong to another worker."""
+        """Expect no digests, because they belong to another worker."""
         self._expected = None
 
     def _nonfinite_gradients(self, every: Sequence[Optimizer]) -> tuple[str, ...]:

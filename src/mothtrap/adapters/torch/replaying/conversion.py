@@ -23,7 +23,7 @@ MOVES = frozenset({"cuda", "xpu", "cpu"})
 
 
 class Conversion:
-    """Makes values out of trees; every call makes new ones."""
+    """Creates values from trees; every call creates new ones."""
 
     def __init__(self, arrays: Mapping[str, Array], plan: ReplayPlan) -> None:
         self._arrays = arrays
@@ -32,11 +32,11 @@ class Conversion:
 
     @property
     def converts(self) -> bool:
-        """Return whether anything becomes what it was not."""
+        """Return whether any value is converted."""
         return self.device is not None or self.dtype is not None
 
     def install(self) -> None:
-        """Lead what the script makes and moves to the wanted device and type."""
+        """Redirect tensors that the script creates and moves to the requested device and type."""
         if not self.converts:
             return
         if self.dtype is not None:
@@ -45,11 +45,11 @@ class Conversion:
         _lead_autocast(self.device, enabled=self.dtype is None)
 
     def made(self, tree: Tree) -> Any:
-        """The value of a tree."""
+        """Return the value of a tree."""
         return self.made_together(tree)[0]
 
     def made_together(self, *trees: Tree) -> list[Any]:
-        """The values of several trees, in which a tensor of one key is one object."""
+        """Return the values of several trees, sharing tensors with the same key."""
         make = framework_value(self._arrays, self.device)
         known: dict[str, torch.Tensor] = {}
 
@@ -70,11 +70,11 @@ class Conversion:
 
 
 class Elsewhere(TorchFunctionMode):
-    """Makes every tensor on one device and in one floating-point type.
+    """Creates every tensor on one device and in one floating-point type.
 
     Args:
-        device: in the place of any that is named; None = as named.
-        dtype: in the place of any floating-point type that is named; None = as named.
+        device: device that replaces every specified device; None = unchanged.
+        dtype: dtype that replaces every specified floating-point type; None = unchanged.
     """
 
     def __init__(self, device: str | None, dtype: torch.dtype | None) -> None:

@@ -29,15 +29,15 @@ FAST_TO_LOCALS = sys.version_info < (3, 13)
 
 
 def fitted(found: Any, recorded: Any, depth: int = 0) -> Any:
-    """Return what is to stand in the place of a value.
+    """Return the replacement for a value.
 
     Args:
-        found: what the script has there.
-        recorded: what it had in the run; parts that were not kept are `Opaque`.
-        depth: of the nesting so far.
+        found: value in the script.
+        recorded: value in the run; parts that were not kept are `Opaque`.
+        depth: current nesting depth.
 
     Returns:
-        `found` itself where nothing in it differs.
+        `found` itself if nothing in it differs.
     """
     if isinstance(recorded, Opaque) or depth > MAX_DEPTH:
         return found
@@ -62,7 +62,7 @@ def fitted(found: Any, recorded: Any, depth: int = 0) -> Any:
 
 
 def lacking(recorded: Any, depth: int = 0) -> list[Opaque]:
-    """The parts of a value that were not kept."""
+    """Return the parts of a value that were not stored."""
     if isinstance(recorded, Opaque):
         return [recorded]
     parts: Iterable[Any] = ()
@@ -76,15 +76,15 @@ def lacking(recorded: Any, depth: int = 0) -> list[Opaque]:
 
 
 def set_variables(frame: FrameType, recorded: Mapping[str, Any], *, own: bool = False) -> list[str]:
-    """Give the variables of a running frame the values that they had in the run.
+    """Set the variables of a running frame to their recorded values.
 
     Args:
-        frame: of the user's code; at module level its globals are set.
-        recorded: by name.
-        own: only those that are the frame's own, and exist; not those of its module.
+        frame: frame of the user's code; at module level its globals are set.
+        recorded: recorded values by name.
+        own: only variables that belong to the frame and exist, not those of its module.
 
     Returns:
-        The names of those that changed.
+        The names of the changed variables.
     """
     code, local = frame.f_code, frame.f_locals
     in_function = bool(code.co_flags & inspect.CO_OPTIMIZED)
@@ -127,7 +127,7 @@ def _set(names: Any, name: str, recorded: Any) -> bool:
 
 
 def same_bits(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Return whether two tensors have the same type, shape, place and bytes; NaN equals itself."""
+    """Return whether two tensors have equal type, shape, device and bytes; NaN equals itself."""
     if one.dtype != other.dtype or one.shape != other.shape or one.device != other.device:
         return False
     if one.layout != torch.strided or other.layout != torch.strided:

@@ -13,8 +13,8 @@ import torch
 from torch.utils.data import DataLoader
 
 from mothtrap.adapters.torch.replaying import fitting
-from mothtrap.tracing import frames
-from mothtrap.tracing.identity import ByIdentity
+from mothtrap.tracing.jobs.identity import ByIdentity
+from mothtrap.tracing.source import frames
 
 Ask = Callable[[int, str, Callable[[], Any]], "Handed | None"]
 """Gets a loader's number, the place of the user's code, and what gives the loader's own next
@@ -22,21 +22,21 @@ batch, for what was not kept; None: the loader's own turn."""
 
 
 class Handed:
-    """A recorded batch, already made."""
+    """A recorded batch, already created."""
 
     def __init__(self, batch: Any) -> None:
         self.batch = batch
 
 
 def completed(batch: Any, own: Callable[[], Any]) -> tuple[Any, str]:
-    """Put a loader's own values into the places of those of a batch that were not kept.
+    """Fill the missing values of a recorded batch with a loader's own values.
 
     Args:
-        batch: recorded.
-        own: gives the loader's own next batch; called where something was not kept.
+        batch: recorded batch.
+        own: returns the loader's own next batch; called if something was not kept.
 
     Returns:
-        The batch, and what of it is not the recorded one, in words.
+        The batch, and a description of parts that are not recorded.
     """
     lacking = fitting.lacking(batch)
     if not lacking:
@@ -50,14 +50,14 @@ def completed(batch: Any, own: Callable[[], Any]) -> tuple[Any, str]:
 
 
 class LoaderNumbers:
-    """Indices of loaders, in the order in which the user's code first iterated them, from 0."""
+    """Indices of loaders, in order of first iteration, from 0."""
 
     def __init__(self) -> None:
         self._numbers: ByIdentity[DataLoader[Any], int] = ByIdentity()
         self._next = 0
 
     def of(self, loader: DataLoader[Any]) -> int:
-        """The number of a loader; the next one for a loader that is new."""
+        """Return the number of a loader, assigning the next one to a new loader."""
         number = self._numbers.get(loader)
         if number is None:
             number = self._numbers[loader] = self._next
@@ -66,13 +66,13 @@ class LoaderNumbers:
 
 
 class HandingIterator:
-    """Iterator of a loader in a replay: returns recorded batches at recorded places.
+    """Iterator of a loader in a replay, which returns recorded batches at recorded locations.
 
     Args:
-        loader: which is iterated.
-        begin: makes its own iterator, once that is needed.
+        loader: iterated loader.
+        begin: creates its own iterator when it is needed.
         number: index of the loader, in order of first iteration, from 0.
-        ask: what was recorded for a place.
+        ask: returns the recorded data for a location.
     """
 
     def __init__(

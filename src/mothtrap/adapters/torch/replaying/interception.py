@@ -26,8 +26,8 @@ from mothtrap.adapters.torch.replaying.handing import (
     HandingIterator,
     LoaderNumbers,
 )
-from mothtrap.tracing import read_ahead
 from mothtrap.tracing.replacements import drop_own_frame
+from mothtrap.tracing.steps import read_ahead
 
 Function = Callable[..., Any]
 
@@ -36,43 +36,44 @@ class Player(Protocol):
     """Interface of a replay to intercepted calls."""
 
     def ask_loader(self, number: int, site: str, own: Callable[[], Any], /) -> Handed | None:
-        """A loader is asked for a batch: the one to be handed; None: its `own`."""
+        """Handle a request for a batch; return the batch, or None for the loader's `own`."""
 
     def forward_called(
         self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The user's code calls a module: with what it is to be called."""
+        """Handle a module call; return its arguments."""
 
     def loss_called(
         self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """A loss is called: with what it is to be called."""
+        """Handle a loss call; return its arguments."""
 
     def step_begins(self, optimizer: Optimizer, closure: bool, /) -> None:
-        """`optimizer.step` was entered, gradients are those that are about to be applied."""
+        """Handle the start of `optimizer.step`, with the gradients about to be applied."""
 
     def step_ended(self, optimizer: Optimizer) -> None:
-        """`optimizer.step` returned."""
+        """Handle the return of `optimizer.step`."""
 
     def backward_begins(self, tensors: Any, /) -> None:
-        """An outermost `backward` was entered."""
+        """Handle the start of an outermost `backward`."""
 
     def backward_ended(self) -> None:
-        """An outermost `backward` returned."""
+        """Handle the return of an outermost `backward`."""
 
     def scaler_stepped(self, optimizer: Optimizer, *, skipped: bool) -> None:
-        """A gradient scaler has stepped an optimizer, or decided not to."""
+        """Handle a gradient scaler's step or skipped step."""
 
     def raised(self, error: BaseException) -> None:
-        """An exception left the script."""
+        """Handle an exception that leaves the script."""
 
 
 class Interception:
-    """Installs what leads the calls of a script to a player; for the life of the process.
+    """Redirects the calls of a script to a player, for the life of the process.
 
     Args:
-        player: takes the calls.
-        follows: the thread that steps an optimizer first counts as the script; else this thread.
+        player: receives the calls.
+        follows: the first thread that steps an optimizer counts as the script; otherwise this
+            thread.
     """
 
     def __init__(self, player: Player, *, follows: bool = False) -> None:

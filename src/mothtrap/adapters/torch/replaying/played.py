@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from torch.optim import Optimizer
 
-from mothtrap.adapters.torch.reproduce.guarding.undoing import Kept
+from mothtrap.adapters.torch.guard.undoing import Kept
 from mothtrap.core.snapshots import RecordedStep
 
 
 class PlayedStep:
-    """The step that is played, and which of its optimizers are still to come."""
+    """The replayed step, and its optimizers that have not stepped yet."""
 
     def __init__(self) -> None:
         self._step: RecordedStep | None = None
@@ -17,17 +17,17 @@ class PlayedStep:
         self._undo: list[Kept] = []
 
     def begin(self, step: RecordedStep) -> None:
-        """The first optimizer of a step is about to apply it."""
+        """Handle the first optimizer of a step that is about to apply it."""
         self._step, self._to_come = step, set(step.optimizers)
 
     def awaits(self, name: str) -> bool:
-        """Return whether an optimizer has yet to do its part of the step that began."""
+        """Return whether an optimizer has not completed its part of the step."""
         return name in self._to_come
 
     def applies(self, optimizer: Optimizer, name: str) -> None:
-        """An optimizer is about to apply it: at the learning rates of the run.
+        """Set the recorded learning rates of an optimizer that is about to step.
 
-        What the script does between epochs, it does not do when steps are played.
+        The script's work between epochs is not done when steps are played.
         """
         self._to_come.discard(name)
         if self._step is not None:
@@ -37,12 +37,12 @@ class PlayedStep:
             self.keep(optimizer, self._step)
 
     def keep(self, optimizer: Optimizer, step: RecordedStep) -> None:
-        """Have everything as it is now when the optimizer is done, if the run left the step out."""
+        """Restore the current state after the optimizer step, if the run skipped the step."""
         if step.skipped:
             self._undo.append(Kept(optimizer))
 
     def ended(self, name: str) -> None:
-        """An optimizer is done, or a scaler has left it out."""
+        """Handle the end of an optimizer step, or its omission by a scaler."""
         self._to_come.discard(name)
         while self._undo:
             self._undo.pop().restore()

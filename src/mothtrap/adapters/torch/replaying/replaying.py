@@ -23,16 +23,17 @@ from torch.optim import Optimizer
 from mothtrap.adapters.torch.hooks.tracer import Tracer
 from mothtrap.adapters.torch.job import randomness
 from mothtrap.adapters.torch.losses.backwards import scalar_root
+from mothtrap.adapters.torch.origin.localization import FaultLocalization
+from mothtrap.adapters.torch.origin.trials import Trials
 from mothtrap.adapters.torch.replaying import fitting
 from mothtrap.adapters.torch.replaying.comparing import Comparison
 from mothtrap.adapters.torch.replaying.conversion import Conversion
 from mothtrap.adapters.torch.replaying.handing import Handed, completed
 from mothtrap.adapters.torch.replaying.interception import Interception
+from mothtrap.adapters.torch.replaying.own_values import OwnValues
 from mothtrap.adapters.torch.replaying.played import PlayedStep
 from mothtrap.adapters.torch.replaying.restoring import Restoring
-from mothtrap.adapters.torch.reproduce.fault_localization.localization import FaultLocalization
-from mothtrap.adapters.torch.reproduce.fault_localization.trials import Trials
-from mothtrap.adapters.torch.reproduce.snapshots.reference_digests import StepDigests
+from mothtrap.adapters.torch.snapshots.reference_digests import StepDigests
 from mothtrap.core.error_texts import in_one_line
 from mothtrap.core.replays import ReplayPlan, ReplayResult
 from mothtrap.core.snapshots import BatchHanded, ForwardCalled, LossCalled, Tree
@@ -40,23 +41,25 @@ from mothtrap.snapshot.code_locations import CodeLocations
 from mothtrap.snapshot.cues import Cues
 from mothtrap.snapshot.format import Loaded
 from mothtrap.snapshot.microbatches import MicroBatches
-from mothtrap.tracing import debugging, frames, trainers_at_work
-from mothtrap.tracing.anticipation import Anticipation
-from mothtrap.tracing.outcome import Outcome
+from mothtrap.tracing.snapshots import debugging
+from mothtrap.tracing.snapshots.anticipation import Anticipation
+from mothtrap.tracing.snapshots.outcome import Outcome
+from mothtrap.tracing.source import frames
+from mothtrap.tracing.trainers import trainers_at_work
 
 T = TypeVar("T")
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 class Replaying:
-    """Answers the calls of the script; made once in a process.
+    """Handles the calls of the script; created once per process.
 
     Args:
-        plan: what is asked.
+        plan: settings of the replay.
         loaded: the snapshot.
-        tracer: names the models, parameters, optimizers and losses as it did in the run.
-        truth: tells what the step in progress comes to.
-        outcome: where the result goes.
+        tracer: names the models, parameters, optimizers and losses as in the run.
+        truth: provides the results of the step in progress.
+        outcome: receives the result.
     """
 
     def __init__(
@@ -83,10 +86,11 @@ class Replaying:
         self._state: Restoring | None = None
         self._played = PlayedStep()
         self._stops = False
+        self._own = OwnValues()
         self._anticipation = Anticipation(self._expected_place, self._statement_begins)
 
     def install(self) -> None:
-        """Begin to stand around the calls of the script."""
+        """Start wrapping the calls of the script."""
         self.values.install()
         Interception(self)
         atexit.register(self._script_ended)
@@ -96,7 +100,7 @@ class Replaying:
     # What the script does
 
     def ask_loader(self, number: int, site: str, own: Callable[[], Any]) -> Handed | None:
-        """A loader is asked for a batch; `own` gives one of its own."""
+        """Handle a request for a batch; `own` returns one of the loader's own."""
         return self._safely(self._batch, number, site, own)
 
     def _expected_place(self) -> str | None:
@@ -112,7 +116,7 @@ class Replaying:
         self._came_on(event)
         [variables] = self.localization.picked(event, self.values.made_together(event.variables))
         if isinstance(variables, dict):
-            fitting.set_variables(frame, variables, own=True)
+            fitting.set_variables(frame, self._own.without(variables, frame), own=True)
 
     def _batch(self, number: int, site: str, own: Callable[[], Any]) -> Handed | None:
         event = self.cues.batch(number, site)
@@ -120,19 +124,21 @@ class Replaying:
             return None
         made, lacking = completed(self.values.made(event.value), own)
         if lacking:
-            self.outcome.note(f"of the batch at {site} the loader gave its own {lacking}")
+            self.outcome.note(f"for the batch at {site}, the loader returned its own {lacking}")
         self._came_on(event)
         [batch] = self.localization.picked(event, [made])
         self.localization.handed(batch)
         self._restore_state()  # there may be no model whose call could be waited for
         self._restore_rng(event.rng)
+        if self.plan.edited:
+            self._own.begin(frames.user_frame())
         self._anticipation.start()
         return Handed(batch)
 
     def forward_called(
         self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Arguments:
-        """The user's code calls a module."""
+        """Handle a module call in the user's code."""
         return self._safely(self._forward, module, args, kwargs)
 
     def _forward(
@@ -166,11 +172,13 @@ class Replaying:
         variables, recorded_args, recorded_kwargs = self.localization.picked(event, made)
         self.localization.variables(variables)
         if frame is not None and isinstance(variables, dict):
-            fitting.set_variables(frame, variables)
+            fitting.set_variables(frame, self._own.without(variables, frame))
+        if self._own.computes(frame):
+            return args, kwargs
         return _fitted(args, recorded_args), _fitted(kwargs, recorded_kwargs)
 
     def loss_called(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
-        """A loss of `torch.nn.functional` is called."""
+        """Handle a call of a loss in `torch.nn.functional`."""
         return self._safely(self._loss_function, name, args, kwargs)
 
     def _loss_function(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
@@ -180,7 +188,9 @@ class Replaying:
         self, name: str, site: str, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Arguments:
         event = self.cues.loss(name, site)
-        return (args, kwargs) if event is None else self._loss_given(event, args, kwargs)
+        if event is None or self._own.computes(frames.user_frame()):
+            return args, kwargs
+        return self._loss_given(event, args, kwargs)
 
     def _loss_given(
         self, event: LossCalled, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -190,7 +200,7 @@ class Replaying:
         return _fitted(args, recorded_args), _fitted(kwargs, recorded_kwargs)
 
     def step_begins(self, optimizer: Optimizer, closure: bool) -> None:
-        """An optimizer is about to apply the gradients."""
+        """Handle the start of an optimizer step."""
         if not closure:
             self._safely(self._step_begins, optimizer)
         elif self.cues.begun and not self.cues.is_last:  # the gradients come to be inside of it
@@ -210,7 +220,7 @@ class Replaying:
             self._played.applies(optimizer, name)
 
     def step_ended(self, optimizer: Optimizer) -> None:
-        """An optimizer has applied them."""
+        """Handle the end of an optimizer step."""
         if not self.cues.begun:
             self._truth.new_step()
         self._safely(self._played.ended, self.tracer.optimizers.add(optimizer).name)
@@ -224,7 +234,7 @@ class Replaying:
             self._state.again()  # the step before only made what this one is fed with
 
     def backward_begins(self, tensors: Any) -> None:
-        """A backward starts from the loss."""
+        """Handle the start of a backward pass from the loss."""
         root = scalar_root(tensors)
         if root is not None:
             site = frames.user_location() or "unknown"
@@ -232,12 +242,12 @@ class Replaying:
             self.localization.loss(root)
 
     def backward_ended(self) -> None:
-        """A backward is done; inside of a step it was that of a closure."""
+        """Handle the end of a backward pass; inside a step, it belongs to a closure."""
         if self.tracer.grouper.inside_step and self.cues.begun and self.cues.is_last:
             self._safely(self._arrived)
 
     def scaler_stepped(self, optimizer: Optimizer, *, skipped: bool) -> None:
-        """A gradient scaler has left out a step whose gradients are not finite."""
+        """Handle a step with non-finite gradients that a gradient scaler skipped."""
         if skipped:
             self._safely(self._scaler_skipped, self.tracer.optimizers.add(optimizer).name)
 
@@ -253,7 +263,7 @@ class Replaying:
                 self._next_step()
 
     def raised(self, error: BaseException) -> None:
-        """An exception left the script."""
+        """Handle an exception that leaves the script."""
         if self.cues.begun:
             if self.plan.debug:
                 self._anticipation.stop()

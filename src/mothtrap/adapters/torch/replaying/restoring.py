@@ -26,16 +26,16 @@ from mothtrap.statistics.torch.raw import bytes_of
 
 
 class Restoring:
-    """A recorded state on its way into a process; `apply` may be called again and again.
+    """Restores a recorded state in a process; `apply` may be called repeatedly.
 
     Args:
-        tree: of the state.
-        arrays: those that it names.
+        tree: tree of the state.
+        arrays: arrays that it refers to.
         known: the objects of this process.
-        device: where values are put; None = where they were, or the CPU.
+        device: device of the values; None = as recorded, or the CPU.
 
     Attributes:
-        notes: in words, what differs here from the run and could not be set right.
+        notes: differences from the run that could not be corrected, in words.
     """
 
     def __init__(
@@ -54,10 +54,10 @@ class Restoring:
         self.notes: list[str] = take_over(self._values["settings"])
 
     def apply(self) -> None:
-        """Restore what is there by now and was not restored before.
+        """Restore objects that exist now and were not restored before.
 
         Raises:
-            StateMismatchError: an object is there, but has other parameters than it had.
+            StateMismatchError: an object exists, but has different parameters.
         """
         with torch.no_grad():
             for number, recorded in enumerate(self._values["roots"]):
@@ -75,7 +75,7 @@ class Restoring:
             self._restore_plain("scalers", self._known.scalers())
 
     def again(self) -> None:
-        """Let the next `apply` restore everything once more."""
+        """Let the next `apply` restore everything again."""
         self._modules.clear()
         self._optimizers.clear()
         self._plain.clear()
@@ -83,7 +83,7 @@ class Restoring:
 
     @property
     def missing(self) -> list[str]:
-        """Names of recorded objects that were not there so far."""
+        """Names of recorded objects that do not exist yet."""
         return [
             *(r["path"] for n, r in enumerate(self._values["roots"]) if n not in self._modules),
             *(o["name"] for o in self._values["optimizers"] if o["name"] not in self._optimizers),

@@ -24,7 +24,7 @@ from mothtrap.adapters.torch.source.evaluation import LIBRARIES, Evaluator, Scop
 from mothtrap.adapters.torch.source.names import NOTHING
 from mothtrap.adapters.torch.source.scopes import AnyScope, Definition, FrameScope
 from mothtrap.statistics.torch.in_place import as_array
-from mothtrap.tracing import frames
+from mothtrap.tracing.source import frames
 
 MAX_DEPTH = 60
 """Expressions and statements between a loss and its cause. Chosen by hand."""
@@ -34,16 +34,16 @@ _PLACING = frozenset(["masked_fill", "where", "full", "full_like", "tensor", "tr
 
 @dataclass(frozen=True, slots=True)
 class BadValue:
-    """The first value that is not finite.
+    """The first non-finite value.
 
     Attributes:
-        node: the expression; its operands are finite, or it is what came in.
-        scope: of the expression.
-        operands: of the operation, as they are written, with their values.
-        value: what it made, or `NOTHING` where it is known only not to be finite.
-        given: no operation of the source made it: it came in, from a loader or another file.
-        deliberate: an infinity that was put there by its name.
-        callee: what a call calls, or `NOTHING`.
+        node: the expression; its operands are finite, or it is an input.
+        scope: scope of the expression.
+        operands: operands of the operation, by source text, with their values.
+        value: its value, or `NOTHING` if it is only known not to be finite.
+        given: no operation of the source produced it: it came from a loader or another file.
+        deliberate: an explicitly written infinity.
+        callee: called object, or `NOTHING`.
     """
 
     node: ast.expr
@@ -56,7 +56,7 @@ class BadValue:
 
     @property
     def code(self) -> str:
-        """The expression as it is written."""
+        """Return the source text of the expression."""
         return ast.unparse(self.node)
 
     @property
@@ -66,10 +66,10 @@ class BadValue:
 
 
 class BadValueSearch:
-    """Searches the source for the origin of a value that is not finite.
+    """Searches the source for the origin of a non-finite value.
 
     Args:
-        outputs: modules with their outputs in the latest forward.
+        outputs: modules with their outputs in the latest forward pass.
     """
 
     def __init__(self, outputs: Iterable[tuple[nn.Module | None, torch.Tensor | None]]) -> None:
@@ -82,11 +82,11 @@ class BadValueSearch:
         self._evaluator = Evaluator(known, self._returned)
 
     def in_call(self, call: ast.Call, frame: FrameType) -> BadValue | None:
-        """Return the origin of what a call was given that is not finite.
+        """Return the origin of a non-finite argument of a call.
 
         Args:
             call: such as `loss.backward()`, or one that raised an exception.
-            frame: of the function in which it is written.
+            frame: frame of the function in which it is written.
         """
         scope = self.scope(call, frame)
         with warnings.catch_warnings():
@@ -99,17 +99,17 @@ class BadValueSearch:
         return next((one for one in found if one is not None and not one.deliberate), None)
 
     def forget(self) -> None:
-        """Let go of the values of the script that were read."""
+        """Release the script's values."""
         self._evaluator.forget()
         self._bodies.forget()
 
     def scope(self, call: ast.Call, frame: FrameType) -> FrameScope:
-        """Return the names of a function as they were when it made a call."""
+        """Return the names of a function at the time of its call."""
         return FrameScope(frame, call.lineno, self._evaluator.value)
 
     @staticmethod
     def arguments(call: ast.Call) -> list[ast.expr]:
-        """Return the object whose method is called, and what it is given."""
+        """Return the object whose method is called, and the arguments."""
         function = call.func
         owner = [function.value] if isinstance(function, ast.Attribute) else []
         return [*owner, *call.args, *(keyword.value for keyword in call.keywords)]
@@ -202,7 +202,7 @@ class BadValueSearch:
         return BadValue(calls[0], scope, ((of, NOTHING),)) if of in used else None
 
     def body(self, node: ast.expr, scope: AnyScope) -> bodies.Body | None:
-        """Return the statements of the function that an expression calls, worked out."""
+        """Return the evaluated statements of the function that an expression calls."""
         if not isinstance(node, ast.Call):
             return None
         callee = self._evaluator.value(node.func, scope)
@@ -243,7 +243,7 @@ class BadValueSearch:
         return BadValue(node, scope, shown, value, deliberate=deliberate, callee=callee)
 
     def operands(self, node: ast.expr, scope: AnyScope) -> list[ast.expr]:
-        """Return the expressions of which an expression is computed."""
+        """Return the expressions from which an expression is computed."""
         if isinstance(node, ast.BinOp):
             return [node.left, node.right]
         if isinstance(node, ast.UnaryOp):
@@ -300,7 +300,7 @@ class BadValueSearch:
 
 
 def is_finite(value: Any) -> bool | None:
-    """Return whether numbers are all finite; None where a value holds none that can be read."""
+    """Return whether all numbers are finite; None if a value has no readable numbers."""
     if isinstance(value, float):
         return bool(np.isfinite(value))
     if _holds_bad(value):
@@ -317,7 +317,7 @@ def is_finite(value: Any) -> bool | None:
 
 
 def agree(again: Any, stored: Any) -> bool | None:
-    """Return whether a value worked out again is the stored one; None where one is unknown."""
+    """Return whether a recomputed value equals the stored one; None if one is unknown."""
     if not is_array(again) or not is_array(stored):
         return None
     if tuple(again.shape) != tuple(stored.shape):
@@ -384,7 +384,7 @@ def _is_mask(value: Any) -> bool:
 
 
 def called_name(node: ast.expr) -> str:
-    """Return the last part of the name that a call calls; empty for any other expression."""
+    """Return the last part of a called name; empty for other expressions."""
     called = node.func if isinstance(node, ast.Call) else None
     return called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
 
@@ -401,7 +401,7 @@ def _is_literal(node: ast.expr) -> bool:
 
 
 def spread_of(node: ast.AST) -> ast.expr | None:
-    """Return the input of a standard deviation or variance; None for any other node."""
+    """Return the input of a standard deviation or variance; None for other nodes."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return None
     if node.func.attr not in ("std", "var"):

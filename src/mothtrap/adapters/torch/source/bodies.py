@@ -22,7 +22,7 @@ from mothtrap.adapters.torch.source.scopes import (
     argument_of,
     bound_by,
 )
-from mothtrap.tracing import frames
+from mothtrap.tracing.source import frames
 
 MAX_STATEMENTS = 400
 """Statements that are worked out in one call of a function. Chosen by hand."""
@@ -32,11 +32,11 @@ MAX_CALLS = 8
 
 @dataclass(slots=True)
 class Body:
-    """A function whose statements were worked out.
+    """A function whose statements were evaluated.
 
     Attributes:
         statements: expressions in the order in which they ran, with their scope and value.
-        result: the expression that was returned, with its scope; None where that is unknown.
+        result: the returned expression, with its scope; None if unknown.
         returned: its value, or `NOTHING`.
     """
 
@@ -50,23 +50,23 @@ class _End(Exception):
 
 
 class Bodies:
-    """Works out functions, each call once."""
+    """Evaluates functions, each call once."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, int], tuple[Body | None, Any, Any]] = {}
         self._depth = 0
 
     def forget(self) -> None:
-        """Let go of all functions that were worked out."""
+        """Release all evaluated functions."""
         self._known.clear()
 
     def of(self, callee: Any, call: ast.Call, scope: Any, evaluator: Evaluator) -> Body | None:
-        """Work out the call of a function or module of the user's; None where it is none.
+        """Evaluate a call of a user function or module; None for other calls.
 
         Args:
-            callee: what is called.
+            callee: called object.
             call: the expression.
-            scope: of the expression.
+            scope: scope of the expression.
             evaluator: evaluates arguments and statements.
         """
         key = id(call), id(scope)

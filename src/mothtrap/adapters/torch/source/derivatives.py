@@ -28,7 +28,7 @@ _AT_ONE = frozenset(["acos", "asin", "arccos", "arcsin"])
 
 
 class DerivativeSearch:
-    """Goes through all that a finite loss was computed from.
+    """Searches everything from which a finite loss was computed.
 
     Args:
         values: evaluates expressions.
@@ -41,11 +41,11 @@ class DerivativeSearch:
         self._kept: list[AnyScope] = []
 
     def in_call(self, call: ast.Call, frame: FrameType) -> BadValue | None:
-        """Return the only operation with an infinite derivative; None: none, or several.
+        """Return the only operation with an infinite derivative; None if there are none or several.
 
         Args:
-            call: of the backward.
-            frame: of the function in which it is written.
+            call: call of the backward pass.
+            frame: frame of the function in which it is written.
         """
         scope = self._values.scope(call, frame)
         with warnings.catch_warnings():

@@ -91,7 +91,7 @@ _PLAIN = (bool, int, float, str, type(None), torch.dtype, torch.device, torch.Si
 
 
 class Scope(Protocol):
-    """Names and their values at one place of the program."""
+    """Names and their values at one point of the program."""
 
     def lookup(self, name: str) -> Any:
         """Return the value of a name or dotted name, or `NOTHING`."""
@@ -101,8 +101,8 @@ class Evaluator:
     """Evaluates expressions, each at most once in a scope.
 
     Args:
-        outputs: what modules have returned, by their identity; of those that were called once.
-        user_call: evaluates the call of a function or module of the user's.
+        outputs: outputs of modules, by identity, for modules that were called once.
+        user_call: evaluates the call of a user function or module.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class Evaluator:
         self._done: dict[tuple[int, int], tuple[Any, Any, Any]] = {}
 
     def value(self, node: ast.AST, scope: Scope) -> Any:
-        """Return the value of an expression, or `NOTHING` where it cannot be told."""
+        """Return the value of an expression, or `NOTHING` if unknown."""
         key = id(node), id(scope)
         if key not in self._done:
             self._left -= 1
@@ -129,7 +129,7 @@ class Evaluator:
         return self._done[key][0]
 
     def forget(self) -> None:
-        """Let go of all values: scopes refer back to this object, so nothing else would."""
+        """Release all values, which reference cycles would otherwise keep alive."""
         self._done.clear()
 
     def _evaluate(self, node: ast.AST, scope: Scope) -> Any:
@@ -247,7 +247,7 @@ class Evaluator:
 
 
 def is_array(value: Any) -> bool:
-    """Return whether a value is a tensor or an array of exactly the library's own type."""
+    """Return whether a value is exactly of the library's tensor or array type."""
     if type(value) in (torch.Tensor, nn.Parameter):
         return is_plain(value) and value.numel() <= MAX_ELEMENTS
     return (
@@ -283,7 +283,7 @@ def _method(owner: Any, name: str) -> Any:
 
 
 def type_of(node: ast.Tuple | ast.List) -> type[tuple[Any, ...]] | type[list[Any]]:
-    """Return the type that a display of values makes."""
+    """Return the type that a literal display creates."""
     return tuple if isinstance(node, ast.Tuple) else list
 
 

@@ -25,11 +25,11 @@ NOTHING = _Nothing()
 def value_of(node: ast.AST, frame: FrameType) -> Any:
     """Return the value of a name, `a.b` or `a[0]` in a frame.
 
-    Attributes are looked up where objects keep them: no property and no `__getattr__` of
-    the user's runs.
+    Attributes are looked up in the objects' own storage: no user-defined property or `__getattr__`
+    runs.
 
     Returns:
-        The value, or `NOTHING` where it cannot be read so.
+        The value, or `NOTHING` if it cannot be read in this way.
     """
     if isinstance(node, ast.Name):
         if node.id in frame.f_locals:
@@ -47,11 +47,11 @@ def value_of(node: ast.AST, frame: FrameType) -> Any:
 
 
 def made_with(code: str, size: int) -> str | None:
-    """Return the call in an expression that makes a tensor of a size that is written there.
+    """Return the call in an expression that creates a tensor with a literal size.
 
     Args:
         code: text of the expression.
-        size: of an axis.
+        size: size of an axis.
     """
     try:
         tree = ast.parse(f"({code})")
@@ -74,7 +74,7 @@ def _called(node: ast.Call) -> str:
 
 
 def attribute_of(owner: Any, name: str) -> Any:
-    """Return an attribute as an object keeps it, without a property of the user's; or `NOTHING`."""
+    """Return a stored attribute of an object, without calling properties; or `NOTHING`."""
     if isinstance(owner, nn.Module):
         own = owner.__dict__
         places = (own, own["_parameters"], own["_buffers"], own["_modules"])

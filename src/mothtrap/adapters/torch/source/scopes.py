@@ -12,7 +12,7 @@ from typing import Any
 
 from mothtrap.adapters.torch.source.evaluation import Scope
 from mothtrap.adapters.torch.source.names import NOTHING, attribute_of
-from mothtrap.tracing import frames
+from mothtrap.tracing.source import frames
 
 MAX_DEPTH = 12
 """Earlier values of names that are worked out for one value. Chosen by hand."""
@@ -27,13 +27,13 @@ _OPERATORS = {
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A statement that gave a name its value.
+    """A statement that defines the value of a name.
 
     Attributes:
-        value: the expression; None where the value came from a loop, or cannot be read.
-        scope: of the expression.
-        place: which part of the value, for `a, b = ...`.
-        in_place: the value that the name stood for before was changed itself.
+        value: the expression; None if the value came from a loop, or cannot be read.
+        scope: scope of the expression.
+        place: part of the value, for `a, b = ...`.
+        in_place: the previous value of the name was changed in place.
     """
 
     value: ast.expr | None
@@ -52,13 +52,13 @@ class _Binding:
 
 
 class FrameScope:
-    """Names of a running function, as they were when one of its lines ran.
+    """Names of a running function, at the time when one of its lines ran.
 
     Args:
-        frame: of the function.
-        line: the line; None: the one that runs now.
-        evaluate: works out an earlier value of a name from its expression.
-        depth: how many earlier values may still be worked out.
+        frame: frame of the function.
+        line: the line; None: the current line.
+        evaluate: evaluates an earlier value of a name from its expression.
+        depth: number of earlier values that may still be evaluated.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class FrameScope:
         return value[found.place] if parts else NOTHING
 
     def definition(self, name: str) -> Definition | None:
-        """Return the statement that gave a name its value; None: it came from outside."""
+        """Return the statement that defined a name; None if its value came from outside."""
         found = self._latest(name, self._line)
         if found is not None:
             return Definition(found.value, self._at(found.line), found.place, found.in_place)
@@ -132,13 +132,13 @@ class FrameScope:
 
 
 class LocalScope:
-    """Names of a function whose statements are worked out again.
+    """Names of a function whose statements are evaluated again.
 
     Args:
-        file: where the function is written.
-        values: what its names stand for.
+        file: file that contains the function.
+        values: values of its names.
         outside: global names.
-        definitions: by name the expression that gave it its value.
+        definitions: by name, the expression that defines its value.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class LocalScope:
         return self.values[name] if name in self.values else self.outside.get(name, NOTHING)
 
     def definition(self, name: str) -> Definition | None:
-        """Return the expression that gave a name its value; None if it came from outside."""
+        """Return the expression that defined a name; None if its value came from outside."""
         return self.definitions.get(name)
 
     def location(self, node: ast.AST) -> str:
@@ -164,7 +164,7 @@ class LocalScope:
         return frames.line_of(self.file, getattr(node, "lineno", 0))
 
     def with_value(self, name: str, value: Any, definition: Definition) -> LocalScope:
-        """Return the scope after a statement that gives a name a value."""
+        """Return the scope after a statement that assigns a value to a name."""
         return LocalScope(
             self.file,
             {**self.values, name: value},
@@ -177,7 +177,7 @@ AnyScope = FrameScope | LocalScope
 
 
 def argument_of(call: ast.Call, position: int, name: str) -> ast.expr | None:
-    """Return the expression that a call passes for an argument; None where it cannot be told."""
+    """Return the expression passed for an argument of a call; None if unknown."""
     named = {keyword.arg: keyword.value for keyword in call.keywords}
     if name in named:
         return named[name]
@@ -187,7 +187,7 @@ def argument_of(call: ast.Call, position: int, name: str) -> ast.expr | None:
 
 
 def in_place_method(node: ast.AST) -> tuple[ast.expr, ast.expr] | None:
-    """Return what a statement such as `x.div_(y)` changes, and the same written as `x / y`."""
+    """Return what a statement such as `x.div_(y)` changes, and its form `x / y`."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return None
     name, changed = node.func.attr, node.func.value
@@ -215,7 +215,7 @@ def _bindings(code: CodeType, line: int) -> Mapping[str, list[_Binding]]:
 
 
 def bound_by(node: ast.AST) -> list[tuple[str, ast.expr | None, int | None, bool]]:
-    """Return the names that a statement gives a value: expression, part of it, and in place."""
+    """Return the names that a statement assigns: expression, part of it, and in place."""
     if isinstance(node, ast.Assign):
         return [one for target in node.targets for one in _bound(target, node.value)]
     if isinstance(node, ast.AnnAssign | ast.NamedExpr):
@@ -255,7 +255,7 @@ def _bound(
 
 
 def running_call(frame: FrameType) -> ast.Call | None:
-    """Return the call that a frame is making."""
+    """Return the call being made by a frame."""
     positions = itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None)
     place = next(positions, None)
     tree = frames.parsed(frame.f_code.co_filename)

@@ -29,8 +29,8 @@ class Summand:
     """A term of a loss.
 
     Attributes:
-        code: how it is written.
-        value: a tensor or a number; of `x.detach()` it has no graph.
+        code: source text.
+        value: a tensor or a number; that of `x.detach()` has no graph.
         location: line of the sum.
     """
 
@@ -43,7 +43,7 @@ def summands(frame: FrameType) -> list[Summand]:
     """Return the terms of the loss whose backward a frame is calling.
 
     Terms are named variables, attributes, and elements of lists and dictionaries. A term whose
-    value cannot be read any more is left out. No terms are returned if the loss is no sum.
+    value can no longer be read is omitted. No terms are returned if the loss is not a sum.
     """
     call = running_call(frame)
     if call is None:

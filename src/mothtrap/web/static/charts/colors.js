@@ -9,6 +9,21 @@ export const SERIES = 8;
 /** @param {number} place */
 export const seriesColor = (place) => color(`--series-${(place % SERIES) + 1}`);
 
+/** Places of runs in the series of colors. @type {Map<string, number>} */
+const places = new Map();
+
+/** The color of a run: the same in every view, whichever other runs are shown.
+ * @param {string} name @param {string[]} shown names of all runs of the chart */
+export function runColor(name, shown) {
+  if (!places.has(name)) {
+    const uses = (names, place) => names.filter((each) => places.get(each) === place).length;
+    const rank = (place) => uses(shown, place) * 1e6 + uses([...places.keys()], place);
+    const free = Array.from({ length: SERIES }, (_, place) => place);
+    places.set(name, free.reduce((best, place) => (rank(place) < rank(best) ? place : best), 0));
+  }
+  return seriesColor(places.get(name) ?? 0);
+}
+
 const CIVIDIS = [[0, 34, 78], [59, 77, 107], [124, 123, 120], [185, 172, 112], [254, 232, 56]];
 
 /** A color of size. @param {number} share from 0 to 1 */

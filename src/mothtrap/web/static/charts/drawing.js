@@ -3,7 +3,8 @@ import { color } from "./colors.js";
 import { smoothed, xOfStep } from "./scale.js";
 
 const LANE = 9;
-const GLYPHS = { error: "✖", warning: "▲", info: "●", limit: "◆" };
+const GLYPHS = { error: "✖", warning: "▲", info: "●", limit: "◆", crashed: "‼" };
+const [SIGN_WIDTH, RANGE_ALPHA] = [13, 0.12];
 
 /** With so many points or fewer, each is marked. */
 const FEW = 60;
@@ -171,17 +172,31 @@ export class Drawing {
     context.save();
     context.textAlign = "center";
     context.font = `${13 * scale}px system-ui, sans-serif`;
+    const inside = (x) => Math.min(Math.max(x, left), left + width);
+    const signs = [];
     for (const mark of foremost(wanted.marks ?? [])) {
-      const x = plot.valToPos(xOfStep(wanted.curves, mark.step), "x", true);
-      if (x < left - 1 || x > left + width + 1) continue;
-      context.strokeStyle = context.fillStyle = color(`--${mark.severity}`);
+      const [x, end] = [mark.step, mark.until ?? mark.step].map((step) =>
+        plot.valToPos(xOfStep(wanted.curves, step), "x", true));
+      if (end < left - 1 || x > left + width + 1) continue;
+      context.strokeStyle = context.fillStyle = color(mark.severity === "crashed" ? "--error" : `--${mark.severity}`);
+      if (end > x) {  // it began somewhere in between
+        context.globalAlpha = RANGE_ALPHA;
+        context.fillRect(inside(x), top, inside(end) - inside(x), height);
+        context.globalAlpha = 1;
+      }
       context.setLineDash([3 * scale, 3 * scale]);
       context.lineWidth = scale;
       context.beginPath();
-      context.moveTo(x, top);
-      context.lineTo(x, top + height);
+      for (const side of end > x ? [x, end] : [x]) {
+        if (side < left - 1 || side > left + width + 1) continue;
+        context.moveTo(side, top);
+        context.lineTo(side, top + height);
+      }
       context.stroke();
-      context.fillText(GLYPHS[mark.severity] ?? "●", x, top - 5 * scale);
+      const sign = (inside(x) + inside(end)) / 2;
+      if (signs.some((each) => Math.abs(each - sign) < SIGN_WIDTH * scale)) continue;
+      signs.push(sign);
+      context.fillText(GLYPHS[mark.severity] ?? "●", sign, top - 5 * scale);
     }
     context.restore();
   }
@@ -207,17 +222,17 @@ export class Drawing {
   }
 }
 
-const RANKS = ["error", "limit", "warning", "info"];
+const RANKS = ["crashed", "error", "limit", "warning", "info"];
 
-/** The worst mark of each step: signs of one step would lie over each other.
- * @param {{step: number, severity: string}[]} marks */
+/** The worst mark of each step, the worst first: signs of one step would lie over each other.
+ * @param {{step: number, until?: number, severity: string}[]} marks */
 export function foremost(marks) {
   const found = new Map();
   for (const mark of marks) {
     const before = found.get(mark.step);
     if (!before || RANKS.indexOf(mark.severity) < RANKS.indexOf(before.severity)) found.set(mark.step, mark);
   }
-  return [...found.values()];
+  return [...found.values()].sort((one, other) => RANKS.indexOf(one.severity) - RANKS.indexOf(other.severity));
 }
 
 /** For each point of a training curve, whether steps between it and the one before were not watched.

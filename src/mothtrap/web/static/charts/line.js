@@ -3,7 +3,7 @@
  * cursor and the zoom; the curves are drawn here. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
-import { runAnswer } from "../data.js";
+import { unitOf } from "../data.js";
 import { number, shortCurve, ticks } from "../format.js";
 import { html } from "../html.js";
 import { spoken } from "../state.js";
@@ -19,8 +19,8 @@ const UNITS = { time: "seconds" };
 const FINE = ["time", "epoch"];
 
 /** @param {{curves: import("../source.js").Curve[], title: string, axis?: string, scale?: string,
- *   robust?: boolean, smooth?: number, height?: number, marks?: {step: number, severity: string,
- *   label: string}[], at?: number | null, limit?: number | null, onAt?: (step: number) => void,
+ *   robust?: boolean, smooth?: number, height?: number, marks?: {step: number, until?: number,
+ *   severity: string, label: string}[], at?: number | null, limit?: number | null, onAt?: (step: number) => void,
  *   onZoom?: (from: number, to: number) => void, colors?: string[], legend?: boolean,
  *   xs?: [number, number], gaps?: [number, number][], near?: boolean, saves?: any, lines?: {label: string, value: number | null,
  *   of: string, times: number}[]}} props `xs`: the ends of x; `gaps`: steps that were not watched,
@@ -28,7 +28,7 @@ const FINE = ["time", "epoch"];
  *   component with buttons that save it; `lines`: reference lines, at a value or at so many times a curve */
 export function LineChart(props) {
   const { curves, title, height = 260, marks = [], legend = true } = props;
-  const unit = runAnswer.value.value?.unit ?? "step";
+  const unit = unitOf();
   const axis = (props.axis ?? "step") === "step" ? unit : props.axis;
   const room = useRef(null);
   const chart = useRef(null);
@@ -45,7 +45,7 @@ export function LineChart(props) {
     setAt(step);
     latest.current.onAt?.(step);
     if (aloud) spoken.value = atStep(curves, step).map((each) =>
-      `${shortCurve(each.name)} at step ${number(each.step)}: ${each.text}`).join("; ");
+      `${shortCurve(each.name)} at ${unit} ${number(each.step)}: ${each.text}`).join("; ");
   };
 
   useEffect(() => {
@@ -100,7 +100,7 @@ export function LineChart(props) {
       <li key=${curve.name}><i style=${{ background: colors[place] }}></i>
         <span title=${curve.name}>${shortCurve(curve.name)}</span>
         ${shown[place] && html` <b>${shown[place].text}</b>`}</li>`)}
-      ${(props.at ?? at) !== null && html`<li class="muted">step ${number(shown[0]?.step ?? 0)}</li>`}
+      ${(props.at ?? at) !== null && html`<li class="muted">${unit} ${number(shown[0]?.step ?? 0)}</li>`}
       ${(props.lines ?? []).map((line) => html`<li key=${line.label}><i class="reference"></i>${line.label}</li>`)}
       ${curves.some((curve) => curve.bad.some(Boolean)) && html`
         <li><i class="bad"></i>not finite</li>`}

@@ -1,6 +1,6 @@
 /** Desktop notices of findings that come while the job runs and the page is open. */
 import { useEffect, useRef, useState } from "preact/hooks";
-import { findingsAnswer, runAnswer } from "../data.js";
+import { findingsAnswer, runAnswer, unitOf } from "../data.js";
 import { named, number } from "../format.js";
 import { html } from "../html.js";
 import { run } from "../state.js";
@@ -29,7 +29,7 @@ export function Alerts() {
 }
 
 function tell(finding) {
-  const notice = new Notification(`${named(finding)} since step ${number(finding.step)}`,
+  const notice = new Notification(`${named(finding)} since ${unitOf()} ${number(finding.step)}`,
     { body: `${run.value}: ${finding.message}`, tag: finding.fingerprint });
   notice.onclick = () => window.focus();
 }

@@ -1,6 +1,6 @@
 /** Parts of a finding that several views show. */
-import { runAnswer, source } from "../data.js";
-import { hasStep, named, number, shortPlace } from "../format.js";
+import { source, unitOf } from "../data.js";
+import { hasStep, named, number, onset, shortPlace } from "../format.js";
 import { html } from "../html.js";
 import { useAnswer } from "./use.js";
 import { Status } from "./status.js";
@@ -16,18 +16,25 @@ export function Said({ finding }) {
   return html`<p class=${named ? "said" : "said sentence"}><${Prose} text=${finding.message} /></p>`;
 }
 
+/** The first layers of a finding; a number alone is no name. @param {any} finding @param {number} most */
+export function layersOf(finding, most) {
+  const layers = finding.layers.slice(0, most);
+  const word = /^[\d.]+$/.test(layers[0]) ? (layers.length > 1 ? "layers " : "layer ") : "";
+  return word + layers.join(", ");
+}
+
 /** Where and since when, in one line. @param {{finding: any, sure?: boolean}} props `sure`: also how
  * sure the rule is */
 export function Where({ finding, sure = false }) {
-  const latest = Number(finding.evidence.onset_at_latest ?? -1);  // where only a range is known
-  const layers = finding.layers.slice(0, 3).join(", ");
+  const [step, latest] = onset(finding);
+  const unit = unitOf();
   const more = finding.layers.length > 3 ? ` and ${finding.layers.length - 3} more` : "";
   const ranks = finding.workers.length > 1 || finding.workers[0] > 0
     ? html`<span>rank${finding.workers.length > 1 ? "s" : ""} ${finding.workers.join(", ")}</span>` : "";
   return html`<p class="where">${hasStep(finding) && html`
-      <span>since ${latest > finding.step ? html`a step between <b>${number(finding.step)}</b> and <b>${number(latest)}</b>`
-        : html`${runAnswer.value.value?.unit ?? "step"} <b>${number(finding.step)}</b>`}</span>`}
-    ${layers && html`<span>in <b>${/^[\d.]+$/.test(finding.layers[0]) ? (finding.layers.length > 1 ? "layers " : "layer ") : ""}${layers}</b>${more}</span>`}
+      <span>since ${latest > step ? html`a ${unit} between <b>${number(step)}</b> and <b>${number(latest)}</b>`
+        : html`${unit} <b>${number(step)}</b>`}</span>`}
+    ${finding.layers.length > 0 && html`<span>in <b>${layersOf(finding, 3)}</b>${more}</span>`}
     ${finding.location && html`<span>at <code title=${finding.location}>${
       shortPlace(finding.location)}</code></span>`}${ranks}
     ${sure && html`<span>confidence <b>${finding.confidence}</b></span>`}</p>`;

@@ -16,7 +16,7 @@ export function Check() {
   return html`<h1>Check</h1>
     <div class="columns"><div><${Faults} /><${Lines} title="Passed" of=${passed} none="None." />
       <${Lines} title="Not decided" of=${undecided} /></div>
-      ${stages.length > 0 && html`<section aria-labelledby="way"><h2 id="way">Way of the data</h2>
+      ${stages.length > 0 && html`<section aria-labelledby="way"><h2 id="way">Data flow</h2>
         <ol class="way">${stages.map((each, place) => html`<li key=${place} class=${each.gradient}>
           <b>${each.title}</b> <span>${each.about}</span></li>`)}</ol></section>`}</div>
     ${rows.length > 0 && html`<section><h2>Layers</h2><div class="scroll"><table>

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { unpackedCells } from "../charts/cells.js";
 import { Heat } from "../charts/heat.js";
 import { LineChart } from "../charts/line.js";
-import { seriesColor } from "../charts/colors.js";
+import { runColor } from "../charts/colors.js";
 import { runAnswer, source } from "../data.js";
 import { counted, number, words } from "../format.js";
 import { html } from "../html.js";
@@ -64,7 +64,7 @@ function First({ found }) {
         <a class="button" href=${href("samples", { run: run.value, at: each.departure.step })}>Samples of the step</a></p>`}
     ${each.cause && html`<p class="try"><b>Likely cause</b> ${each.cause.sentence}</p>`}
     ${each.cause?.evidence.map((said) => html`<p class="muted" key=${said}>${said}</p>`)}
-    <p class="muted">${counted(each.steps, "step")} compared${each.exact ? ", bit by bit" : ` within rtol ${number(each.rtol)}, atol ${number(each.atol)}`}:
+    <p class="muted">${counted(each.steps, "step")} compared${each.exact ? ", bit for bit" : ` within rtol ${number(each.rtol)}, atol ${number(each.atol)}`}:
       ${" "}${each.compared.map((phase) => `${phase.phase} by ${phase.method}`).join(", ")}.</p>
     ${each.notes.map((note) => html`<p class="muted" key=${note}>${note}</p>`)}</section>`);
 }
@@ -77,13 +77,14 @@ function Conditions({ found }) {
   const options = Object.entries(found.parameters);
   const conditions = new Map();
   found.differences.forEach((each, place) => each.conditions.forEach((condition) => {
+    if (condition.what.replace("parameters: ", "") in found.parameters) return;
     const row = conditions.get(condition.what) ?? { [found.runs[0]]: condition.first };
     conditions.set(condition.what, { ...row, [found.runs[place + 1]]: condition.second });
   }));
   const rows = [...options, ...conditions];
   return html`<section><h2>Configuration and conditions</h2>
     ${!rows.length ? html`<${Empty}>The runs have the same configuration and conditions.</${Empty}>`
-      : html`<div class="scroll short" tabindex="0" role="region" aria-label="Conditions that differ"><table>
+      : html`<div class="scroll short" tabindex="0" role="region" aria-label="Conditions that differ"><table class="conditions">
         <thead><tr><td></td>${found.runs.map((name) => html`<th scope="col" key=${name}>${name}</th>`)}</tr></thead>
         <tbody>${rows.map(([what, by]) => html`<tr key=${what}><th scope="row">${what}</th>${found.runs.map((name) =>
           html`<td key=${name}>${by[name] ?? "same as the first"}</td>`)}</tr>`)}</tbody></table></div>`}</section>`;
@@ -136,7 +137,7 @@ function Overlaid({ runs }) {
   const scalar = scalars.includes(value("name")) ? value("name") : scalars.find((each) => each.endsWith("/loss")) ?? scalars[0];
   const answer = useAnswer((signal) => (scalar ? source.compare(runs, scalar, 1000, signal) : null), JSON.stringify([runs, scalar]));
   const curves = answer.value?.curves.filter((curve) => curve.count) ?? [];
-  const colors = curves.map((curve) => seriesColor(runs.indexOf(curve.name)));
+  const colors = curves.map((curve) => runColor(curve.name, runs));
   if (!scalars.length) return null;
   return html`<section><h2>Curves</h2><p class="tools"><${Pick} label="scalar" name="name" now=${scalar}
       choices=${scalars.map((each) => [each, each])} />

@@ -4,7 +4,7 @@ import { LineChart } from "../charts/line.js";
 import { Saves } from "../charts/saving.js";
 import { isSpread, nearest } from "../charts/scale.js";
 import { findingsAnswer, runAnswer, source, ticks } from "../data.js";
-import { counted, number, shortCurve } from "../format.js";
+import { counted, markOf, number, shortCurve } from "../format.js";
 import { html } from "../html.js";
 import { TickList } from "../parts/list.js";
 import { Empty, Notice } from "../parts/notice.js";
@@ -145,8 +145,7 @@ function marks(from, to) {
   const found = findingsAnswer.value.value;
   const told = found ? Object.values(found.findings).map((each) => each.finding) : [];
   return told.filter((each) => each.severity !== "info" && each.step >= (from ?? 0) &&
-    each.step <= (to ?? Infinity)).slice(0, 20).map((each) =>
-    ({ step: each.step, severity: each.severity, label: each.name }));
+    each.step <= (to ?? Infinity)).slice(0, 20).map(markOf);
 }
 
 function Tools({ axes, wish, asked }) {

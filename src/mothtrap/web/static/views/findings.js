@@ -1,14 +1,14 @@
 /** Findings: what led to what, with evidence, the source line and what to try. */
 import { useEffect, useState } from "preact/hooks";
 import { LineChart } from "../charts/line.js";
-import { findingsAnswer, runAnswer, source, ticks } from "../data.js";
-import { hasStep, counted, moment, named, number, quantity, words } from "../format.js";
+import { findingsAnswer, runAnswer, source, ticks, unitOf } from "../data.js";
+import { hasStep, counted, markOf, moment, named, number, onset, quantity, rankOf, words } from "../format.js";
 import { html } from "../html.js";
 import { actions } from "../keys.js";
 import { Ask } from "../parts/ask.js";
 import { Command, copy } from "../parts/copy.js";
 import { OpenInEditor } from "../parts/editor.js";
-import { Evidence, Prose, Said, SourceLines, Title, Where } from "../parts/finding.js";
+import { Evidence, layersOf, Prose, Said, SourceLines, Title, Where } from "../parts/finding.js";
 import { Empty, Notice } from "../parts/notice.js";
 import { Status } from "../parts/status.js";
 import { useAnswer } from "../parts/use.js";
@@ -52,8 +52,8 @@ function Entry({ told, chosen }) {
   return html`<a href=${href("findings", { run: run.value, finding: finding.fingerprint })}
       aria-current=${finding.fingerprint === chosen ? "true" : undefined}>
     <${Status} of=${finding.severity} quiet /> ${named(finding)}
-    <small>${finding.code} · step ${number(finding.step)}${
-      finding.layers.length ? ` · ${finding.layers[0]}` : ""}</small></a>`;
+    <small>${finding.code} · ${unitOf()} ${[...new Set(onset(finding))].map(number).join("–")}${
+      finding.layers.length ? ` · ${layersOf(finding, 1)}` : ""}</small></a>`;
 }
 
 function Detail({ told, found }) {
@@ -106,16 +106,16 @@ function Marks({ finding, mark }) {
 }
 
 function seenIn(finding) {
-  const until = finding.last_step > finding.step ? ` up to step ${number(finding.last_step)}` : "";
-  return `Observed in ${counted(finding.count, "captured step")}${until}, ` +
-    `reported at step ${number(finding.detected_step)}`;
+  const until = finding.last_step > finding.step ? ` up to ${unitOf()} ${number(finding.last_step)}` : "";
+  return `Observed in ${counted(finding.count, `captured ${unitOf()}`)}${until}, ` +
+    `reported at ${unitOf()} ${number(finding.detected_step)}`;
 }
 
 function Chain({ label, findings }) {
   if (!findings.length) return null;
   return html`<p class="chain"><b>${label}</b> ${findings.map((each, place) => html`${place > 0 && ", "}
     <a href=${href("findings", { run: run.value, finding: each.fingerprint })}>${named(each)}</a>
-    ${" "}(step ${number(each.step)})`)}</p>`;
+    ${" "}(${unitOf()} ${number(each.step)})`)}</p>`;
 }
 
 /** The series that the rule evaluated, with its reference line. */
@@ -127,10 +127,10 @@ function EvidenceChart({ told }) {
   const range = hasStep(finding) && steps > 4 * half
     ? { from: Math.max(0, finding.step - half), to: finding.step + half } : {};
   const answer = useAnswer((signal) => (curves.length
-    ? source.series(run.value, { name: curves, px: 600, ...range }, signal) : null),
+    ? source.series(run.value, { name: curves, px: 600, worker: rankOf(finding), ...range }, signal) : null),
   `${run.value} ${curves.join(" ")} ${JSON.stringify(range)}`, ticks.finding.value);
   if (!curves.length) return null;
-  const marks = [{ step: finding.step, severity: finding.severity, label: finding.name }];
+  const marks = [markOf(finding)];
   const values = answer.value?.curves ?? [];
   const positive = values.length > 0 && values.every((curve) => curve.min.every((each) => !(each <= 0)));
   const title = chart.title || [...new Set(curves.map(quantity))].join(", ");

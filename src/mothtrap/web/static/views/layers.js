@@ -4,7 +4,7 @@ import { unpackedCells } from "../charts/cells.js";
 import { Heat } from "../charts/heat.js";
 import { LineChart } from "../charts/line.js";
 import { findingsAnswer, runAnswer, source, ticks } from "../data.js";
-import { number } from "../format.js";
+import { markOf, number } from "../format.js";
 import { html } from "../html.js";
 import { Legend } from "../parts/legend.js";
 import { Empty, Notice } from "../parts/notice.js";
@@ -192,8 +192,7 @@ function Below({ from, to, cells, at, extra }) {
   const curves = useKept(answer.value?.curves, run.value);
   if (!curves?.length) return null;
   const marks = Object.values(findingsAnswer.value.value?.findings ?? {}).map((each) => each.finding)
-    .filter((each) => each.severity !== "info").slice(0, 20)
-    .map((each) => ({ step: each.step, severity: each.severity, label: each.name }));
+    .filter((each) => each.severity !== "info").slice(0, 20).map(markOf);
   const ends = [cells.begin - 0.5, cells.begin + cells.columns * cells.width - 0.5];
   return html`<div class="below"><${LineChart} curves=${curves} gaps=${runAnswer.value.value?.gaps} title="Loss and findings" marks=${[...marks,
     ...extra]} xs=${ends} at=${at} height=${150} onAt=${(step) => change({ at: step })}

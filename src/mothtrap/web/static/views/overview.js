@@ -3,7 +3,7 @@ import { LineChart } from "../charts/line.js";
 import { isSpread } from "../charts/scale.js";
 import { Spark } from "../charts/spark.js";
 import { findingsAnswer, runAnswer, source, ticks } from "../data.js";
-import { counted, duration, hasStep, moment, named, number, quantity } from "../format.js";
+import { counted, duration, hasStep, markOf, moment, named, number, quantity, rankOf } from "../format.js";
 import { html } from "../html.js";
 import { Command } from "../parts/copy.js";
 import { watchedSteps } from "../parts/watched.js";
@@ -25,7 +25,7 @@ export function Overview() {
   return html`<${Verdict} about=${about.value} found=${found.value} />
     <div class="columns">
       <div><${Traceback} about=${about.value} />
-        ${about.value.state === "crashed" && html`<${OutputEnd} />`}
+        ${about.value.state === "crashed" && html`<${OutputEnd} traceback=${about.value.traceback} />`}
         ${!about.value.probed && !about.value.served && html`<${Loss} about=${about.value} found=${found.value} />`}
         <${Worst} found=${found.value} unit=${about.value.unit} /><${Workers} crew=${about.value.crew} /><${Facts} about=${about.value} /></div>
       <div><${Rules} found=${found.value} /><${Machine} rows=${about.value.machine} /></div>
@@ -38,10 +38,10 @@ export const bad = (found) => found.stories.filter((story) => story.severity !==
 function Verdict({ about, found }) {
   const [first, ...others] = bad(found);
   if (!first) return html`<${Healthy} about=${about} found=${found} />`;
-  const { finding, line } = found.findings[first.root];
+  const { finding, line, chart } = found.findings[first.root];
   const effects = first.effects.map((each) => found.findings[each].finding);
   const at = { run: run.value, from: Math.max(0, finding.step - AROUND), to: finding.step + AROUND,
-    at: finding.step, name: found.findings[first.root].chart.curves };
+    at: finding.step, name: chart.curves };
   return html`<section class="verdict ${first.severity}" aria-label="Verdict">
     <${Title} finding=${finding} severity=${first.severity} level=${1} />
     <${Said} finding=${finding} />
@@ -51,14 +51,14 @@ function Verdict({ about, found }) {
     ${finding.fixes.length > 0 && html`<p class="try"><b>Fix</b> <${Prose} text=${finding.fixes[0]} /></p>`}
     ${effects.length > 0 && html`<p class="muted">Led to: ${effects.slice(0, 5).map((each, place) => html`
       ${place > 0 && ", "}<a href=${href("findings", { run: run.value, finding: each.fingerprint })}>
-        ${named(each)}</a> (step ${number(each.step)})`)}${
+        ${named(each)}</a> (${about.unit} ${number(each.step)})`)}${
         effects.length > 5 ? ` and ${effects.length - 5} more` : ""}</p>`}
     <${Ending} about=${about} /><${Guarded} about=${about} />
     <p class="actions">
       <a class="button first" href=${href("findings", { run: run.value, finding: first.root })}>
-        Explanation and source line</a>
-      ${hasStep(finding) && html`
-        <a class="button" href=${href("curves", at)}>Show the first bad step</a>`}
+        ${finding.location ? "Explanation and source line" : "Explanation"}</a>
+      ${hasStep(finding) && !chart.is_context && html`
+        <a class="button" href=${href("curves", at)}>Show the first bad ${about.unit}</a>`}
       <${Next} about=${about} />
     </p>
     ${others.length > 0 && html`<h2 class="small">Other problems</h2>
@@ -132,9 +132,10 @@ function Traceback({ about }) {
 }
 
 /** The last lines that the job wrote: of a crash they say the most. */
-function OutputEnd() {
+function OutputEnd({ traceback }) {
   const found = useAnswer((signal) => source.logs(run.value, -1, signal, LAST_LINES), run.value);
-  if (!found.value?.lines.length) return null;
+  const isKnown = (line) => traceback?.includes(line.trim()) || line.startsWith("mothtrap:");
+  if (!found.value?.lines.length || found.value.lines.every(isKnown)) return null;
   return html`<section><h2>End of the output</h2>
     <div class="scroll" tabindex="0" role="region" aria-label="End of the output"><pre class="source plain"><code>${
       found.value.lines.join("\n")}</code></pre></div>
@@ -148,15 +149,17 @@ function Next({ about }) {
 
 function Loss({ about, found }) {
   const names = about.losses.slice(0, 8);
+  const [first] = bad(found);
+  const worker = first ? rankOf(found.findings[first.root].finding) : null;
   const answer = useAnswer((signal) => (names.length
-    ? source.series(run.value, { name: names, px: 1000 }, signal) : null),
+    ? source.series(run.value, { name: names, px: 1000, worker }, signal) : null),
   `${run.value} ${names.join(" ")}`, ticks.step.value);
-  const marks = bad(found).flatMap((story) => [story.root, ...story.effects]).slice(0, 12).map((each) => {
-    const { finding } = found.findings[each];
-    return { step: finding.step, severity: finding.severity, label: finding.name };
-  });
+  const marks = bad(found).flatMap((story) => [story.root, ...story.effects]).slice(0, 12).map((each) => markOf(found.findings[each].finding));
+  if (about.state === "crashed" && about.steps) {
+    marks.push({ step: about.steps - 1, until: about.steps - 1, severity: "crashed", label: "crash" });
+  }
   const title = names.length && !names[0].includes("/loss") ? "Metrics" : "Loss";
-  return html`<section><h2>${title}</h2>
+  return html`<section><h2>${title}${about.workers.length > 1 ? ` of rank ${worker ?? about.workers[0]}` : ""}</h2>
     ${!names.length && html`<${Empty}>${!about.steps ? `The job made no ${about.unit}s.` : html`No loss was recorded yet.
       With <code>mothtrap.watch</code>, pass it: <code>dbg.step(loss=loss)</code>.`}</${Empty}>`}
     <${Notice} found=${answer} what="the loss" />
@@ -223,7 +226,7 @@ function Worst({ found, unit }) {
             <${Status} of=${row.severity} quiet /> ${row.code}</a></td></tr>`;
       })}</tbody></table>
     ${names.length > 0 && html`<p class="muted">${[...new Set(names.map(quantity))].join(", ")
-      }; the red line marks the first bad step</p>`}
+      }; the red line marks the first bad ${unit}</p>`}
   </section>`;
 }
 

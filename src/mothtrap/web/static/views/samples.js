@@ -66,7 +66,7 @@ function Ranks({ found }) {
 function Batch({ batch, found, suspects }) {
   const [all, setAll] = useState(false);
   const rows = all ? batch.samples : batch.samples.slice(0, SHOWN);
-  const about = [batch.loader && `loader ${shortPlace(batch.loader)}`, counted(batch.rows, "row"),
+  const about = [batch.loader && `${/^loader /.test(batch.loader) ? "" : "loader "}${shortPlace(batch.loader)}`, counted(batch.rows, "row"),
     batch.pass && `pass ${batch.pass}`].filter(Boolean).join(", ");
   const named = rows.some((row) => row.name);
   const digests = rows.some((row) => row.digest);

@@ -1,6 +1,6 @@
 /** Selected runs: one scalar of all of them, colored or joined by a parameter, and what is done to all. */
 import { useMemo, useState } from "preact/hooks";
-import { cividis, isDark, seriesColor } from "../charts/colors.js";
+import { cividis, isDark, runColor, seriesColor } from "../charts/colors.js";
 import { groupsOf, joinedCurves } from "../charts/groups.js";
 import { LineChart } from "../charts/line.js";
 import { source, ticks } from "../data.js";
@@ -82,7 +82,8 @@ const KEYS = 8;
 /** A color for each curve, by a parameter of its run: numbers get a scale, words get hues.
  * @param {any[]} curves @param {string} by */
 export function colorsBy(curves, by) {
-  if (!by) return { colors: curves.map((_, place) => seriesColor(place)), key: [] };
+  const names = curves.map((curve) => curve.name);
+  if (!by) return { colors: names.map((name) => runColor(name, names)), key: [] };
   const of = (curve) => curve.parameters[by] ?? "not set";
   const texts = [...new Set(curves.map(of))].sort((a, b) => Number(a) - Number(b) || a.localeCompare(b));
   const numbers = texts.filter((text) => text !== "" && Number.isFinite(Number(text)));

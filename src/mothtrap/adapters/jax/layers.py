@@ -1,0 +1,158 @@
+"""Facts about layers, from what the shadow of a step returned."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from mothtrap.adapters.jax.functions import Layout
+from mothtrap.adapters.jax.shadow import LAYERS, SATURATING, Activation, Looks, Shadow
+from mothtrap.core.adapters import Job
+from mothtrap.core.facts.layers import (
+    DataTaken,
+    ForwardScales,
+    LayerScale,
+    OutputSpread,
+    UnitInputs,
+)
+from mothtrap.core.facts.modules import UnreachedModule
+from mothtrap.tracing.describe import layer_numbers
+
+Array = npt.NDArray[Any]
+
+OF_SHADOWS: Final = (DataTaken, ForwardScales, OutputSpread, UnitInputs)
+OF_WIRING: Final = (UnreachedModule,)
+UNREACHED_AT: Final = (20, 40, 64)
+"""Looks after which weights without a way to the loss are reported."""
+
+
+class LayerFacts:
+    """Reports the layers that a shadow shows.
+
+    Args:
+        job: takes the facts.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._steps = 0
+
+    def describe(self, shadow: Shadow, looks: Looks, layout: Layout) -> None:
+        """Report the layers of a step, and weights that its loss does not depend on."""
+        self._layers(shadow, looks)
+        self._unreached(shadow, looks, layout)
+
+    def spread(self, values: Array, root: str, place: str | None, looks: Looks) -> None:
+        """Report how far the rows of an output differ."""
+        spread = layer_numbers.spread(values) if values.ndim == 2 else None
+        if spread is None:
+            return
+        differ = [layer_numbers.rows_differ(np.asarray(one)) for one in looks.data]
+        self._job.fact(
+            OutputSpread(
+                step=self._job.now.step,
+                root=root,
+                place="",
+                shape=tuple(values.shape),
+                spread=spread[0],
+                rms=spread[1],
+                largest=spread[2],
+                inputs_differ=differ[0] if differ else None,
+                location=place,
+            )
+        )
+
+    def _layers(self, shadow: Shadow, looks: Looks) -> None:
+        step, scales, data = self._job.now.step, iter(looks.scales), iter(looks.data)
+        self._job.stood_ready(OF_SHADOWS)
+        layers = []
+        last = len(shadow.activations) - 1
+        every = zip(shadow.activations, looks.activations, strict=True)
+        for index, (info, array) in enumerate(every):
+            if info.operation in SATURATING.values():
+                self._units(info, np.asarray(array), last=index == last)
+            if info.operation not in LAYERS.values():
+                continue
+            given, weights = (float(np.asarray(one)) for one in next(scales))
+            gain = layer_numbers.gain(weights, info.fan_in)
+            out, variance = layer_numbers.sizes(np.asarray(array, dtype=np.float32))
+            layers.append(
+                LayerScale(
+                    layer=info.name,
+                    layer_type=info.operation,
+                    input_rms=math.sqrt(given) if given >= 0 else math.nan,
+                    output_rms=math.sqrt(out) if out >= 0 else math.nan,
+                    variance=variance,
+                    gain=gain,
+                    fan_in=info.fan_in,
+                    last=index == last,
+                    location=info.location,
+                )
+            )
+            if info.is_first:
+                self._data(info.name, info.operation, next(data), gain, info.location)
+        if layers and all(math.isfinite(one.output_rms) for one in layers):
+            self._job.fact(ForwardScales(step=step, root="loss", layers=tuple(layers)))
+
+    def _units(self, info: Activation, values: Array, *, last: bool) -> None:
+        seen = layer_numbers.unit_inputs(values, info.operation)
+        if seen is not None:
+            self._job.fact(
+                UnitInputs(
+                    step=self._job.now.step,
+                    module=info.name,
+                    module_type=info.operation,
+                    function=info.operation,
+                    units=seen[0],
+                    edges=layer_numbers.EDGES,
+                    counts=seen[1],
+                    last=last,
+                    location=info.location,
+                )
+            )
+
+    def _unreached(self, shadow: Shadow, looks: Looks, layout: Layout) -> None:
+        """Report weights that the loss does not depend on: their gradients are 0 by wiring."""
+        self._job.stood_ready(OF_WIRING)
+        self._steps += 1
+        if not shadow.zeros or self._steps not in UNREACHED_AT:
+            return
+        sizes = {n: int(np.size(g)) for n, g in zip(shadow.names, looks.gradients, strict=True)}
+        modules: dict[str, list[str]] = {}
+        for name in shadow.zeros:
+            modules.setdefault(name.rpartition(".")[0] or name, []).append(name)
+        for module, names in modules.items():
+            elements = sum(sizes[name] for name in names)
+            self._job.fact(
+                UnreachedModule(
+                    step=self._job.now.step,
+                    module=module,
+                    parameters=tuple(names),
+                    elements=elements,
+                    share=elements / max(1, sum(sizes.values())),
+                    own_steps=self._steps,
+                    runs=self._steps,
+                    detached_before=shadow.cut[1] if shadow.cut else None,
+                    location=shadow.cut[0] if shadow.cut else layout.location,
+                    since=0,
+                )
+            )
+
+    def _data(self, name: str, kind: str, given: Any, gain: float, place: str | None) -> None:
+        values = np.asarray(given)
+        fields = layer_numbers.data_taken(values, grid=kind == "conv")
+        if fields is not None:
+            self._job.fact(
+                DataTaken(
+                    step=self._job.now.step,
+                    layer=name,
+                    layer_type=kind,
+                    shape=tuple(values.shape),
+                    gain=gain,
+                    location=place,
+                    **fields,
+                )
+            )

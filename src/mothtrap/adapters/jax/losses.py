@@ -1,0 +1,152 @@
+"""Facts about losses, from what the shadow of a step returned."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+import jax
+import numpy as np
+import numpy.typing as npt
+
+from mothtrap.adapters.jax.functions import Layout, series_of
+from mothtrap.adapters.jax.layers import LayerFacts
+from mothtrap.adapters.jax.shadow import LAYERS, Looks, Shadow, Softmax
+from mothtrap.core.adapters import Job
+from mothtrap.core.facts.data import TargetOrder
+from mothtrap.core.facts.losses import LossCall
+from mothtrap.tracing.describe import loss_numbers
+from mothtrap.tracing.describe.loss_numbers import Called
+from mothtrap.tracing.describe.target_order import TargetsInOrder
+
+Array = npt.NDArray[Any]
+
+OF_LOSSES: Final = (LossCall, TargetOrder)
+
+
+class LossFacts:
+    """Reports the losses that a shadow shows.
+
+    Args:
+        job: takes the facts.
+        layers: reports the output that a loss is computed from.
+    """
+
+    def __init__(self, job: Job, layers: LayerFacts) -> None:
+        self._job, self._layers = job, layers
+        self._orders: dict[str, TargetsInOrder] = {}
+
+    def describe(
+        self, shadow: Shadow, looks: Looks, args: Any, kwargs: Any, layout: Layout
+    ) -> None:
+        """Report the losses of a step."""
+        if shadow.softmaxes or shadow.errors:
+            self._job.stood_ready(OF_LOSSES)
+        self._differences(shadow, looks, layout)
+        loss = float(np.asarray(looks.losses[0]))
+        labels = [_host(leaf) for leaf in jax.tree_util.tree_leaves((args, kwargs))]
+        integers = [one for one in labels if one is not None and one.ndim]
+        for softmax, logits in zip(shadow.softmaxes, looks.logits, strict=True):
+            series = series_of(layout) if len(looks.logits) == 1 else None
+            values = np.asarray(logits, dtype=np.float32)
+            if softmax.operation != "cross_entropy":
+                self._job.fact(
+                    LossCall(
+                        step=self._job.now.step,
+                        operation=softmax.operation,
+                        series=series,
+                        chain=softmax.chain,
+                        prediction_shape=tuple(values.shape),
+                        location=softmax.location,
+                        alone=series is not None,
+                    )
+                )
+                continue
+            self._loss(softmax, values, integers, loss, looks, series)
+
+    def _differences(self, shadow: Shadow, looks: Looks, layout: Layout) -> None:
+        alone = len(shadow.errors) == 1 and not shadow.softmaxes
+        for error in shadow.errors:
+            self._job.fact(
+                LossCall(
+                    step=self._job.now.step,
+                    operation="elementwise",
+                    series=series_of(layout) if alone else None,
+                    prediction_shape=error.prediction_shape,
+                    target_shape=error.target_shape,
+                    result_shape=error.result_shape,
+                    location=error.location,
+                )
+            )
+        if alone and shadow.activations and shadow.activations[-1].operation in LAYERS.values():
+            output = np.asarray(looks.activations[-1])
+            if output.shape == shadow.errors[0].prediction_shape:
+                self._layers.spread(output, "the output", shadow.errors[0].location, looks)
+
+    def _loss(
+        self,
+        softmax: Softmax,
+        logits: Array,
+        integers: Sequence[Array],
+        loss: float,
+        looks: Looks,
+        series: str | None,
+    ) -> None:
+        step, classes = self._job.now.step, logits.shape[softmax.axis]
+        rows_RK = np.moveaxis(logits, softmax.axis, -1)
+        labels = next((one for one in integers if one.shape == rows_RK.shape[:-1]), None)
+        probability_RK = loss_numbers.softmax(rows_RK)
+        called = Called(
+            operation="cross_entropy",
+            chain=softmax.chain,
+            classes=classes,
+            target=labels if labels is not None else np.zeros(0, np.int64),
+            prediction=probability_RK,
+        )
+        inputs = [np.asarray(one) for one in looks.data]
+        known = labels is not None and bool(((labels >= 0) & (labels < classes)).all())
+        self._job.fact(
+            LossCall(
+                step=step,
+                operation="cross_entropy",
+                series=series,
+                chain=softmax.chain,
+                prediction_shape=tuple(logits.shape),
+                target_shape=tuple(labels.shape) if labels is not None else None,
+                classes=classes,
+                location=softmax.location,
+                rows_are_probabilities=loss_numbers.rows_are_probabilities(rows_RK),
+                label_counts=loss_numbers.label_counts(called) if known else None,
+                prediction_spread=loss_numbers.prediction_spread(called),
+                reduction="mean" if known and _is_mean(probability_RK, labels, loss) else None,
+                softmax_sizes=(classes,),
+                targets=loss_numbers.sample(called, inputs, columns=True) if known else None,
+                alone=len(looks.logits) == 1,
+            )
+        )
+        self._layers.spread(rows_RK, "the logits", softmax.location, looks)
+        if known:
+            self._order(series or f"{softmax.location}", softmax.location, step, called)
+
+    def _order(self, site: str, place: str | None, step: int, called: Called) -> None:
+        order = self._orders.setdefault(site, TargetsInOrder(site, place))
+        if order.is_due(step):
+            self._job.fact(order.fact(step))
+        loss_numbers.add_to_order(order, step, called)
+
+
+def _host(leaf: Any) -> Array | None:
+    dtype = getattr(leaf, "dtype", None)
+    if dtype is None or not jax.numpy.issubdtype(dtype, np.integer):
+        return None
+    if isinstance(leaf, jax.Array) and not leaf.is_fully_addressable:
+        return None
+    return np.asarray(leaf)
+
+
+def _is_mean(probability_RK: Array, labels: Any, loss: float) -> bool:
+    """Return whether a loss is the mean of the cross-entropies of its rows."""
+    chosen = np.take_along_axis(probability_RK, labels[..., None].astype(np.int64), axis=-1)
+    mean = float(-np.log(np.maximum(chosen, 1e-30)).mean())
+    return math.isclose(mean, loss, rel_tol=1e-2, abs_tol=1e-4)

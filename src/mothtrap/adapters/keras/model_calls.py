@@ -1,0 +1,223 @@
+"""Calls of models: the scale of their inputs, and evaluations."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from mothtrap.adapters.keras import internals, layers
+from mothtrap.adapters.tensorflow.probes.cells import Array
+from mothtrap.adapters.tensorflow.probes.probes import Look, ModelCall
+from mothtrap.core.adapters import Job
+from mothtrap.core.facts.data import InputDistribution
+from mothtrap.core.facts.evaluations import EvaluationPhase
+from mothtrap.core.steps import Mode
+
+MAX_NAMES: Final = 8
+MAX_CELLS: Final = 1 << 24
+"""Cells of an array that are looked at: some 50 ms, once."""
+FIRST_LOOKS: Final = 4
+"""Batches of training whose scale is told, at first; from then on one in so many steps:"""
+EVERY: Final = 50
+TRAIN_LOOKS: Final = 64
+"""Batches of training whose scale is told at most."""
+SCALES: Final = 3
+"""Evaluations in which the scale is told."""
+EVAL_LOOKS: Final = 4
+"""Batches of an evaluation whose scale is told."""
+EVALUATIONS: Final = 8
+"""Evaluations of a model that are described."""
+FOREIGN: Final = 3
+"""Calls after which a model that no optimizer holds is none that is trained."""
+
+
+@dataclass(slots=True)
+class _Model:
+    """State of one model.
+
+    Attributes:
+        described: Modes in which its inputs were described as a whole.
+        scaled_at: Steps at which the scale of a batch was reported.
+        evaluations: Evaluations so far.
+        latest: The step of the latest one.
+        foreign: Calls so far in which no optimizer held it.
+    """
+
+    described: set[Mode] = field(default_factory=set)
+    scaled_at: list[int] = field(default_factory=list)
+    evaluations: int = 0
+    latest: int = 0
+    foreign: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class _Phase:
+    """The evaluation in progress of one model; `first`: no other was called before it."""
+
+    call: ModelCall
+    first: bool
+    forwards: int = 0
+    losses: int = 0
+    trains: bool = True
+    repeated: bool = False
+    seen: set[int] = field(default_factory=set)
+    gave: Any = None
+
+
+class ModelCalls:
+    """Reports calls of trained models.
+
+    Args:
+        job: receives the facts.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._models: weakref.WeakKeyDictionary[Any, _Model] = weakref.WeakKeyDictionary()
+        self._open: dict[int, _Phase] = {}
+
+    def told(self, model: Any, mode: Mode) -> None:
+        """Mark the inputs of a model as already described."""
+        self._known(model).described.add(mode)
+
+    def trained(self, looks: Sequence[Look]) -> None:
+        """Record the inputs of the first model in a step."""
+        step = self._job.now.step
+        for call in [call for look in looks for call in look.models][:1]:
+            steps = self._known(call.model).scaled_at
+            is_due = len(steps) < FIRST_LOOKS or step - steps[-1] >= EVERY
+            if call.given is not None and is_due and len(steps) < TRAIN_LOOKS:
+                steps.append(step)
+                self._tell_scale(call, call.given.read(), Mode.TRAIN)
+
+    def ran(self, looks: Sequence[Look], trained: Callable[[], Collection[int]]) -> None:
+        """Process programs that made no step.
+
+        Args:
+            looks: observations of the programs.
+            trained: returns the identities of the variables in optimizers.
+        """
+        for look in looks:
+            for call in look.models:
+                self.evaluated(call, trained)
+            phase = self._open.get(id(look.models[0].model)) if len(look.models) == 1 else None
+            if phase is not None:
+                phase.losses += len(look.evaluated)
+
+    def wants(self, model: Any) -> bool:
+        """Return whether evaluations of a model are still described."""
+        known = self._known(model)
+        return known.foreign < FOREIGN and known.evaluations < EVALUATIONS
+
+    def evaluated(self, call: ModelCall, trained: Callable[[], Collection[int]]) -> None:
+        """Record a model call outside any tape.
+
+        Args:
+            call: call of the model.
+            trained: returns the identities of the variables in optimizers.
+        """
+        model, known = call.model, self._known(call.model)
+        if not self.wants(model):
+            return
+        phase = self._open.get(id(model))
+        if phase is None:
+            held = trained()
+            if not any(id(one) in held for one in model.trainable_variables):
+                known.foreign += 1
+                return
+            phase = self._open[id(model)] = _Phase(call=call, first=not self._open)
+        phase.forwards += 1
+        phase.trains &= bool(call.training)
+        phase.gave = None if call.gave is None else weakref.ref(call.gave)
+        scales = phase.first and known.evaluations < SCALES and phase.forwards <= EVAL_LOOKS
+        if call.given is None or not (scales or call.training):
+            return
+        rows = call.given.read()
+        if call.training:
+            digest = hash(rows.tobytes())
+            phase.repeated |= digest in phase.seen
+            phase.seen.add(digest)
+        if scales:
+            self._tell_scale(call, rows, Mode.EVAL)
+
+    def lost(self, prediction: Any) -> None:
+        """Record that a loss was computed from a model's output."""
+        for phase in list(self._open.values()):
+            phase.losses += phase.gave is not None and phase.gave() is prediction
+
+    def tell(self) -> None:
+        """Report the evaluations that have ended."""
+        if not self._open:
+            return
+        found, self._open = self._open, {}
+        for phase in found.values():
+            model, step = phase.call.model, self._job.now.step
+            known = self._known(model)
+            number, known.evaluations = known.evaluations, known.evaluations + 1
+            steps, known.latest = step - known.latest, step
+            awake = list(internals.leaves(model)) if phase.trains else []
+            dropouts = [layers.name_of(one) for one in awake if layers.is_dropout(one)]
+            norms = [layers.name_of(one) for one in awake if layers.is_batch_norm(one)]
+            self._job.fact(
+                EvaluationPhase(
+                    step=step,
+                    mode=Mode.EVAL,
+                    module=layers.name_of(model),
+                    module_type=layers.type_of(model),
+                    forwards=phase.forwards,
+                    trains=phase.trains,
+                    number=number,
+                    steps=steps,
+                    labelled=phase.losses,
+                    repeated=phase.repeated,
+                    dropouts=tuple(dropouts[:MAX_NAMES]),
+                    norms=tuple(norms[:MAX_NAMES]),
+                    output_shape=phase.call.shape,
+                    location=phase.call.location,
+                )
+            )
+
+    def _known(self, model: Any) -> _Model:
+        return self._models.setdefault(model, _Model())
+
+    def _tell_scale(self, call: ModelCall, rows: Array, mode: Mode) -> None:
+        if mode in self._known(call.model).described:
+            return
+        found = scale(call.model, 0, rows, mode, self._job.now.step, call.location)
+        if found is not None:
+            self._job.fact(found)
+
+
+def scale(
+    model: Any, place: int, array: Array, mode: Mode, step: int, location: str | None
+) -> InputDistribution | None:
+    """Return the mean and standard deviation of a model input; None if there is none.
+
+    Args:
+        model: model with the input.
+        place: position of the input among those of the model.
+        array: some rows, or all.
+        mode: mode of the call.
+        step: step of training.
+        location: the line to act in.
+    """
+    if array.dtype.kind not in "fiu" or array.ndim < 2 or not len(array):
+        return None
+    rows = array[:: max(1, len(array) // 4096)]
+    values = rows.reshape(-1)[:MAX_CELLS].astype(np.float64)
+    if not np.isfinite(values).all():
+        return None
+    return InputDistribution(
+        step=step,
+        mode=mode,
+        module=str(model.name),
+        argument="x" if place == 0 else f"x[{place}]",
+        rows=len(rows),
+        mean=float(values.mean()),
+        std=float(values.std()),
+        location=location,
+    )

@@ -1,0 +1,1 @@
+"""Probes in TensorFlow programs: places to write to, and what is read from them."""

@@ -1,0 +1,483 @@
+"""Tensors of a step that stay readable when it is over, of programs and of eager loops.
+
+A probe in a traced program writes a tensor into a cell, which takes the tensor's memory over. Of
+what layers give only some rows are kept. Most probes are behind a gate, which the host opens for
+the steps that it looks into: in the others a program passes them by.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import tensorflow as tf
+
+from mothtrap.adapters.tensorflow import internals
+from mothtrap.adapters.tensorflow.probes.cells import LOOKING, Array, Cell
+from mothtrap.core.facts import losses as facts
+from mothtrap.core.steps import Mode
+from mothtrap.core.tensors import TensorInfo
+
+MAX_ROWS: Final = 64
+"""Rows of a batch that are kept of what a layer takes and gives."""
+LOSS_ROWS: Final = 256
+"""Rows of targets and predictions that are kept of a loss."""
+MAX_PROGRAMS: Final = 16
+"""Traces of programs that are remembered, the latest ones."""
+LOOKS_OF: Final = "_mothtrap_looks"
+"""Attribute of a function that holds the looks of its programs."""
+ALONE: Final = 8
+"""Times running that one program alone has run, before only that one is asked."""
+
+
+class Slot:
+    """One tensor: the tensor of an eager step, or a cell with a program's value.
+
+    Args:
+        tensor: tensor of a program or eager.
+        rows: number of its first rows to keep; None = all.
+        behind: observations that write it, if this happens behind a gate.
+        reduced: function that reduces the tensor to what is kept; None = keep the tensor.
+    """
+
+    __slots__ = ("_cell", "_held", "_reduced", "_rows", "dtype", "shape", "written")
+
+    def __init__(
+        self,
+        tensor: Any,
+        *,
+        rows: int | None = None,
+        behind: Look | None = None,
+        reduced: Callable[[Any], Any] | None = None,
+    ) -> None:
+        self.dtype = tensor.dtype.name
+        self.shape: tuple[int, ...] = tuple(size or 0 for size in tensor.shape)
+        self._rows = rows if tensor.shape.rank else None
+        self._reduced = reduced
+        self._held: Any = None
+        self._cell: Cell | None = None
+        self.written = True
+        if tf.executing_eagerly():
+            self._held = self._kept(tensor)
+            return
+        self._cell = Cell(tensor.dtype)
+        if behind is None:
+            self.write(tensor)
+        else:
+            self.written = False
+            behind.waiting.append((self, tensor))
+
+    def write(self, tensor: Any) -> None:
+        """Add an operation that writes the tensor to the traced program."""
+        assert self._cell is not None
+        self._cell.write(self._kept(tensor))
+        self.written = True
+
+    def _kept(self, tensor: Any) -> Any:
+        if self._reduced is not None:
+            return self._reduced(tensor)
+        if self._rows is None:
+            return tensor
+        return tf.gather(tensor, tf.range(tf.minimum(self._rows, tf.shape(tensor)[0])))
+
+    @property
+    def tensor(self) -> Any:
+        """Return the tensor of an eager step; None for a program."""
+        return self._held
+
+    def read(self) -> Array:
+        """Return the value at the latest step on the host."""
+        if self._cell is not None:
+            return self._cell.read()
+        return np.asarray(self._held.numpy())
+
+
+@dataclass(slots=True, eq=False)
+class LayerCall:
+    """A layer call with some rows of its input and output; None = not sampled.
+
+    `training` is the flag of the call; `data`: no trained layer produced its input. `called_at`:
+    the line that calls `root`. `mean_square`: that of its kernel in the call; None if unknown.
+    """
+
+    layer: Any
+    root: Any
+    training: bool | None
+    given: Slot | None
+    gave: Slot | None
+    data: bool
+    last: bool = False
+    called_at: str | None = None
+    mean_square: Slot | None = None
+
+    @property
+    def is_written(self) -> bool:
+        """Return whether a program writes both."""
+        slots = (self.given, self.gave, self.mean_square)
+        return all(slot is None or slot.written for slot in slots)
+
+
+@dataclass(slots=True, eq=False)
+class ModelCall:
+    """A model call from outside any other model, with some rows of its input.
+
+    `training` is the flag of the call; `shape` is the shape of its only output, None if there were
+    several; `location` is the line of the call; `gave` is the output, for an eager evaluation.
+    """
+
+    model: Any
+    training: bool | None
+    given: Slot | None
+    shape: tuple[int, ...] | None
+    location: str | None
+    gave: Any = None
+
+    @property
+    def is_written(self) -> bool:
+        """Return whether a program writes the input."""
+        return self.given is None or self.given.written
+
+
+@dataclass(slots=True, eq=False)
+class LossCall:
+    """A computed loss; `chain` as in the fact `LossCall`.
+
+    `target` and `prediction` are None if they are not visible; `classes` is the size of the last
+    axis of the prediction. `taken_back` and `swapped` as in the fact.
+    """
+
+    loss: Any
+    target: Slot | None
+    prediction: Slot | None
+    chain: tuple[str, ...]
+    location: str | None
+    classes: int | None = None
+    taken_back: str = ""
+    swapped: bool = False
+
+    @property
+    def is_written(self) -> bool:
+        """Return whether a program writes both."""
+        return all(slot is None or slot.written for slot in (self.target, self.prediction))
+
+
+@dataclass(slots=True, eq=False)
+class Broadcast:
+    """A difference of every prediction and every target: its shape, and its line if known."""
+
+    shape: Slot
+    location: str | None = None
+
+    def fact(self, step: int, series: str | None, place: str | None) -> facts.LossCall:
+        """Return the fact; `place` is the location of the loss."""
+        rows, columns = self.shape.read().tolist()
+        return facts.LossCall(
+            step=step,
+            operation="elementwise",
+            series=series,
+            prediction_shape=(rows, 1),
+            target_shape=(columns,),
+            result_shape=(rows, columns),
+            location=self.location or place,
+        )
+
+
+@dataclass(slots=True, eq=False)
+class Target:
+    """A loss: the value that a tape differentiates with respect to variables.
+
+    `scaled` by a loss scale: `value` is what was scaled. `tensor`: tensor of the program, while it
+    is traced. `sources`: identities of the variables; `first` is one of them. `original`: the
+    tensor passed to the tape.
+    """
+
+    value: Slot
+    location: str | None
+    scaled: bool
+    broadcast: Broadcast | None = None
+    tensor: Any = None
+    sources: frozenset[int] = frozenset()
+    first: weakref.ref[Any] | None = None
+    original: Any = None
+
+
+@dataclass(slots=True, eq=False)
+class Applied:
+    """Gradients passed to an optimizer, in the order of the variables; None = missing.
+
+    `gradients` is None if they are not visible; those of a program are written in full steps, and
+    if one of them is not finite. `missing`: variables without a gradient, including those that the
+    loop omitted. `squares`: for a program, half the sum of squares of each existing gradient, in
+    every step; `found`: those of the latest step. `scaled`: they are multiplied by a loss scale.
+    """
+
+    optimizer: Any
+    variables: list[Any]
+    gradients: list[Slot | None] | None
+    scaled: bool
+    missing: tuple[Any, ...] = ()
+    squares: Slot | None = None
+    found: Array | None = None
+
+    def pairs(self) -> list[tuple[Any, Slot]]:
+        """Return the variables that have gradients, with the gradients."""
+        slots = self.gradients or [None] * len(self.variables)
+        every = zip(self.variables, slots, strict=True)
+        return [(variable, slot) for variable, slot in every if slot is not None]
+
+    def half_squares(self) -> Array | None:
+        """Return `squares` at the latest step if all are finite; otherwise None."""
+        if self.squares is None:
+            return None
+        if self.found is None:
+            self.found = self.squares.read()
+        return self.found if np.isfinite(self.found).all() else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """A tensor requested by a collection, with the location of its value."""
+
+    info: TensorInfo
+    slot: Slot
+
+
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class Look:
+    """All observations in one traced program or eager step.
+
+    `counter` counts the runs of the program; None for an eager step. `why`: reason why nothing
+    inside is visible. `plain`: variables that do not belong to Keras, with their gradients.
+    `unreached`: variables whose gradient was requested but does not exist. `made` maps tensors, by
+    identity, to their origin; `held` keeps those alive. `waiting` are tensors to write behind the
+    gate. `keeper` writes the state of a step of `fit` (see `adapters.keras.keeping`). `sources`:
+    Keras variables whose gradient was requested, with the gradient; they are also in `plain` if the
+    script itself assigns to one (`by_hand`).
+    `evaluated`: losses that no tape records, with their mean and number of rows.
+    `watched`: matrices on which a loss depends, but whose gradients were not requested.
+    `sights`: which positions layers can see along their sequences, with the line that calls each.
+    `asked`: tensors that collections request. `evaluates`: the mode, and the model that is called
+    outside of any tape.
+    `gradients`: those of a tape, with their variables, as long as they are known. `in_branches`:
+    gradients passed to an optimizer in a branch, which a script may skip.
+    `scalars`: those of an eager tape, with the line where it ended; one of them is the loss.
+    `difference`: the latest difference, in an eager step, of every prediction and every target, and
+        its line.
+    """
+
+    counter: Any = None
+    ran: int = 0
+    why: str = ""
+    layers: list[LayerCall] = field(default_factory=list)
+    models: list[ModelCall] = field(default_factory=list)
+    losses: list[LossCall] = field(default_factory=list)
+    targets: list[Target] = field(default_factory=list)
+    applied: list[Applied] = field(default_factory=list)
+    made: dict[int, Any] = field(default_factory=dict)
+    held: list[Any] = field(default_factory=list)
+    plain: list[tuple[Any, Slot]] = field(default_factory=list)
+    unreached: list[Any] = field(default_factory=list)
+    waiting: list[tuple[Slot, Any]] = field(default_factory=list)
+    keeper: Any = None
+    sources: list[tuple[Any, Any]] = field(default_factory=list)
+    evaluated: list[tuple[LossCall, Slot]] = field(default_factory=list)
+    watched: list[weakref.ref[Any]] = field(default_factory=list)
+    sights: list[tuple[str, str | None]] = field(default_factory=list)
+    by_hand: bool = False
+    difference: tuple[Any, str | None] | None = None
+    asked: list[Asked] = field(default_factory=list)
+    evaluates: tuple[Mode, Any] | None = None
+    gradients: list[tuple[Any, Any]] = field(default_factory=list)
+    scalars: list[tuple[Any, str | None]] = field(default_factory=list)
+    in_branches: list[Applied] = field(default_factory=list)
+
+    def add_target(self, target: Target) -> None:
+        """Add a loss, unless a persistent tape has already added it."""
+        for known in self.targets:
+            if known.original is not None and known.original is target.original:
+                known.sources |= target.sources
+                return
+        self.targets.append(target)
+
+    def assigned(self, variable: Any) -> None:
+        """Record an assignment to a variable; after its gradient, it is an update."""
+        if self.by_hand or self.why or not any(one is variable for one, _ in self.sources):
+            return
+        self.by_hand = True
+        for source, gradient in self.sources:
+            self.plain.append((source, Slot(gradient, behind=self)))
+        self.flush()
+
+    def flush(self, also: Any = None) -> None:
+        """Let the program write pending data if the gate is open or `also` is true."""
+        waiting, self.waiting = self.waiting, []
+        graph = tf.compat.v1.get_default_graph()
+        here = [(slot, tensor) for slot, tensor in waiting if tensor.graph is graph]
+        if not here:
+            return
+
+        def write() -> None:
+            for slot, tensor in here:
+                slot.write(tensor)
+
+        asked = LOOKING.tensor()
+        tf.cond(asked if also is None else tf.logical_or(asked, also), write, lambda: None)
+
+    def has_run(self) -> bool:
+        """Return whether the program ran since the last call."""
+        if self.counter is None:
+            return False
+        count = int(self.counter.read())
+        ran, self.ran = count != self.ran, count
+        for each in (*self.applied, *self.in_branches):
+            each.found = None
+        return ran
+
+    def forget(self) -> None:
+        """Release data that is needed only during tracing."""
+        if not self.made and not self.waiting and not self.gradients:
+            return
+        self.made.clear()
+        self.held.clear()
+        self.sources.clear()
+        self.gradients.clear()
+        for target in self.targets:
+            target.tensor = target.original = None
+        if self.waiting:  # in a graph within this one, which nothing flushed
+            self.waiting.clear()
+            self.layers = [c for c in self.layers if c.is_written]
+            self.losses = [c for c in self.losses if c.is_written]
+            self.models = [c for c in self.models if c.is_written]
+            self.asked = [each for each in self.asked if each.slot.written]
+
+
+class Looks(threading.local):
+    """The programs of a thread, and its eager step in progress.
+
+    Attributes:
+        eager: observations of the eager step in progress.
+        tapes: gradient tapes that are recording.
+        calls: calls of programs since the last query.
+        owner: function being called, whose programs may be traced.
+        given: arguments of this function, as `(args, kwargs)`.
+        optimized: identities of variables passed to an optimizer.
+    """
+
+    def __init__(self) -> None:
+        self.eager = Look()
+        self.tapes = self.calls = 0
+        self.owner: Any = None
+        self.given: Any = None
+        self.optimized: set[int] = set()
+        self._alone: weakref.ref[Look] | None = None
+        self._times = 0
+        self._programs: list[tuple[weakref.ref[Any], weakref.ref[Look]]] = []  # graph and look
+
+    def begin(self) -> None:
+        """Reset all records, because an adapter starts observing."""
+        self.eager, self.tapes = Look(), 0
+        self._programs.clear()
+
+    def current(self) -> Look | None:
+        """Return the record of the program being traced, or else of the eager step.
+
+        None within a branch or loop of a program, and in a function that maps a dataset.
+        """
+        if tf.executing_eagerly():
+            return self.eager
+        graph = tf.compat.v1.get_default_graph()
+        known: list[Look] = [look for one, look in self._live() if one is graph]
+        if known:
+            return known[-1]
+        if not internals.is_function_graph(graph):
+            return None
+        look = Look(why=_obstacle(graph))
+        if not look.why:
+            look.counter = Cell(tf.int64)
+            with tf.init_scope():
+                look.counter.write(tf.constant(0, tf.int64))
+            look.counter.count()
+        self._keep(graph, look)
+        return look
+
+    def around(self) -> tuple[Any, Look] | None:
+        """Return the program around the branch or loop being traced, with its record."""
+        graph = tf.compat.v1.get_default_graph()
+        while graph is not None and not internals.is_function_graph(graph):
+            graph = getattr(graph, "outer_graph", None)
+        return next((pair for pair in self._live() if pair[0] is graph), None)
+
+    def graphs_of(self, looks: Sequence[Look]) -> list[Any]:
+        """Return the graphs of the programs of some records."""
+        return [graph for graph, look in self._live() if any(look is one for one in looks)]
+
+    def _keep(self, graph: Any, look: Look) -> None:
+        """Keep a look for as long as its function, or as it is one of the latest.
+
+        It holds layers, and these their model: it is to go when the model goes.
+        """
+        held: list[Look] = vars(self.owner or self).setdefault(LOOKS_OF, [])
+        live = [*self._live(), (graph, look)]
+        if len(live) > MAX_PROGRAMS:  # one that makes no step before one that does
+            live.remove(next((one for one in live[:-1] if not one[1].targets), live[0]))
+        self._programs = [(weakref.ref(one), weakref.ref(its)) for one, its in live]
+        left = [its for _, its in live]
+        held[:] = [one for one in (*held, look) if one in left]
+
+    def _live(self) -> list[tuple[Any, Look]]:
+        """Return the programs that are left, as graphs, with their looks."""
+        found: list[tuple[Any, Look]] = []
+        for reference, its in self._programs:
+            graph, look = reference(), its()
+            if graph is not None and look is not None:
+                found.append((graph, look))
+        return found
+
+    def take(self, *, programs_only: bool = False) -> list[Look]:
+        """Return the programs and the finished eager step that ran since the last call."""
+        found = self._ran()
+        for look in found:
+            look.forget()
+        if programs_only:
+            return found
+        eager, self.eager = self.eager, Look()
+        if eager.applied or eager.targets:
+            found.append(eager)
+        return found
+
+    def _ran(self) -> list[Look]:
+        """Programs that ran; where it was the same one alone for a while, it is asked first."""
+        calls, self.calls = self.calls, 0
+        before = self._alone() if self._alone is not None else None
+        if calls == 1 and self._times >= ALONE and before is not None and before.has_run():
+            return [before]
+        found = [look for _, look in self._live() if look.has_run()]
+        alone = found[0] if len(found) == 1 else None
+        self._times = self._times + 1 if alone is before is not None else 0
+        self._alone = weakref.ref(alone) if alone is not None else None
+        return found
+
+    def latest(self) -> Look:
+        """Return the record of the latest traced program, or else of the eager step."""
+        return next((look for _, look in reversed(self._live())), self.eager)
+
+    def graphs(self) -> list[Any]:
+        """Return the graphs of all programs."""
+        return [graph for graph, _ in self._live()]
+
+    def hidden(self) -> list[Look]:
+        """Return programs whose content is hidden."""
+        return [look for _, look in self._live() if look.why]
+
+
+def _obstacle(graph: Any) -> str:
+    """Why nothing inside of a program can be seen; '' where it can."""
+    if internals.is_in_xla(graph):
+        return "compiled by XLA (jit_compile=True), where observing it could change the results"
+    if tf.distribute.get_strategy().num_replicas_in_sync > 1:
+        return "the step runs on several replicas"
+    return ""

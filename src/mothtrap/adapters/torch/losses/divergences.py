@@ -1,0 +1,49 @@
+"""Calls of `kl_div` that are given probabilities instead of log-probabilities."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mothtrap.adapters.torch.job import graph
+from mothtrap.adapters.torch.losses.loss_calls import LossInputs
+from mothtrap.core.facts.losses import LossCall
+from mothtrap.tracing.source import frames
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.job.job import Job
+
+LOOKS = 8
+"""Calls whose graph is read. Chosen by hand: how a loss is given its input does not change."""
+
+
+class DivergenceObserver:
+    """Reads how the first argument of `kl_div` was made.
+
+    The graph of the result does not tell a divergence from other differences of products, so the
+    call itself is looked at.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._looks = 0
+
+    def called(self, inputs: LossInputs) -> None:
+        """See a call of `kl_div` whose result has a graph."""
+        given = inputs.prediction
+        if self._looks >= LOOKS or given is None or given.grad_fn is None:
+            return
+        self._looks += 1
+        chain = graph.chain(given.grad_fn)
+        if chain[:1] != ("softmax",):
+            return
+        self._job.recorder.notes.observe(
+            LossCall(
+                step=self._job.grouper.step,
+                operation="kl_div",
+                chain=chain,
+                prediction_shape=tuple(given.shape),
+                classes=given.shape[-1] if given.ndim else None,
+                reduction=inputs.reduction,
+                location=frames.user_location(),
+            )
+        )

@@ -1,1 +1,0 @@
-"""Recording and replay of steps, and comparison of two trainings."""

@@ -1,0 +1,244 @@
+"""Targets and predictions of a loss, from arrays on the host.
+
+Shape suffixes: N = elements, R = rows, K = classes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from mothtrap.core.facts.losses import TargetSample
+from mothtrap.tracing.describe import next_tokens
+from mothtrap.tracing.describe.constant_baseline import MAX_CLASSES, ConstantBaseline
+from mothtrap.tracing.describe.quiet_numpy import quiet
+from mothtrap.tracing.describe.target_leakage import telling_columns
+from mothtrap.tracing.describe.target_order import BINS, TargetsInOrder
+
+Array = npt.NDArray[Any]
+
+MAX_TARGETS: Final = 1 << 16
+"""Most targets of a call that are inspected, from the first rows."""
+MAX_CONFUSED: Final = 20
+"""Classes up to which the confusion is counted."""
+TOLERANCE: Final = 1e-3
+"""Distance beyond a range that is rounding, e.g. of an image that was resized; chosen by hand."""
+RANGES: Final = {
+    "relu": (0.0, math.inf),
+    "softplus": (0.0, math.inf),
+    "exp": (0.0, math.inf),
+    "sigmoid": (0.0, 1.0),
+    "softmax": (0.0, 1.0),
+    "tanh": (-1.0, 1.0),
+    "hardsigmoid": (0.0, 1.0),
+    "log_sigmoid": (-math.inf, 0.0),
+    "log_softmax": (-math.inf, 0.0),
+    "softsign": (-1.0, 1.0),
+}
+"""Closure of the range of operations that a model may end in."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Called:
+    """One loss call, with arrays on the host.
+
+    Attributes:
+        operation: as in `LossCall`.
+        chain: as in `LossCall`.
+        classes: None except for a class loss.
+        target: hard labels, probabilities or numbers.
+        prediction: probabilities or numbers.
+        smoothing: share of the target that label smoothing spreads over all classes.
+        squared: factor of the squared difference; None for other losses.
+        is_weighted: the loss weights classes or rows.
+    """
+
+    operation: str
+    chain: tuple[str, ...]
+    classes: int | None
+    target: Array
+    prediction: Array
+    smoothing: float = 0.0
+    squared: float | None = None
+    is_weighted: bool = False
+
+    @property
+    def is_binary(self) -> bool:
+        """Return whether each output is its own binary class."""
+        return self.operation.startswith("binary")
+
+
+def softmax(logits_RK: Array) -> Array:
+    """Return the softmax over the last axis; NaN where a row is not finite."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        shifted_RK = np.exp(logits_RK - logits_RK.max(axis=-1, keepdims=True))
+        found: Array = shifted_RK / shifted_RK.sum(axis=-1, keepdims=True)
+    return found
+
+
+def rows_are_probabilities(values: Array) -> bool | None:
+    """Return whether rows lie in [0, 1], sum to 1, and differ; None if there is nothing to judge.
+
+    Args:
+        values: shape (..., classes).
+    """
+    if values.ndim < 2 or values.shape[-1] < 2 or not np.isfinite(values).all():
+        return None
+    rows_RK = values.reshape(-1, values.shape[-1])
+    in_range = bool((rows_RK >= 0).all() and (rows_RK <= 1 + TOLERANCE).all())
+    sums_R = rows_RK.sum(axis=1, dtype=np.float64)
+    are_one = bool((np.abs(sums_R - 1) <= TOLERANCE).all())
+    return in_range and are_one and bool((np.abs(rows_RK - rows_RK[:1]) > TOLERANCE).any())
+
+
+def label_counts(called: Called) -> tuple[int, ...] | None:
+    """Return the hard targets per class; None for soft targets or numbers."""
+    labels = called.target.reshape(-1)[:MAX_TARGETS]
+    if called.is_binary:
+        if not np.isin(labels, (0, 1)).all():
+            return None
+        ones = int((labels == 1).sum())
+        return (len(labels) - ones, ones)
+    if not called.classes or called.classes > MAX_CLASSES or labels.dtype.kind not in "iu":
+        return None
+    kept = labels[(labels >= 0) & (labels < called.classes)]
+    return tuple(np.bincount(kept, minlength=called.classes).tolist())
+
+
+@quiet
+def prediction_spread(called: Called) -> float | None:
+    """Return the standard deviation over rows of the probabilities, averaged over classes."""
+    probability_RK = called.prediction
+    if probability_RK.ndim < 2 or len(probability_RK) < 2 or not called.classes:
+        return None
+    rows_RK = probability_RK.reshape(-1, probability_RK.shape[-1]).astype(np.float64)
+    if not np.isfinite(rows_RK).all():
+        return None
+    return float(rows_RK.std(axis=0).mean())
+
+
+@quiet
+def sample(called: Called, inputs: Sequence[Array], *, columns: bool) -> TargetSample:
+    """Describe the targets of a call.
+
+    Args:
+        called: the loss call.
+        inputs: inputs of the model.
+        columns: also look for input columns that reveal the target.
+    """
+    target = called.target.reshape(-1)[:MAX_TARGETS]
+    finite = target.astype(np.float64)
+    finite = finite[np.isfinite(finite)]
+    telling = _telling_columns(inputs, called) if columns else None
+    return TargetSample(
+        dtype=called.target.dtype.name,
+        count=target.size,
+        least=float(finite.min()) if finite.size else None,
+        greatest=float(finite.max()) if finite.size else None,
+        mean=float(finite.mean()) if finite.size else None,
+        outside_share=_outside_share(called, finite),
+        input_offsets=_input_offsets(called, inputs),
+        telling_columns=telling[0] if telling else None,
+        columns=telling[1] if telling else None,
+        confusion=_confusion(called),
+        row_sums=_row_sums(called),
+    )
+
+
+def _row_sums(called: Called) -> tuple[float, float] | None:
+    if called.operation != "cross_entropy" or called.target.shape != called.prediction.shape:
+        return None
+    if not called.target.size or not np.isin(called.target, (0, 1)).all():
+        return None
+    sums_R = called.target.sum(axis=-1, dtype=np.float64)
+    return (float(sums_R.min()), float(sums_R.max())) if np.isfinite(sums_R).all() else None
+
+
+def _input_offsets(called: Called, inputs: Sequence[Array]) -> tuple[int, ...] | None:
+    """Offsets at which labels are the tokens given, in the rows that were kept of both."""
+    if called.operation != "cross_entropy" or called.target.dtype.kind not in "iu":
+        return None
+    rows = len(called.target) if called.target.ndim else 0
+    tokens = [t for t in next_tokens.sequences(inputs, called.classes) if len(t) > 1]
+    kept = min([rows, *(len(given) for given in tokens)])
+    if not kept or called.target.ndim < 2:
+        return None
+    return next_tokens.offsets([given[:kept] for given in tokens], called.target[:kept], None)
+
+
+def _outside_share(called: Called, finite_N: Array) -> float | None:
+    bounds = RANGES.get(next((name for name in called.chain if name != "cast"), ""))
+    if called.operation != "elementwise" or bounds is None or not finite_N.size:
+        return None
+    low, high = bounds
+    return float(((finite_N < low - TOLERANCE) | (finite_N > high + TOLERANCE)).mean())
+
+
+def _confusion(called: Called) -> tuple[int, ...] | None:
+    """Labels against predicted classes, row by row; None where there are none or too many."""
+    classes = called.classes
+    if not classes or not 2 <= classes <= MAX_CONFUSED:
+        return None
+    if called.is_binary:
+        if called.prediction.shape != called.target.shape:
+            return None
+        predicted, labels = (called.prediction > 0.5).astype(np.int64), called.target
+    else:
+        if called.prediction.ndim != 2 or called.target.ndim != 1:
+            return None
+        predicted, labels = called.prediction.argmax(axis=-1), called.target
+    labels = labels.reshape(-1)
+    kept = np.isfinite(labels) & (labels >= 0) & (labels < classes)
+    places = labels[kept].astype(np.int64) * classes + predicted.reshape(-1)[kept]
+    return tuple(np.bincount(places, minlength=classes * classes).tolist())
+
+
+def _telling_columns(inputs: Sequence[Array], called: Called) -> tuple[tuple[int, ...], int] | None:
+    """Return the columns that leak the target, in the rows that were kept of both."""
+    rows = min((len(given) for given in inputs if given.ndim), default=0)
+    target = called.target[:rows] if called.target.ndim else called.target
+    return telling_columns([given[: len(target)] for given in inputs if given.ndim], target)
+
+
+def add_targets(baseline: ConstantBaseline, called: Called) -> None:
+    """Add the targets of a call to the baseline of its evaluation."""
+    is_smooth_binary = called.is_binary and called.smoothing > 0
+    if called.is_weighted or is_smooth_binary:
+        baseline.set_unknown()
+    if called.classes and not called.is_binary and called.target.dtype.kind in "iu":
+        labels = called.target.reshape(-1)[:MAX_TARGETS]
+        baseline.add_labels(labels, called.classes, smoothing=called.smoothing)
+    elif called.is_binary or called.squared is not None:
+        rows = MAX_TARGETS // max(1, math.prod(called.target.shape[1:]))
+        factor = 1.0 if called.squared is None else called.squared
+        target = called.target[: max(1, rows)] if called.target.ndim else called.target
+        baseline.add_numbers(target, is_binary=called.is_binary, factor=factor)
+    else:
+        baseline.set_unknown()
+
+
+def baseline_of(called: Called) -> ConstantBaseline:
+    """Return the baseline of an evaluation of one call."""
+    baseline = ConstantBaseline()
+    add_targets(baseline, called)
+    return baseline
+
+
+@quiet
+def add_to_order(order: TargetsInOrder, step: int, called: Called) -> None:
+    """Add the targets of a call to those of its site."""
+    if not called.target.size:
+        return
+    counts = label_counts(called)
+    if counts is not None:
+        width = -(-len(counts) // BINS)
+        order.add_counts(step, np.add.reduceat(counts, np.arange(0, len(counts), width)).tolist())
+    elif called.target.size == len(called.target):
+        values_N = called.target.reshape(-1)[:MAX_TARGETS].astype(np.float64)
+        moments = float(len(values_N)), float(values_N.mean()), float(values_N.var())
+        order.add_values(step, moments)

@@ -1,0 +1,168 @@
+"""Labels of sequences that are the input tokens, at the same position or a later one.
+
+Shape suffixes: R = rows, L = positions of a sequence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+MAX_TARGETS: Final = 1 << 16
+MAX_ONE_HOT: Final = 1 << 20
+"""Elements of an input that are looked at to see whether it is one-hot."""
+MIN_COMPARED: Final = 16
+"""Labels that must agree with inputs before they are called the same; chosen by hand."""
+Array = npt.NDArray[Any]
+
+
+def sequences(inputs: Sequence[Array], classes: int | None) -> Iterator[Array]:
+    """Yield every input of a model that contains tokens, as integers of shape (rows, length).
+
+    A single sequence is one row. Tokens may also be one-hot over the classes of the loss.
+    """
+    for given in inputs:
+        if are_tokens(given):
+            yield given
+        elif given.ndim == 1 and are_tokens(given[None]):
+            yield given[None]
+        elif _is_one_hot(given, classes):
+            yield given.argmax(axis=-1)
+
+
+def _is_one_hot(given: Array, classes: int | None) -> bool:
+    if given.ndim != 3 or given.shape[-1] != classes or given.size > MAX_ONE_HOT:
+        return False
+    return bool(np.isin(given, (0, 1)).all() and (given.sum(axis=-1) == 1).all())
+
+
+def are_tokens(given: Array) -> bool:
+    """Return whether a model input contains integer sequences: (rows, length), or transposed."""
+    is_table = given.ndim == 2 and min(given.shape) >= 1 and max(given.shape) >= 4
+    return is_table and given.dtype.kind in "iu" and given.size <= MAX_TARGETS
+
+
+def offsets(tokens: Iterable[Array], target: Array, ignored: int | None) -> tuple[int, ...] | None:
+    """Return the offsets k, 0 or 1, at which labels equal tokens; None if they do not align.
+
+    Sequences may run along either axis; labels may be flat, and one position shorter. Each of
+    several inputs may have its own offset.
+
+    Args:
+        tokens: inputs of the model, each of shape (rows, length).
+        target: labels.
+        ignored: label that does not count; None = none.
+    """
+    found: set[int] | None = None
+    for given_RL in tokens:
+        rows, length = given_RL.shape
+        whole = target.size == given_RL.size
+        along_rows = whole or target.size == rows * (length - 1)
+        along_columns = whole or target.size == (rows - 1) * length
+        if along_rows or along_columns:
+            found = found or set()
+        for k in (0, 1):
+            found_k = (along_rows and agree(given_RL, target, k, ignored)) or (
+                along_columns and agree(given_RL.T, target, k, ignored, transposed=True)
+            )
+            if found_k and found is not None:
+                found.add(k)
+    return None if found is None else tuple(sorted(found))
+
+
+def batch_and_length(
+    tokens: Iterable[Array], target: Array, ignored: int | None
+) -> tuple[int, int] | None:
+    """Return the number and the length of the sequences whose next tokens are the labels.
+
+    Args:
+        tokens: inputs of the model, each a table of tokens with the sequences along either axis.
+        target: labels.
+        ignored: label that does not count; None = none.
+
+    Returns:
+        None where labels are no next tokens, or next tokens along both axes.
+    """
+    for table in tokens:
+        found = [
+            given_RL.shape
+            for given_RL in (table, table.T)
+            if target.size in (given_RL.size, given_RL.size - len(given_RL))
+            and agree(given_RL, target, 1, ignored, transposed=given_RL is not table)
+        ]
+        if found:
+            return (int(found[0][0]), int(found[0][1])) if len(found) == 1 else None
+    return None
+
+
+def agree(
+    given_RL: Array, target: Array, k: int, ignored: int | None, *, transposed: bool = False
+) -> bool:
+    """Return whether labels, shape (rows, length) or flat, equal the tokens k positions later."""
+    rows, length = given_RL.shape
+    positions = target.size // rows
+    labels = target.reshape(positions, rows).T if transposed else target.reshape(rows, positions)
+    last = min(positions, length - k)
+    labels, given = labels[:, :last], given_RL[:, k : k + last]
+    if last < 1 or labels.shape != given.shape:
+        return False
+    kept = labels != ignored if ignored is not None else np.ones_like(labels, dtype=np.bool_)
+    if int(kept.sum()) < MIN_COMPARED:
+        return False
+    shown = labels[kept]
+    return bool((shown == given[kept]).all() and (shown != shown[0]).any())
+
+
+class Endings(NamedTuple):
+    """Ends of the sequences of a batch that are shorter than the longest one.
+
+    Attributes:
+        rows: number of rows.
+        last: the most frequent last token that is a label.
+        last_rows: rows that have it.
+        after: the most frequent token that follows, which is no label.
+        after_rows: rows that have it.
+    """
+
+    rows: int
+    last: int
+    last_rows: int
+    after: int
+    after_rows: int
+
+
+def endings(tokens: Iterable[Array], target: Array, ignored: int | None) -> Endings | None:
+    """Return how sequences end if their labels are the next tokens.
+
+    Args:
+        tokens: inputs of the model, each of shape (rows, length).
+        target: labels.
+        ignored: label that does not count.
+
+    Returns:
+        None if labels are not next tokens, or all rows end at the same position.
+    """
+    for given_RL in tokens:
+        rows, length = given_RL.shape
+        if ignored is None or target.size % rows or not agree(given_RL, target, 1, ignored):
+            continue
+        labels_RL = target.reshape(rows, -1)
+        kept_RL = labels_RL != ignored
+        last_R = labels_RL.shape[1] - 1 - kept_RL[:, ::-1].argmax(axis=1)
+        ends_R = kept_RL.any(axis=1) & (last_R + 2 < length)
+        if len(set(last_R[ends_R].tolist())) < 2:
+            return None
+        number_R = np.flatnonzero(ends_R)
+        last = _most_frequent(labels_RL[number_R, last_R[ends_R]])
+        after = _most_frequent(given_RL[number_R, last_R[ends_R] + 2])
+        return Endings(len(number_R), *last, *after)
+    return None
+
+
+def _most_frequent(values: Array) -> tuple[int, int]:
+    """Return the most frequent value, and how often it is there."""
+    found, counts = np.unique(values, return_counts=True)
+    return int(found[counts.argmax()]), int(counts.max())

@@ -1,0 +1,1 @@
+"""A job as adapters and the session share it: its steps, its lines, its process."""

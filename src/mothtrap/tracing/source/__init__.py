@@ -1,0 +1,1 @@
+"""The source of the user's program: lines, variables, loops, names of files."""

@@ -1,0 +1,151 @@
+"""The position of the running line in the loops around it, as the source shows them."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import linecache
+import math
+from collections.abc import Iterator, Mapping
+from types import FrameType
+from typing import Any
+
+from mothtrap.tracing.source import frames
+
+COUNTING = {"range": range, "trange": range}
+"""Functions that make a loop of a number of turns."""
+PASSING = ("enumerate", "tqdm", "iter", "list", "tuple", "reversed", "track")
+"""Functions that give each element of their first argument."""
+MOST_LENGTH = 10**15
+
+
+def turns_around(frame: FrameType | None) -> list[float]:
+    """Return how often each loop around the running line repeats, innermost first.
+
+    Only loops in the user's own code count. NaN stands for a loop of unknown length, such as
+    `while`, or a loop over a generator.
+
+    Args:
+        frame: frame of the running line.
+    """
+    found: list[float] = []
+    while frame is not None:
+        if frames.is_users(frame):
+            found += _in_frame(frame)
+        frame = frame.f_back
+    return found
+
+
+def _in_frame(frame: FrameType) -> Iterator[float]:
+    """Yield the turns of the loops around the running line of a frame, the innermost first."""
+    code, line = frame.f_code, frame.f_lineno
+    names = {**frame.f_builtins, **frame.f_globals, **frame.f_locals}
+    for loop in reversed(_loops(code.co_filename, code.co_firstlineno, code.co_name)):
+        if loop.lineno <= line <= (loop.end_lineno or loop.lineno) and not _is_else(loop, line):
+            yield math.nan if isinstance(loop, ast.While) else _length(loop.iter, names)
+
+
+def _is_else(loop: ast.For | ast.AsyncFor | ast.While, line: int) -> bool:
+    """Return whether a line is in the part of a loop that runs after it."""
+    return bool(loop.orelse) and line >= loop.orelse[0].lineno
+
+
+@functools.lru_cache(maxsize=64)
+def _loops(file: str, first: int, name: str) -> tuple[ast.For | ast.AsyncFor | ast.While, ...]:
+    """Return the loops of a function or a module, outer ones before inner ones."""
+    try:
+        tree: ast.AST | None = ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError):
+        return ()
+    if name != "<module>":
+        tree = next((one for one in ast.walk(tree) if _begins(one, first)), None)  # type: ignore[arg-type]
+    if tree is None:
+        return ()
+    return tuple(_inside(tree))
+
+
+def _begins(node: ast.AST, line: int) -> bool:
+    """Return whether a node is the function whose code begins in a line."""
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        return False
+    return line in (node.lineno, *(one.lineno for one in node.decorator_list))
+
+
+def _inside(node: ast.AST) -> Iterator[ast.For | ast.AsyncFor | ast.While]:
+    """Yield the loops in a node, without those of functions and classes in it."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            continue
+        if isinstance(child, ast.For | ast.AsyncFor | ast.While):
+            yield child
+        yield from _inside(child)
+
+
+def _length(node: ast.expr, names: Mapping[str, Any]) -> float:
+    """Return the number of elements that an expression gives; NaN where it is not known.
+
+    The expression is not run: only names, attributes, items, and simple arithmetic are read.
+    """
+    if isinstance(node, ast.Call):
+        called = _last_name(node.func)
+        if called in COUNTING and not node.keywords:
+            limits = [_value(one, names) for one in node.args]
+            if limits and all(isinstance(one, int) for one in limits):
+                return float(len(COUNTING[called](*limits)))
+        if called in PASSING and node.args:
+            return _length(node.args[0], names)
+        if called == "zip" and node.args:
+            return min(_length(one, names) for one in node.args)
+        return math.nan
+    value = _value(node, names)
+    if isinstance(value, str | bytes) or not hasattr(type(value), "__len__"):
+        return math.nan
+    try:
+        return float(min(len(value), MOST_LENGTH))
+    except Exception:  # of the user's class; a loader over a stream has no length
+        return math.nan
+
+
+def _last_name(node: ast.expr) -> str:
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
+    """Return the value of a simple expression; None where it is not simple."""
+    try:
+        match node:
+            case ast.Constant():
+                return node.value
+            case ast.Name():
+                return names.get(node.id)
+            case ast.Attribute():
+                return getattr(_value(node.value, names), node.attr, None)
+            case ast.Subscript():
+                return _value(node.value, names)[_value(node.slice, names)]
+            case ast.BinOp():
+                return _computed(node.op, _value(node.left, names), _value(node.right, names))
+            case ast.Call(func=ast.Name(id="len" | "int"), args=[only]):
+                inner = _value(only, names)
+                return len(inner) if node.func.id == "len" else int(inner)  # type: ignore[attr-defined]
+            case _:
+                return None
+    except Exception:  # of the user's classes, and of values that are not known
+        return None
+
+
+def _computed(op: ast.operator, left: Any, right: Any) -> Any:
+    if not isinstance(left, int | float) or not isinstance(right, int | float):
+        return None
+    match op:
+        case ast.Add():
+            return left + right
+        case ast.Sub():
+            return left - right
+        case ast.Mult():
+            return left * right
+        case ast.FloorDiv():
+            return left // right
+        case _:
+            return None

@@ -1,0 +1,127 @@
+"""The line of the user's code that calls a function, if there is only one."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import sys
+from collections.abc import Iterable, Iterator
+from types import ModuleType
+
+from mothtrap.tracing.source.frames import is_users_file, line_of
+
+MOST_BYTES = 1_000_000
+"""Of source in one file that is read; chosen by hand: longer ones were written by a program."""
+FRAMEWORKS = ("torch", "jax", "optax", "flax", "equinox", "tensorflow", "keras")
+MOST_FILES = 200
+"""Files that are read; chosen by hand: of a project so large one line alone says little."""
+
+_by_count: dict[int, list[str]] = {}
+_looked_at: dict[str, tuple[int, str]] = {}
+"""By name of a module: its id, and its file if that is the user's, else an empty text."""
+
+
+def only_call(
+    *names: str, among: Iterable[ModuleType] | None = None, arguments: int | None = None
+) -> str | None:
+    """Return `file:line` of the only line that calls a function or method with these names.
+
+    These calls do not count: calls through imported modules that are not frameworks (`math.log`),
+    of functions that the file itself defines, and with a string argument (`self.log("loss",
+    loss)`).
+
+    Args:
+        names: last parts of the names, such as `log`, and other spellings.
+        among: the user's modules to search; None: all loaded modules.
+        arguments: number of arguments of the call, or of elements of its only argument; None: any.
+    """
+    users = _users_files(among) if among is not None else _loaded()
+    if not 0 < len(users) <= MOST_FILES:
+        return None
+    calls = [(file, _calls(file)) for file in users]
+    found = {
+        (file, line)
+        for file, of in calls
+        for name in names
+        for line, count in of.get(name, ())
+        if arguments in (None, count)
+    }
+    return line_of(*found.pop()) if len(found) == 1 else None
+
+
+def _loaded() -> list[str]:
+    """Return the user's files among all modules, looked up again where there are more of them."""
+    count = len(sys.modules)
+    if count not in _by_count:
+        _by_count.clear()
+        files = {_file_of(name, module) for name, module in list(sys.modules.items())}
+        _by_count[count] = sorted(files - {""})
+    return _by_count[count]
+
+
+def _file_of(name: str, module: ModuleType) -> str:
+    """Return the file of a module if it is the user's; each module is looked at once."""
+    known, file = _looked_at.get(name, (0, ""))
+    if known != id(module):
+        file = next(iter(_users_files([module])), "")
+        _looked_at[name] = id(module), file
+    return file
+
+
+def _users_files(modules: Iterable[ModuleType]) -> list[str]:
+    files = {str(file) for m in modules if (file := getattr(m, "__file__", None))}
+    return sorted(file for file in files if file.endswith(".py") and is_users_file(file))
+
+
+@functools.lru_cache(maxsize=MOST_FILES)
+def _calls(file: str) -> dict[str, list[tuple[int, int]]]:
+    """Return line and number of arguments of all calls in a file, by the last part of the name."""
+    try:
+        with open(file, "rb") as opened:
+            tree = ast.parse(opened.read(MOST_BYTES))
+    except (OSError, SyntaxError, ValueError, RecursionError):
+        return {}
+    imported, own = dict(_imported(tree)), set(_defined(tree))
+    lines: dict[str, list[tuple[int, int]]] = {}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call) or _takes_text(node):
+            continue
+        called = node.func
+        if isinstance(called, ast.Name) and imported.get(called.id) in FRAMEWORKS:
+            lines.setdefault(called.id, []).append((node.lineno, _count(node)))
+        elif isinstance(called, ast.Attribute) and called.attr not in own:
+            holder = called.value.id if isinstance(called.value, ast.Name) else ""
+            if imported.get(holder, FRAMEWORKS[0]) in FRAMEWORKS:
+                place = called.end_lineno or node.lineno
+                lines.setdefault(called.attr, []).append((place, _count(node)))
+    return lines
+
+
+def _count(call: ast.Call) -> int:
+    """Return the number of arguments of a call, or of the elements of its only one."""
+    only = call.args[0] if len(call.args) == 1 else None
+    return len(only.elts) if isinstance(only, ast.Tuple | ast.List) else len(call.args)
+
+
+def _takes_text(call: ast.Call) -> bool:
+    """Return whether a call is given a text or a dictionary: it logs, and computes nothing."""
+    first = call.args[0] if call.args else None
+    is_text = isinstance(first, ast.Constant) and isinstance(first.value, str)
+    return is_text or isinstance(first, ast.JoinedStr | ast.Dict)
+
+
+def _defined(tree: ast.AST) -> Iterator[str]:
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    return (node.name for node in ast.walk(tree) if isinstance(node, kinds))
+
+
+def _imported(tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """Yield the names that are imported, and the package that each is from."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                package = alias.name.partition(".")[0]
+                yield alias.asname or package, package
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                yield alias.asname or alias.name, (node.module or "").partition(".")[0]

@@ -1,0 +1,91 @@
+"""The order in which the gradients of an optimizer are computed, clipped, cleared, and applied."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mothtrap.core.facts.optimizers import ClippedLate, GradientsCleared
+from mothtrap.tracing.source import frames
+
+
+@dataclass(slots=True, eq=False)
+class GradientOrder:
+    """Operations on the gradients of one optimizer since its last step.
+
+    Attributes:
+        made: a backward pass has begun.
+        cleared: `zero_grad` has discarded new gradients, and no backward pass has begun since.
+        cleared_at: the line that did so last.
+        told: the last step had no gradients for this reason.
+        clipped: gradients were clipped before a step applied them.
+        late: gradients were clipped after its last step had applied them.
+        late_at: the line that did so last.
+        late_since: the step in which that happened first.
+        late_steps: steps before which only gradients were clipped that were cleared.
+        timely_steps: steps whose gradients were clipped before they were applied.
+    """
+
+    made: bool = False
+    cleared: bool = False
+    cleared_at: str | None = None
+    told: bool = False
+    clipped: bool = False
+    late: bool = False
+    late_at: str | None = None
+    late_since: int = -1
+    late_steps: int = 0
+    timely_steps: int = 0
+
+    def clears(self) -> None:
+        """Record that `zero_grad` discards gradients that no step has applied."""
+        self.cleared, self.cleared_at = True, frames.user_location()
+        self.clipped = False
+
+    def clipped_late(self, step: int) -> None:
+        """Record that gradients were clipped after the given step had applied them."""
+        self.late, self.late_at = True, frames.user_location()
+        if self.late_since < 0:
+            self.late_since = step
+
+    def stepped(
+        self, step: int, name: str, *, absent: bool, clean: bool
+    ) -> list[GradientsCleared | ClippedLate]:
+        """Reset for the next step; return what to report about this one.
+
+        Args:
+            step: its number.
+            name: name of the optimizer.
+            absent: there were no gradients.
+            clean: the gradients of the previous step had been cleared before its own were computed.
+        """
+        found: list[GradientsCleared | ClippedLate] = []
+        before, self.told = self.told, absent and self.cleared
+        if self.told and not before:
+            found.append(GradientsCleared(step=step, optimizer=name, location=self.cleared_at))
+        if (self.clipped or self.late) and self._counts_clipping(clean):
+            found.append(
+                ClippedLate(
+                    step=step,
+                    optimizer=name,
+                    since=self.late_since,
+                    late_steps=self.late_steps,
+                    timely_steps=self.timely_steps,
+                    location=self.late_at,
+                )
+            )
+        self.made = self.cleared = self.clipped = self.late = False
+        return found
+
+    def begin(self) -> None:
+        """Record that the optimizer has stepped."""
+        self.made = self.cleared = self.clipped = self.late = False
+
+    def _counts_clipping(self, clean: bool) -> bool:
+        """Return whether to tell: at every power of two, and that it was not always late."""
+        if self.clipped:
+            self.timely_steps += 1
+            return self.timely_steps == 1 and self.late_steps > 0
+        if not (self.late and clean):
+            return False
+        self.late_steps += 1
+        return self.late_steps & (self.late_steps - 1) == 0

@@ -1,0 +1,1 @@
+"""Handles of trainers and loggers that work on top of a framework."""

@@ -1,0 +1,33 @@
+"""The handle of a logger: numbers that a script passes to it belong to the step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mothtrap.core.adapters import Environment, Given
+from mothtrap.tracing.handle import AdapterSpec, BaseHandle
+
+
+class LoggerHandle(BaseHandle):
+    """Base handle for a logger; derive from it and pass logged numbers to `job.log`."""
+
+    def step(self, _: Given) -> None:
+        """Do nothing, because nothing trains here."""
+
+
+def logger(
+    framework: str,
+    handle: type[LoggerHandle],
+    requires: str,
+    place: Callable[[], Environment] | None = None,
+) -> AdapterSpec:
+    """Return the spec of a logger, which trains nothing and reports only the user's numbers."""
+    return AdapterSpec(
+        framework=framework, handle=handle, requires=requires, steps="none", place=place
+    )
+
+
+def given(args: tuple[Any, ...], kwargs: dict[str, Any], *names: str) -> list[Any]:
+    """Return the first arguments of a call by parameter name; None if absent."""
+    return [args[i] if i < len(args) else kwargs.get(name) for i, name in enumerate(names)]

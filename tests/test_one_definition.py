@@ -1,0 +1,40 @@
+"""Facts whose definition frameworks share are made in one place."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+from tests.test_house import SOURCE, files, plant
+
+SHARED = {
+    "TargetOrder": "tracing/describe/target_order.py",
+    "InitialWeights": "tracing/describe/weights.py",
+    "IdenticalUnits": "tracing/describe/weights.py",
+    "StepGuarded": "tracing/guard.py",
+}
+"""Facts, and the file that makes them."""
+
+
+def made_elsewhere(source: Path) -> list[str]:
+    """Calls of a shared fact's class outside of its file."""
+    return [
+        f"{path}:{node.lineno} makes {name}"
+        for path, tree in files(source)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        for name in [getattr(node.func, "id", getattr(node.func, "attr", ""))]
+        if name in SHARED and path.as_posix() != SHARED[name]
+    ]
+
+
+def test_shared_facts_are_made_in_their_file_only() -> None:
+    assert made_elsewhere(SOURCE) == []
+
+
+@pytest.mark.parametrize("text", ["StepGuarded(step=1)", "layers.InitialWeights(step=1)"])
+def test_the_check_sees_a_planted_fact(tmp_path: Path, text: str) -> None:
+    plant(tmp_path, "tracing/guard.py", "StepGuarded(step=1)")
+    plant(tmp_path, "adapters/bad.py", text)
+    assert len(made_elsewhere(tmp_path)) == 1

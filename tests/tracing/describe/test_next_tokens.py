@@ -1,0 +1,90 @@
+"""Labels of sequences beside the tokens that a model was given."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mothtrap.tracing.describe import next_tokens
+
+TOKENS = np.arange(40).reshape(4, 10) % 7
+AHEAD = np.concatenate([TOKENS[:, 1:], TOKENS[:, :1]], axis=1)
+
+
+@pytest.mark.parametrize(
+    ("target", "offsets"),
+    [
+        (TOKENS, (0,)),
+        (TOKENS.reshape(-1), (0,)),
+        (AHEAD, (1,)),
+        (TOKENS[:, 1:], (1,)),
+        (TOKENS[:, ::-1], ()),
+        (np.full((4, 10), 3), ()),
+        (np.zeros(4, np.int64), None),
+    ],
+)
+def test_offsets_at_which_labels_are_tokens(
+    target: np.ndarray, offsets: tuple[int, ...] | None
+) -> None:
+    assert next_tokens.offsets([TOKENS], target, None) == offsets
+    if offsets is not None and target.ndim == 2:
+        assert next_tokens.offsets([TOKENS.T], target.T, None) == offsets
+
+
+def test_tokens_are_integers_or_one_hot() -> None:
+    one_hot = np.eye(7, dtype=np.float32)[TOKENS]
+    images = np.random.default_rng(0).normal(size=(4, 10, 7))
+    found = list(next_tokens.sequences([TOKENS, one_hot, images, TOKENS[0]], 7))
+    assert [seen.shape for seen in found] == [(4, 10), (4, 10), (1, 10)]
+    assert (found[1] == TOKENS).all()
+
+
+def padded(*, end: int | None) -> np.ndarray:
+    """Eight sequences of 3 to 10 words, 1 or none as the token that ends them, padded with 0."""
+    tokens_RL = np.zeros((8, 12), np.int64)
+    for row, length in enumerate(range(3, 11)):
+        tokens_RL[row, :length] = 2 + (np.arange(length) + row) % 9
+        if end is not None:
+            tokens_RL[row, length] = end
+    return tokens_RL
+
+
+def test_sequences_end_with_the_token_that_is_the_last_label() -> None:
+    tokens_RL = padded(end=1)
+    found = next_tokens.endings([tokens_RL[:, :-1]], tokens_RL[:, 1:], 0)
+    assert found == (7, 1, 7, 0, 7)
+
+
+def test_sequences_without_an_end_have_many_last_labels() -> None:
+    tokens_RL = padded(end=None)
+    found = next_tokens.endings([tokens_RL[:, :-1]], tokens_RL[:, 1:].reshape(-1), 0)
+    assert found is not None
+    assert (found.rows, found.after, found.after_rows) == (8, 0, 8)
+    assert found.last_rows <= 2
+
+
+def test_an_end_that_the_loss_ignores_follows_the_last_label() -> None:
+    tokens_RL = padded(end=1)
+    labels_RL = np.where(tokens_RL > 1, tokens_RL, -100)[:, 1:]
+    found = next_tokens.endings([tokens_RL], labels_RL, -100)
+    assert found is not None
+    assert (found.rows, found.after, found.after_rows) == (8, 1, 8)
+
+
+def test_sequences_of_one_length_have_no_endings() -> None:
+    tokens_RL = padded(end=1)
+    tokens_RL[:, 6:] = 0
+    tokens_RL[:, :6] = 2
+    tokens_RL[:, 1:6:2] = 3
+    assert next_tokens.endings([tokens_RL[:, :-1]], tokens_RL[:, 1:], 0) is None
+    assert next_tokens.endings([tokens_RL[:, :-1]], tokens_RL[:, 1:], None) is None
+
+
+def test_the_axis_along_which_labels_are_the_next_tokens_gives_batch_and_length() -> None:
+    tokens = np.random.default_rng(0).integers(0, 50, (6, 9))
+    following = np.random.default_rng(1).integers(0, 50, (6, 9))
+    following[:, :-1] = tokens[:, 1:]
+    assert next_tokens.batch_and_length([tokens], following.reshape(-1), None) == (6, 9)
+    assert next_tokens.batch_and_length([tokens.T], following.T.reshape(-1), None) == (6, 9)
+    assert next_tokens.batch_and_length([tokens], following[:, :-1], None) == (6, 9)
+    assert next_tokens.batch_and_length([tokens], tokens, None) is None
