@@ -169,10 +169,14 @@ def healthy_patches(programs: Sequence[tuple[Path, tuple[str, ...]]], only: Sequ
     for script, arguments in programs:
         if only and script.stem not in only:
             continue
-        with tempfile.TemporaryDirectory() as name:
-            runs = ["--runs-dir", name]
-            python(["-m", "mothtrap", "run", *runs, str(script), *arguments], script.parent)
-            fix = python(["-m", "mothtrap", "fix", *runs], script.parent)
+        try:
+            with tempfile.TemporaryDirectory() as name:
+                runs = ["--runs-dir", name]
+                python(["-m", "mothtrap", "run", *runs, str(script), *arguments], script.parent)
+                fix = python(["-m", "mothtrap", "fix", *runs], script.parent)
+        except subprocess.TimeoutExpired:
+            print(f"{script.stem}: not judged: a program ran past {TIMEOUT_S} s", flush=True)
+            continue
         offered += not fix.returncode
         said = "PATCH\n" + fix.stdout if not fix.returncode else fix.stderr.strip()[:200]
         print(f"{script.stem}: {said}", flush=True)
@@ -195,8 +199,12 @@ def main() -> None:
         raise SystemExit(1 if healthy_patches(programs, [] if args.public else only) else 0)
     patched = well = 0
     for case in chosen:
-        with tempfile.TemporaryDirectory() as name:
-            result = tried(case, Path(name), args.seeds)
+        try:
+            with tempfile.TemporaryDirectory() as name:
+                result = tried(case, Path(name), args.seeds)
+        except subprocess.TimeoutExpired:
+            print(f"{case.name}: not judged: a program ran past {TIMEOUT_S} s", flush=True)
+            continue
         patched += result.patched
         well += result.patched and result.gone and result.well
         mean = f"{statistics.fmean(result.healthy):.4g}" if result.healthy else "-"
