@@ -59,6 +59,16 @@ def test_a_step_in_a_smooth_class_is_named() -> None:
     assert found.features == ("x0",)
 
 
+def test_a_sure_model_is_steep_and_does_not_jump() -> None:
+    """It goes from one class to the other within a step, but in all parts of the step."""
+    rows = np.random.default_rng(2).normal(2, 3, size=(800, 2))
+
+    def sure(d: np.ndarray) -> np.ndarray:
+        return 1 / (1 + np.exp(-20 * (d[:, 0] - 2)))
+
+    assert suspicions(Jump(), sure, rows, (rows[:, 0] > 2).astype(int)) == []
+
+
 def test_trees_and_lines_are_fine() -> None:
     tree = DecisionTreeRegressor(max_depth=3).fit(X, linear(X))
     assert suspicions(Jump(), tree.predict, X, linear(X)) == []

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from mothtrap.behavior.curves import Floats, individual, some_rows
 from mothtrap.behavior.probe import Probe, Suspicion, percent
@@ -28,6 +29,10 @@ so nearly all such steps leave its output as it is; chosen by hand."""
 SEEN = 1e-3
 """Change of the output, as a share of its range, from which a step of 1 % counts as one."""
 EVERY = 4
+PARTS = 16
+AT_ONE_PLACE = 0.5
+"""Share of a step's change in one of its 16 parts from which the output jumps there. A sure model
+is steep and spreads its change over the parts; chosen by hand."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,8 @@ class Jump(Probe):
         between a code and the nearest real value, or within one step of a smooth model.
 
     Stays quiet:
-        Trees, which jump by design, except at codes. Columns of at most 10 values.
+        Trees, which jump by design, except at codes. Columns of at most 10 values. Steep models,
+        whose output changes in every part of a step.
 
     What to do:
         - Mark missing values as missing (NaN) if the model accepts them. Otherwise fill in the
@@ -80,11 +86,15 @@ class Jump(Probe):
             unchanged = self._unchanged(subject, rows, column.name, output_RG, grid_G)
             if unchanged is not None:
                 flat, smooth = flat + (unchanged > FLAT), smooth + (unchanged <= FLAT)
-            jump_RG = step_RG > self.least * subject.output_range
-            place = int(jump_RG.sum(axis=0).argmax())
-            share = float(jump_RG[:, place].mean())
+            large_RG = step_RG > self.least * subject.output_range
+            place = int(large_RG.sum(axis=0).argmax())
+            if large_RG[:, place].mean() <= self.rows_share:
+                continue
+            parts_G = np.linspace(grid_G[place], grid_G[place + 1], PARTS + 1)
+            jump_R = large_RG[:, place] & _at_one_place(subject, rows, column.name, parts_G)
+            share = float(jump_R.mean())
             if share > self.rows_share:
-                size = float(np.median(step_RG[jump_RG[:, place], place]))
+                size = float(np.median(step_RG[jump_R, place]))
                 jumps.append((column.name, grid_G, place, share, size))
         if flat < smooth:
             yield from (self._suspicion(*jump) for jump in jumps)
@@ -140,6 +150,14 @@ class Jump(Probe):
             exact=True,
             evidence={"value": low, "reference": high, "share": share},
         )
+
+
+def _at_one_place(
+    subject: Subject, rows: Table, name: str, parts_G: Floats
+) -> npt.NDArray[np.bool_]:
+    """Return for each row whether one part of a step holds most of the step's change."""
+    change_RG = np.abs(np.diff(individual(subject, rows, name, parts_G), axis=1))
+    return change_RG.max(axis=1) > AT_ONE_PLACE * change_RG.sum(axis=1)
 
 
 def code_of(column: Column) -> tuple[float, float] | None:
