@@ -83,6 +83,7 @@ PLANTED = (
     Planted("policy_entropy_gone", "LOS419", 9, 90, severity="info"),
     near("equal_views", "DAT523", 0, severity="warning"),
     near("end_never_a_target", "DAT521", 0, severity="info"),
+    exactly("targets_shifted_wrongly", "DAT524", 0, severity="warning"),
     near("learning_rate_too_high", "OPT602", 0),
     near("learning_rate_too_low", "OPT603", 0, severity="warning"),
     near("weight_decay_dominates", "OPT607", 0, severity="warning"),

@@ -94,7 +94,8 @@ class TargetSample(msgspec.Struct, frozen=True, kw_only=True):
     such as negative ones after a rectifier. `weighted`: the loss weighs classes, each by its
     number in `class_weights`, or by 1. That is empty where weights are unknown or too many.
     `input_offsets`: every k for which the targets are the integer inputs of the model k
-    positions later wherever that can be said; None where targets do not lie along inputs.
+    positions later wherever that can be said; None where targets do not lie along inputs. 2 and -1
+    are only tried where 0 and 1 do not fit.
     `sequences`: number and length of the sequences of tokens whose next tokens are the targets.
     `decoded`: among several inputs of tokens, those that were embedded last are the targets at the
     same position: a decoder is given them.
