@@ -80,6 +80,7 @@ PLANTED = (
     Planted("posterior_collapse", "LOS417", 50, 140, layer="Autoencoder", severity="warning"),
     near("equal_states", "DAT520", 0, severity="info"),
     exactly("policy_without_returns", "LOS418", 0, severity="info"),
+    exactly("policy_minimizes_rewards", "LOS420", 0, severity="warning"),
     Planted("policy_entropy_gone", "LOS419", 9, 90, severity="info"),
     near("equal_views", "DAT523", 0, severity="warning"),
     near("end_never_a_target", "DAT521", 0, severity="info"),
