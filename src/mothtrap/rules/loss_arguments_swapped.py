@@ -56,6 +56,7 @@ class LossArgumentsSwapped(Rule):
         "activation_growth",
         "constant_output",
         "exploding_gradient",
+        "label_out_of_range",
         "labels_unrelated",
         "learning_rate_too_high",
         "loss_diverging",

@@ -110,6 +110,8 @@ class TargetSample(msgspec.Struct, frozen=True, kw_only=True):
     `endings`: of sequences that predict their next token and are shorter than others of the
     batch: their number, the most frequent last label and its rows, the most frequent token after
     that, which is no label, and its rows.
+    `padding`: the label that pads sequences at their ends and counts in the loss, and its share of
+    the labels.
     """
 
     dtype: str
@@ -131,6 +133,7 @@ class TargetSample(msgspec.Struct, frozen=True, kw_only=True):
     normalized: bool | None = None
     row_sums: tuple[float, float] | None = None
     endings: tuple[int, int, int, int, int] | None = None
+    padding: tuple[int, float] | None = None
 
 
 class FailedLoss(Fact, frozen=True, kw_only=True, tag=True):

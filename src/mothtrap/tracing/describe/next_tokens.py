@@ -16,6 +16,8 @@ MAX_ONE_HOT: Final = 1 << 20
 """Elements of an input that are looked at to see whether it is one-hot."""
 MIN_COMPARED: Final = 16
 """Labels that must agree with inputs before they are called the same; chosen by hand."""
+MIN_LENGTHS: Final = 3
+"""Different lengths of sequences before their equal last labels are called padding; by hand."""
 USUAL_OFFSETS: Final = (0, 1)
 OTHER_OFFSETS: Final = (2, -1)
 """Offsets of labels that were shifted twice, or in the wrong direction."""
@@ -123,6 +125,41 @@ def agree(
         return False
     shown = labels[kept]
     return bool((shown == given[kept]).all() and (shown != shown[0]).any())
+
+
+def padding(
+    tokens: Iterable[Array], target: Array, ignored: int | None
+) -> tuple[int, float] | None:
+    """Return the label that pads sequences at their ends, and the share of labels that it pads.
+
+    It ends sequences of at least `MIN_LENGTHS` different lengths, and does not occur before. Its
+    first occurrence in a sequence does not count, because it may mark the end.
+
+    Args:
+        tokens: inputs of the model, each a table of tokens with the sequences along either axis.
+        target: labels, one for each token, or one fewer for each sequence.
+        ignored: label that does not count; None = none.
+    """
+    for given_RL in tokens:
+        for sequences_RL in (given_RL, given_RL.T):
+            rows = len(sequences_RL)
+            if target.size not in (sequences_RL.size, sequences_RL.size - rows):
+                continue
+            in_rows = sequences_RL is given_RL
+            labels_RL = target.reshape(rows, -1) if in_rows else target.reshape(-1, rows).T
+            found = _padding(labels_RL) if labels_RL.size else None
+            if found is not None and found[0] != ignored:
+                return found
+    return None
+
+
+def _padding(labels_RL: Array) -> tuple[int, float] | None:
+    label, _ = _most_frequent(labels_RL[:, -1])
+    others_RL = labels_RL[:, ::-1] != label
+    run_R = np.where(others_RL.any(axis=1), others_RL.argmax(axis=1), labels_RL.shape[1])
+    if len(set(run_R.tolist())) < MIN_LENGTHS or int((~others_RL).sum()) > int(run_R.sum()):
+        return None
+    return label, float(np.maximum(run_R - 1, 0).sum()) / labels_RL.size
 
 
 class Endings(NamedTuple):
