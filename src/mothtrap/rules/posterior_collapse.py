@@ -85,7 +85,7 @@ class PosteriorCollapse(Rule):
     shrunk: float = threshold(
         0.3,
         unit="of the first size",
-        source="chosen by hand: embeddings of length 1 are small, too",
+        source="chosen by hand: unit embeddings are small, too",
     )
 
     def check(self, window: Window) -> list[Finding]:
