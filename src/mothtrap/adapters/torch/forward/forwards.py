@@ -31,6 +31,8 @@ from mothtrap.adapters.torch.job.retained_outputs import RetainedOutputs, nodes_
 from mothtrap.adapters.torch.job.uncompiled import uncompiled
 from mothtrap.adapters.torch.layers.half_precision import HalfPrecisionObserver
 from mothtrap.adapters.torch.layers.looks import ForwardLooks
+from mothtrap.adapters.torch.losses import argument_orders
+from mothtrap.adapters.torch.losses.argument_orders import ArgumentOrderObserver
 from mothtrap.adapters.torch.losses.divergences import DivergenceObserver
 from mothtrap.adapters.torch.losses.loss_calls import inputs_of
 from mothtrap.adapters.torch.losses.loss_tensors import LossTensors
@@ -97,6 +99,7 @@ class ForwardObserver:
         self.calls = CallCapture(job)
         self.loss_tensors = LossTensors(job)
         self.divergences = DivergenceObserver(job)
+        self.argument_orders = ArgumentOrderObserver(job)
         self.bootstraps = BootstrapObserver(job)
         self.evaluations = EvaluationObserver(job, self.bootstraps.cut)
         self.loss_trained: Callable[[str, float], None] = self.evaluations.losses.trained
@@ -423,8 +426,11 @@ class ForwardObserver:
             contain_part = self._job.contain_part
             if not self._job.light:
                 contain_part("digests", self.inputs.digests.loss_called, args, kwargs)
-            if name == "kl_div":
-                contain_part("divergences", self.divergences.called, inputs_of(name, args, kwargs))
+            if name in argument_orders.FUNCTIONS:
+                inputs = inputs_of(name, args, kwargs)
+                contain_part("loss calls", self.argument_orders.called, inputs)
+                if name == "kl_div":
+                    contain_part("loss calls", self.divergences.called, inputs)
             if self._trains and not (self._running and self._in_root):
                 contain_part("snapshots", self.recording.loss_called, name, args, kwargs)
         # What has a graph is looked at in the backward.

@@ -192,12 +192,23 @@ class _Way(NamedTuple):
         above, negated, optimistic = (*self.above, name), self.negated, self.optimistic
         if name in ("minimum", "maximum"):
             optimistic = None if negated is None else (name == "maximum") is negated
-        if negated is None:
-            return _Way(above, None, optimistic)
-        if name in ("neg", "rsub") or (name == "sub" and place == 1):
-            return _Way(above, not negated, optimistic)
-        keeps = name in _KEEPS_SIGN or name in _VIEWS or (name == "div" and place == 0)
-        return _Way(above, negated if keeps else None, optimistic)
+        return _Way(above, sign_through(negated, name, place), optimistic)
+
+
+def sign_through(negated: bool | None, name: str, place: int) -> bool | None:
+    """Return whether an operand of an operation is subtracted from the loss; None if unknown.
+
+    Args:
+        negated: whether the result of the operation is subtracted.
+        name: the operation.
+        place: the place of the operand.
+    """
+    if negated is None:
+        return None
+    if name in ("neg", "rsub") or (name == "sub" and place == 1):
+        return not negated
+    keeps = name in _KEEPS_SIGN or name in _VIEWS or (name == "div" and place == 0)
+    return negated if keeps else None
 
 
 def loss_terms(root: Node) -> list[LossTerm]:

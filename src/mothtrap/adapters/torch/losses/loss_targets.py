@@ -185,6 +185,7 @@ def _described(
         confusion=None if any(map(are_tokens, forward.inputs)) else _confusion(term, target),
         normalized=_is_normalized(term),
         endings=_endings(forward, term, target, ignored) if ignored is not None else None,
+        padding=_padding(forward, term, target, ignored) if hard else None,
     )
 
 
@@ -314,6 +315,13 @@ def _endings(
 ) -> next_tokens.Endings | None:
     tokens = [as_array(given) for given in sequences(forward.inputs, term.classes)]
     return next_tokens.endings(tokens, as_array(target), ignored)
+
+
+def _padding(
+    forward: Forward, term: LossTerm, target: torch.Tensor, ignored: int | None
+) -> tuple[int, float] | None:
+    tokens = [as_array(given) for given in sequences(forward.inputs, term.classes)]
+    return next_tokens.padding(tokens, as_array(target), ignored)
 
 
 def sequences(inputs: Sequence[torch.Tensor], classes: int | None) -> Iterator[torch.Tensor]:

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 _TWO_SIDED = frozenset(["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"])
 MAX_SIGNS = 4
 """Views and changes of sign before a log probability. Chosen by hand."""
-_BEFORE_LOG_PROBS = frozenset(["neg", "squeeze", "unsqueeze", "view", "select", "sum", "clamp"])
+BEFORE_LOG_PROBS = frozenset(
+    ["neg", "squeeze", "unsqueeze", "view", "select", "sum", "clamp", "stack", "cat", "unbind"]
+)
 _OF_DIFFERENCES = frozenset(["pow", "abs", "mul"])
 
 
@@ -184,13 +186,27 @@ def is_log_prob(node: Node) -> bool:
     """Return whether a node is the log probability of a chosen action, or a ratio of two."""
     for _ in range(MAX_SIGNS):
         name = operation(node)
-        if name == "gather" or graph.is_ratio(node):
+        if name == "gather" or graph.is_ratio(node) or _is_log_of_chosen(node):
             return True
         behind = next((child for child, _ in node.next_functions if child is not None), None)
-        if name not in _BEFORE_LOG_PROBS or behind is None:
+        if name not in BEFORE_LOG_PROBS or behind is None:
             return False
         node = behind
     return False
+
+
+def _is_log_of_chosen(node: Node) -> bool:
+    """Return whether a node is `log(probabilities[action])`, with probabilities of a softmax."""
+    if operation(node) != "log":
+        return False
+    chooses, behind = False, node.next_functions[0][0]
+    for _ in range(MAX_SIGNS):
+        name = operation(behind) if behind is not None else ""
+        if name not in ("select", "index", "gather", "squeeze", "unsqueeze", "view"):
+            break
+        chooses = chooses or name in ("select", "index", "gather")
+        behind = behind.next_functions[0][0]
+    return chooses and behind is not None and operation(behind) == "softmax"
 
 
 def _is_continued(node: Node | None) -> bool:
