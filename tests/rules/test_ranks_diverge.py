@@ -108,7 +108,7 @@ def test_without_a_wrapper_a_module_that_is_not_averaged_is_a_warning() -> None:
     (found,) = by_hand({0: "a", 1: "b", 3: "c"}, {0: "x", 1: "y", 3: "z"})
     assert (found.severity, found.step, found.workers) == (Severity.WARNING, 0, (1,))
     assert found.layers == ("head",)
-    assert "they started equal on all 2 ranks" in found.message
+    assert "they started equal on both ranks" in found.message
     assert found.fixes[0].startswith("Without a wrapper")
     (found,) = by_hand({0: "a", 1: "b", 3: "c", 7: "d"}, {0: "a", 1: "b", 3: "z", 7: "y"})
     assert (found.step, found.evidence["last_equal_step"]) == (2, 1)

@@ -96,7 +96,7 @@ def _shed(cost: Overhead) -> str:
         return ""
     more = len(cost.shed) - MAX_SHED
     rest = f"; and {more} more (mothtrap show --format json --all lists all)" if more > 0 else ""
-    return f"; skipped: {'; '.join(cost.shed[:MAX_SHED])}{rest}"
+    return f"; skipped to stay in the budget: {'; '.join(cost.shed[:MAX_SHED])}{rest}"
 
 
 def _hooks_s(cost: Overhead) -> float:

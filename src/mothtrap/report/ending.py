@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mothtrap.reader.run import Run
 
 MAX_ERROR = 160
-"""Characters of an exception that are told; chosen by hand: two lines of a terminal."""
+"""Characters of an exception that are reported; chosen by hand: two lines of a terminal."""
 MAX_WORKERS = 8
 """Ranks that are named; chosen by hand."""
 

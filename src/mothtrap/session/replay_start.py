@@ -147,5 +147,5 @@ def _info(run: Path, snapshot: Snapshot) -> RunInfo | None:
 def _is_running(run: Path) -> bool:
     try:
         return open_run(run).state == "running"
-    except (MothtrapError, OSError, ValueError):  # no run, or one that is told of elsewhere
+    except (MothtrapError, OSError, ValueError):  # no run, or one that is reported elsewhere
         return False

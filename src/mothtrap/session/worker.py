@@ -210,7 +210,7 @@ class Worker:
             self._contained("run folder", lambda: self._store_reasons(ending, rank, taker))
         self._contained("record", self.record.close)
         self._contained("closing", self.recorder.hand_on_facts)
-        self._close_part("rules")  # what fails there is still told in the last record
+        self._close_part("rules")  # what fails there is still reported in the last record
         self._contained("snapshots", self._snapshots.close)
         if ending is not None:
             closed = ending.closed_after(time.perf_counter() - began_s)

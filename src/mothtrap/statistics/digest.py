@@ -16,7 +16,7 @@ Digests = npt.NDArray[np.uint64]
 
 COLUMNS = 256
 """Elements of a row that are looked at, evenly spread; chosen by hand: all of a row of a
-table, a line of text or a small image, and of a photograph enough to tell it apart."""
+table, a line of text or a small image, and of a photograph enough to recognize it."""
 
 ROW_BYTES, BLOCKS = 4096, 8
 """Bytes of a row that are looked at, at most, and in how many pieces of a longer one. Chosen

@@ -44,7 +44,7 @@ class LossCall(Fact, frozen=True, kw_only=True, tag=True):
     `predicted_greatest` of the predictions that are finite.
     `made_at`: the only line that calls the softmax or sigmoid which made the prediction, or, where
     `looks_ahead`, the attention. `looks_ahead`: what lets a position of a sequence see later
-    ones, `attention` or `recurrent`; `causal` where none does; `""` where that cannot be said.
+    ones, `attention` or `recurrent`; `causal` where none does; `""` where that is unknown.
     `negated`: this operation is subtracted from the loss; None where its sign is unknown.
     `complete`: the loss is made of loss operations only; None where unknown. `optimistic`: this is
     one of two values, and the loss takes the one that lets it fall further; None where neither is.
@@ -94,7 +94,7 @@ class TargetSample(msgspec.Struct, frozen=True, kw_only=True):
     such as negative ones after a rectifier. `weighted`: the loss weighs classes, each by its
     number in `class_weights`, or by 1. That is empty where weights are unknown or too many.
     `input_offsets`: every k for which the targets are the integer inputs of the model k
-    positions later wherever that can be said; None where targets do not lie along inputs.
+    positions later wherever that is known; None where targets do not lie along inputs.
     `sequences`: number and length of the sequences of tokens whose next tokens are the targets.
     `decoded`: among several inputs of tokens, those that were embedded last are the targets at the
     same position: a decoder is given them.

@@ -26,7 +26,7 @@ FIRST_MOMENTS = 8
 """Moments over which the difference in the first ones is measured: one alone may be small by
 chance. Chosen by hand."""
 NAMED = 8
-"""Names of further columns that are told."""
+"""Names of further columns that are reported."""
 
 
 class FirstDivergence(msgspec.Struct, frozen=True, kw_only=True):

@@ -181,7 +181,7 @@ class Accelerator:
         """
         if self.is_capturing():
             return Flight([*self._sent, *self._open.values()])
-        # A load that failed is told of once more: it may have gone before its step's end.
+        # A load that failed is reported once more: it may have gone before its step's end.
         failed = [load for load in self._sent if load.failure]
         self._sent = [load for load in self._sent if not _is_over(load)]
         loads, self._open = self._open, {}

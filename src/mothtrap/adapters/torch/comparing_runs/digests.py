@@ -164,7 +164,7 @@ class DigestObserver:
             self._told[root.index] = step
             self._forget_told()
             state = self._state(root, whole)
-            # What the step before has applied is told as it is applied, read once for all.
+            # Updates of the previous step are reported when they are applied, read once for all.
             applied = {id(reference()) for reference in self._applied_before}
             told = [placed for placed in state if id(placed[1]) not in applied]
             self._state_told(told)
@@ -222,7 +222,7 @@ class DigestObserver:
                 self._stated[tensor] = True
 
     def _forget_told(self) -> None:
-        """Begin anew in a step of which nothing was told yet."""
+        """Start over in a step of which nothing was reported yet."""
         if self._told_in != self._job.grouper.step:
             follows = self._told_in == self._job.grouper.step - 1
             self._applied_before = list(self._applied_now.values()) if follows else []

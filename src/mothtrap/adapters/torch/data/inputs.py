@@ -47,7 +47,7 @@ MAX_ELEMENTS = 1 << 22
 MICRO_BATCHES = 16
 """Forwards of a step whose inputs are remembered."""
 TOLD = 16
-"""Inputs that are no numbers and are told of."""
+"""Maximum number of non-numeric inputs that are reported."""
 
 Argument = tuple[str, torch.Tensor]
 _Call = tuple[weakref.ref[nn.Module], str | None, list[tuple[str, OwnRef[torch.Tensor]]]]

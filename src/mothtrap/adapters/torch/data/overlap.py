@@ -37,7 +37,7 @@ TRAIN_ROWS, TRAIN_CALLS = 200_000, 4096
 EVAL_ROWS = 20_000
 """Rows of an evaluation that are looked at."""
 PHASES = 3
-"""Evaluations of one source that are told of."""
+"""Evaluations of one source that are reported."""
 NEW_SHARE = 0.02
 """Share of new rows below which the training data are taken to be known."""
 STRETCH_ROWS, STRETCH_SHARE = 64, 0.25
@@ -46,7 +46,7 @@ WITHOUT_REPLACEMENT = ("sequential", "shuffled")
 STEPS_APART = 3
 """Evaluations that are closer, each of other rows, are part of the training."""
 HELD = 16
-"""Close evaluations of the same rows after which these are told of. Before, other rows may follow,
+"""Consecutive evaluations of the same rows after which they are reported. Others may follow before,
 as in reinforcement learning, which trains several times on the rows that it has just collected.
 Chosen by hand."""
 BY_HAND = "calls"
@@ -339,7 +339,7 @@ class OverlapObserver:
         trained.complete = trained.seen >= enough and trained.new <= NEW_SHARE * trained.seen
 
     def _is_open(self) -> bool:
-        """Return whether rows of any training are still to be told."""
+        """Return whether rows of any training are not reported yet."""
         for _, by_shape in self._trained.items():
             for trained in by_shape.values():
                 within = trained.calls < TRAIN_CALLS and trained.total < TRAIN_ROWS

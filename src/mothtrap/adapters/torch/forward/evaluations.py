@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 TOLD_FIRST, TOLD_EVERY = 16, 16
-"""Evaluations of a module that are told: the first, then one in so many (an evaluation of
+"""Evaluations of a module that are reported: the first ones, then one in so many (the evaluation of
 a generator, say, comes at every step). Chosen by hand."""
 MAX_DOUBTED = 1024
 """Losses with a graph that are kept until it is known what they were for."""

@@ -413,7 +413,7 @@ class ForwardObserver:
     def _loss_function_called(
         self, name: str, result: torch.Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> None:
-        """A loss function of the framework returned; under no_grad no graph tells of it."""
+        """Handle the return of a loss function; under no_grad, no graph contains it."""
         asked = self._job.job.process.asked_mode
         if asked is Mode.PREDICT:
             return

@@ -1,7 +1,7 @@
 """Check of losses and gradients before each optimizer step, and the policy `on_nonfinite`.
 
-Under `on_nonfinite = "report"` nothing is: the onset is told to whoever keeps snapshots.
-Under the other policies `guarded_steps` asks before every step, and cancels.
+Under `on_nonfinite = "report"`, nothing is changed: the onset is passed to the snapshots.
+Under the other policies, `guarded_steps` decides before every step whether to cancel it.
 """
 
 from __future__ import annotations

@@ -377,7 +377,7 @@ def _uses_accelerator() -> bool:
 
 
 def _around(before: Function | None = None, after: Function | None = None) -> Wrap:
-    """Make a function tell of its calls: `before(*args)`, and `after(result, *args)`."""
+    """Wrap a function so that it calls `before(*args)` and `after(result, *args)`."""
 
     def make(original: Function) -> Function:
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -400,5 +400,5 @@ def _around(before: Function | None = None, after: Function | None = None) -> Wr
 
 
 def _followed_by(tell: Callable[[Any], None]) -> Wrap:
-    """Make a method tell its object when it is done."""
+    """Wrap a method so that it notifies its object after each call."""
     return _around(after=lambda _, owner, *__, **___: tell(owner))

@@ -334,7 +334,7 @@ def _difference(node: Node, sub: Node) -> LossTerm | None:
     """A squared or absolute difference written by hand.
 
     Both sides trained = no target. An axis that the prediction was given just before is
-    there to compare all pairs: the shape of the target cannot be said.
+    there to compare all pairs: the shape of the target is unknown.
     """
     children = list(_children(sub))
     if len(children) != 1:

@@ -86,7 +86,7 @@ class StepSampling:
         self._loss = math.nan
         self._backwards = 0
 
-    # What the witnesses tell of a step that is watched
+    # Events of observed steps
 
     def stepped(self, optimizer: Optimizer, *, plainly: bool) -> None:
         """Handle an optimizer step; `plainly`: outside of a backward, and without a closure."""
@@ -133,7 +133,7 @@ class StepSampling:
         """Return whether the step in progress is skipped, until another one begins."""
         return self.on or self._between
 
-    # What hooks ask while the job rests
+    # Queries of hooks while steps are skipped
 
     @property
     def is_between(self) -> bool:

@@ -26,7 +26,7 @@ MAX_OUTPUTS = 256
 MAX_ELEMENTS = 65_536
 """Elements of a tensor that are looked at, from its beginning."""
 TOLD = 4
-"""Tensors of a kind that are told of a step: those nearest to an end of the range."""
+"""Tensors of a kind that are reported for a step: those nearest to an end of the range."""
 
 Measured = tuple[str, nn.Module | None, int, torch.Tensor]
 

@@ -16,7 +16,7 @@ MAX_ROWS = 512
 MAX_VALUES = 1 << 18
 """Values of a batch that are looked at, about; chosen by hand: well under a millisecond."""
 MAX_FEATURES = 256
-"""Features that are told one by one, at most."""
+"""Features that are listed one by one, at most."""
 MAX_CORRELATED = 128
 """Features whose correlations are looked at, at most."""
 MIN_CORRELATED_ROWS = 16

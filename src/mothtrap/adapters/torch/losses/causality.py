@@ -86,7 +86,7 @@ def _is_masked(softmax: Node) -> bool:
 
 
 def _is_fused_masked(node: Node, length: int) -> bool | None:
-    """Of the fused operation, by what it was told; None where that cannot be read."""
+    """Causality of the fused operation, from its arguments; None if they cannot be read."""
     shape = output_shape(node)
     if shape is None or len(shape) < 3 or shape[-2] != length:
         return None  # of other positions, such as those of an encoder

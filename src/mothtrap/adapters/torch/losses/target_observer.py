@@ -30,7 +30,7 @@ FIRST_LOOKS = 3
 TOKENS_EVERY = 8
 """Looks at a call site in which tokens are counted: the first, then one in so many."""
 MAX_SHARES = 16
-"""Most frequent tokens that are told."""
+"""Most frequent tokens that are reported."""
 _ATTENTIONS = ("scaled_dot_product_attention", "softmax", "Softmax", "MultiheadAttention")
 
 

@@ -39,9 +39,9 @@ VALUE_BYTES = 250
 """Size of a value in a tree, about: measured."""
 _BIG = 2**63
 MAX_TOLD = 3
-"""Parts of one value that could not be kept, which are told."""
+"""Parts of one value that could not be kept, which are reported."""
 MAX_KNOWN = 512
-"""Values that are told apart by identity before those that are gone are forgotten."""
+"""Number of values distinguished by identity before deleted ones are forgotten."""
 
 _ROWS = {"compressed": "crow_indices", "plain": "col_indices", "values": "values"}
 _COLUMNS = {"compressed": "ccol_indices", "plain": "row_indices", "values": "values"}

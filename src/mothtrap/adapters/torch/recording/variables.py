@@ -39,7 +39,7 @@ LEFT_ALONE = 256
 OWNER = "self"
 """The variable whose attributes are looked at, too; a model's have their own place in a state."""
 MAX_CODES = 128
-"""Places that call models and are told apart."""
+"""Maximum number of call sites of models that are distinguished."""
 _UNNAMED_SCOPES = ("<listcomp>", "<genexpr>", "<setcomp>", "<dictcomp>", "<lambda>")
 
 _PLAIN = (int, float, bool, str, complex, bytes, types.NoneType, np.generic, torch.Size)
@@ -184,7 +184,7 @@ class _TooManyError(Exception):
 
 
 class _Marks:
-    """Makes marks: what tells a value from another one later.
+    """Makes marks that later identify a value.
 
     Attributes:
         left: values that may still be looked at.

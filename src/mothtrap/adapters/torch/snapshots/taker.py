@@ -86,7 +86,7 @@ class TorchSnapshotTaker:
         for taken in waiting:
             sink.put(taken)
 
-    # What the witnesses tell
+    # Events of the observers
 
     def joined(self, _: Known, optimizer: Optimizer) -> None:
         """Handle an optimizer about to step, or a closure that has computed gradients."""
