@@ -44,7 +44,7 @@ SHARE_AT_BORDER = 0.7
 its cause; chosen by hand."""
 
 LAYERS_NAMED = 10
-"""Layers that a finding names, at most."""
+"""Maximum number of layers that a finding names."""
 
 WHY_OF_CUT = (
     "No gradient passes a detached tensor. The layers before it learn only from other terms of "

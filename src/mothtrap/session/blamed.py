@@ -1,4 +1,4 @@
-"""Says which samples the rows are that make a step go wrong."""
+"""Reports which samples the rows are that make a step go wrong."""
 
 from __future__ import annotations
 

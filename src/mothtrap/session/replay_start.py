@@ -87,7 +87,7 @@ def _foreign(info: RunInfo | None, *, command: bool, folder: str | None) -> str:
     Args:
         info: description of the attempt.
         command: the command is that of the run.
-        folder: the one that the run names; None where the user gave it.
+        folder: the one that the run names; None if the user gave it.
     """
     elsewhere = folder is not None and Path(folder) != working_folder()
     if not command and not elsewhere:

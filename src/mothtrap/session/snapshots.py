@@ -201,7 +201,7 @@ class SnapshotWriter:
                 self._write(taken)
             except OSError as err:
                 self._failed(taken, err)
-            except BaseException as err:  # whatever it is: the thread goes on
+            except BaseException as err:  # whatever it is: the thread continues
                 self._on_error(err)
             finally:
                 if taken.state is not None:

@@ -236,7 +236,7 @@ class Worker:
             self._contained("closing", act)
 
     def _tell_of_nothing(self) -> None:
-        """Say that there is no run of a model that was watched, where nothing else says so."""
+        """Report that a watched model has no run, if nothing else reports it."""
         silent = self.path is None and not self._opened and not self._launched
         if silent and self.config.capture != "off" and os.getpid() == self._made_by:
             self._say(

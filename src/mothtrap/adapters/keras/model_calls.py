@@ -19,9 +19,9 @@ from mothtrap.core.steps import Mode
 
 MAX_NAMES: Final = 8
 MAX_CELLS: Final = 1 << 24
-"""Cells of an array that are looked at: some 50 ms, once."""
+"""Cells of an array that are inspected: some 50 ms, once."""
 FIRST_LOOKS: Final = 4
-"""Batches of training whose scale is recorded, at first; from then on one in so many steps:"""
+"""Batches of training whose scale is recorded, at first; from then on one in N steps:"""
 EVERY: Final = 50
 TRAIN_LOOKS: Final = 64
 """Batches of training whose scale is recorded at most."""

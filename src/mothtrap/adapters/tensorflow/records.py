@@ -23,7 +23,7 @@ Row = list[Array]
 SECONDS: Final = 120.0
 """Seconds to search for records; those found by then are reported."""
 TOGETHER: Final = 1024
-"""Elements that are compared before the clock is looked at."""
+"""Elements that are compared before the clock is inspected."""
 BETWEEN: Final = "\0"
 """Between the parts of a name, the outermost first."""
 UNCHANGED: Final = frozenset(

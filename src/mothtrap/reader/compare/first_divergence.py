@@ -118,7 +118,7 @@ def first_of(pair: Pair) -> tuple[Order, FirstDivergence] | None:
 
 
 def _differs(pair: Pair, joined: _Joined) -> Bools:
-    """Say where values differ by more than the tolerance, which is measured where it can be.
+    """Return where values differ by more than the tolerance, which is measured if possible.
 
     A moment that the perturbed run lacks has the tolerance of the moments before it.
     """

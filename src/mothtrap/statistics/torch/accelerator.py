@@ -1,8 +1,8 @@
 """Statistics and copies of tensors on devices, without waiting for a device.
 
-What is asked for is put on the training's own stream at once, so it is of the values that the
+What is requested is put on the training's own stream at once, so it is of the values that the
 tensor has there and then, whatever an optimizer does to them next; nothing of the user's is
-held. `send` begins to bring over, in one load for each device, all that was asked for since the
+held. `send` begins to bring over, in one load for each device, all that was requested since the
 last time; whoever needs it waits for it, on whatever thread.
 """
 

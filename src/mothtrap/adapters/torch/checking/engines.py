@@ -139,7 +139,7 @@ class RestartEngine:
 
 
 def _meeting(plan: CheckPlan) -> dict[str, str]:
-    """Return the environment in which ranks meet at a port of their own: the first is in use."""
+    """Return the environment in which ranks meet at their own port: the first is in use."""
     if plan.trial is None or not plan.trial.port:
         return {}
     return {"MASTER_PORT": str(plan.trial.port), "TORCHELASTIC_USE_AGENT_STORE": "False"}

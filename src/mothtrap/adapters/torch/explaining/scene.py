@@ -162,7 +162,7 @@ def _raises(entry: TracebackType) -> bool:
 
 
 def _code(entry: TracebackType | None) -> str:
-    """The text of the expression that failed; empty where it is not known."""
+    """The text of the expression that failed; empty if it is not known."""
     if entry is None:
         return ""
     code = entry.tb_frame.f_code

@@ -427,7 +427,7 @@ class ForwardObserver:
                 contain_part("divergences", self.divergences.called, inputs_of(name, args, kwargs))
             if self._trains and not (self._running and self._in_root):
                 contain_part("snapshots", self.recording.loss_called, name, args, kwargs)
-        # What has a graph is looked at in the backward.
+        # What has a graph is inspected in the backward.
         evaluations = self.evaluations
         takes_graphs = evaluations.in_doubt or (
             evaluations.uses.latest is not None and evaluations.uses.expects

@@ -27,7 +27,7 @@ MAX_PATHS = 8
 LASTING_STEPS = 10
 """Consecutive own steps in a mode after which a change of the module's mode is reported."""
 SAMPLES_FIRST, SAMPLES_EVERY = 32, 50
-"""Training forwards whose batch norms are looked at: the first, then one in so many."""
+"""Training forwards whose batch norms are inspected: the first, then one in N."""
 
 Paths = tuple[str, ...]
 
@@ -168,7 +168,7 @@ class ModeObserver:
             samples.module = weakref.ref(module)
 
     def _tell_samples(self, samples: _Samples, step: int) -> None:
-        """Tell what was looked at so far."""
+        """Tell what was inspected so far."""
         module = samples.module() if samples.module is not None else None
         if module is None:
             return

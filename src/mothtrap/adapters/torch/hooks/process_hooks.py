@@ -270,7 +270,7 @@ class ProcessHooks(TorchHandle):
         tracer = self.tracer
 
         def sampled(actions: Any, distribution: Any = None, *_: Any, **__: Any) -> None:
-            if not (tracer.sampling.on or tracer.light):  # else no loss is looked at
+            if not (tracer.sampling.on or tracer.light):  # else no loss is inspected
                 tracer.contain(tracer.losses.sampled.drawn, actions, distribution)
 
         self._replace(torch.distributions.Categorical, "sample", _around(after=sampled))

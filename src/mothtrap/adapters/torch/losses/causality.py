@@ -15,7 +15,7 @@ from torch import nn
 from mothtrap.adapters.torch.job.graph import Node, operation, output_shape
 
 MAX_NODES = 20000
-"""Operations that are looked at; a GPT of 48 layers has 3000."""
+"""Operations that are inspected; a GPT of 48 layers has 3000."""
 MAX_BEFORE = 8
 """Operations between the product of queries and keys and its softmax."""
 

@@ -14,7 +14,7 @@ import torch
 from mothtrap.adapters.torch.job.graph import LossTerm, operation
 
 MAX_ROWS = 1024
-"""Rows of a batch that are looked at."""
+"""Rows of a batch that are inspected."""
 MAX_SPREAD = 65536
 """Probabilities over whose rows the spread is computed, at least 64 rows: with more, this
 costs as much as a step of a small model, and shows no more."""

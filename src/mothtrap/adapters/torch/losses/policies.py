@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.observers import BackwardRoot
 
 LOOK_AT = (1, 3, 5, 8, 12, 20, 30, 45, 60, 80)
-"""Backwards of a line at which its loss is looked at. Rewards may be rare in the first episodes."""
+"""Backwards of a line at which its loss is inspected. Rewards may be rare in the first episodes."""
 MEAN_OF = 5
 """Steps whose entropies are averaged. Chosen by hand."""
 FIRST_REPORT = 5
@@ -195,7 +195,7 @@ def _log_probs(root: Node) -> Iterator[tuple[Node, tuple[Node, str] | None]]:
     """
     waiting: deque[tuple[Node, tuple[Node, str] | None]] = deque([(root, None)])
     seen = {root}
-    for _ in range(graph.MAX_HEAD_NODES):  # of an episode, the first terms are looked at
+    for _ in range(graph.MAX_HEAD_NODES):  # of an episode, the first terms are inspected
         if not waiting:
             return
         node, product = waiting.popleft()

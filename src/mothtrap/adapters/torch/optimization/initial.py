@@ -13,7 +13,7 @@ MIN_ELEMENTS = 64
 """Elements that show a distribution; with fewer, it is not evaluated. Chosen by hand."""
 
 MAX_ELEMENTS = 65_536
-"""Elements of a weight that are looked at, from its beginning."""
+"""Elements of a weight that are inspected, from its beginning."""
 
 EDGE = 1.001
 """Tolerance of the bound for rounding; a trained weight exceeds it by more."""

@@ -56,7 +56,7 @@ class _Module:
 
 @dataclass(slots=True, eq=False)
 class _Owner:
-    """The unreached parameters of an optimizer; `idle` steps running none had a gradient.
+    """The unreached parameters of an optimizer; `idle` consecutive steps none had a gradient.
 
     Steps are those looked at; `since` and `idle_since` are the first ones.
     """
@@ -146,7 +146,7 @@ class ReachObserver:
         self.looks = len(self._watched) > 0
 
     def _modules_of(self, owner: _Owner) -> Iterator[tuple[nn.Module, list[torch.Tensor]]]:
-        """The modules that have pending parameters of their own, with those."""
+        """The modules that have pending their own parameters, with those."""
         self._job.book.refresh()
         pending = {id(p) for p in owner.pending}
         seen: set[int] = set()
