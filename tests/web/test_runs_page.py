@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Iterator
@@ -163,6 +164,39 @@ def test_selected_runs_are_tagged_and_archived_together(page: Any, runs: Path) -
     page.get_by_role("button", name="Archive", exact=True).click()
     page.get_by_text("Archived: 2 runs.").wait_for()
     until(lambda: len(names(page)) == 4)
+
+
+def test_selected_runs_are_deleted_after_a_question(page: Any, runs: Path) -> None:
+    for name in ("lr0.1-0", "lr0.1-1"):
+        page.get_by_role("checkbox", name=f"Plot {name}").check()
+    page.get_by_role("button", name="Delete …").click()
+    question = page.get_by_role("alertdialog")
+    assert question.get_by_role("listitem").all_inner_texts() == ["lr0.1-0", "lr0.1-1"]
+    question.get_by_text("You cannot undo this.").wait_for()
+    question.get_by_role("button", name="Keep them").click()
+    question.wait_for(state="detached")
+    assert (runs / "lr0.1-0").is_dir()
+    page.get_by_role("button", name="Delete …").click()
+    page.get_by_role("button", name="Delete 2 runs").click()
+    until(lambda: len(names(page)) == 4)
+    assert not (runs / "lr0.1-0").exists()
+    assert page.get_by_role("region", name="Selected runs").count() == 0
+
+
+def test_a_run_is_deleted_only_by_its_name_and_not_while_it_runs(own: Site, runs: Path) -> None:
+    MadeRun(runs / "alive").train([1.0])
+    for name, body, status in (
+        ("lr0.1-0", {}, 400),
+        ("lr0.1-0", {"name": "lr0.1-1"}, 400),
+        ("alive", {"name": "alive"}, 409),
+        ("../runs/lr0.1-0", {"name": "lr0.1-0"}, 404),
+        ("lr0.1-0", {"name": "lr0.1-0"}, 200),
+    ):
+        text = json.dumps(body).encode()
+        answer = own.ask(f"/api/control/delete?run={name}", "POST", text, x_mothtrap="1")
+        assert answer[0] == status, (name, body, answer)
+    assert sorted(path.name for path in runs.iterdir())[:2] == ["alive", "lr0.01-0"]
+    assert not (runs / "lr0.1-0").exists()
 
 
 def test_a_metric_that_is_nan_comes_last(tmp_path: Path) -> None:

@@ -128,7 +128,7 @@ class Channel:
         return not self._waiting or taken + size <= self._limit_bytes * of
 
     def _wait_for_room(self, size: int) -> bool:
-        """Wait where that is asked for; return whether there is room now, or no taker."""
+        """Wait where that is requested; return whether there is room now, or no taker."""
         if not self._waits:
             return False
         self._wake()

@@ -43,7 +43,7 @@ LOOKED_AT, SIGNALS, SIGNALS_IN = 32, 3, 1000
 """Steps watched in full after a signal, and how many signals count in a stretch of steps: so
 fewer than one step in ten is full because of them."""
 MOST_LOSSES = 64
-"""Losses whose first step is looked for: a script that trains more models is a search."""
+"""Losses whose first step is searched for: a script that trains more models is a search."""
 REMEMBERED = 32
 """Steps of either kind whose times are remembered."""
 

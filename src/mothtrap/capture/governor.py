@@ -45,7 +45,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 FIRST_STEPS = 8
-"""Steps at the start whose fixed cost is owed by no later step: they are looked at in full."""
+"""Steps at the start whose fixed cost is owed by no later step: they are inspected in full."""
 OWED_STEPS = 200
 """Ten times longer steps pay as much in 20; chosen by hand."""
 PAUSE_STEPS = 10
@@ -98,7 +98,7 @@ class Governor:
         if budget is None:
             budget = self._budgets[stream] = _Budget(priority)
             self._equals = self._by_priority()
-        elif budget.priority is not priority:  # other tensors were asked for under its name
+        elif budget.priority is not priority:  # other tensors were requested under its name
             budget.priority = priority
             self._equals = self._by_priority()
         return not self._overhead or budget.captures < TRIALS or budget.held_s >= budget.cost_s

@@ -214,7 +214,7 @@ class Plan:
         return key.mode_step + 1 if key and key.mode is mode else self._mode_steps[mode]
 
     def _leave_what_is_over(self) -> None:
-        """Put out of force what was asked for some steps that have passed."""
+        """Put out of force what was requested some steps that have passed."""
         steps = {mode: self._next(mode) for mode in MODES}
         over = {s.name for s in self.streams if s.ends and s.is_over(steps)}
         if not over:

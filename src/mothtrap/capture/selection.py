@@ -25,7 +25,7 @@ TABLE = frozenset(STATISTICS) - {"inactive", "saturated", "update_ratio"}
 """All statistics of a tensor by itself."""
 
 RARE = frozenset({EXPONENTS, "inactive", "saturated"})
-"""Statistics that need a pass of their own over a tensor; unless set otherwise, at ..."""
+"""Statistics that need their own pass over a tensor; unless set otherwise, at ..."""
 RARE_EVERY = 16
 """... one step in so many; chosen by hand: a distribution changes slowly."""
 BESIDE_EXPONENTS = frozenset({"zero", "nan"})

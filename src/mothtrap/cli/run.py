@@ -137,7 +137,7 @@ def command(
     if config.reference:
         from mothtrap.store.find_runs import find_run
 
-        find_run(config.reference, config.runs_dir)  # where there is none, nothing is started
+        find_run(config.reference, config.runs_dir)  # if there is none, nothing is started
     ctx.exit(
         launch(
             arguments,

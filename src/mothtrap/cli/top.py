@@ -86,7 +86,7 @@ class _View:
         )
 
     def press(self, key: str) -> bool:
-        """Do what a key asks for; return whether to go on."""
+        """Do what a key requested; return whether to continue."""
         findings = self.summary.in_story_order() if self.summary is not None else []
         self._note = ""
         if key in ("q", "\x03", "\x1b"):

@@ -24,7 +24,7 @@ BASE = "base"
 """The reason of a state that is kept for steps that may turn out bad."""
 
 BUILD = " --build MODULE:FUNCTION"
-"""Option that a replay requires where there is no script to start again."""
+"""Option that a replay requires if there is no script to start again."""
 
 Tree = dict[str, Any] | str | int | float | bool | None
 """Any nesting of values, as plain JSON.

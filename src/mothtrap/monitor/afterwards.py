@@ -1,4 +1,4 @@
-"""Runs rules on what a run has stored, as they would have judged it while it went on."""
+"""Runs rules on a stored run, with the results that they would have had during the job."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class Coverage:
         return outcome
 
     def _why_never(self, need: Need) -> str:
-        """Say why what a need names can never come; '' where it may."""
+        """Return why data of a need can never be recorded; '' if they can."""
         facts = {tag_of(fact) for fact in need.facts} - _OF_THE_JOB
         for tag in sorted(facts):
             if not any(tag in self._left(own, "facts") for own in self._adapters.values()):

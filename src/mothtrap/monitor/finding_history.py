@@ -1,4 +1,4 @@
-"""History of findings: one case per fault and mode, revised as it goes on."""
+"""History of findings: one case per fault and mode, revised as it continues."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ MIN_STEPS = 20
 """Steps of a run, below which nothing is learned from it; chosen by hand."""
 MIN_LOOKS = 3
 """Steps of each training at which a statistic must have been captured; chosen by hand: weights
-are looked at rarely, and more rarely still where the machine is busy."""
+are inspected rarely, and more rarely still where the machine is busy."""
 MARGIN, MARGIN_OF_ONE_RUN = 10.0, 100.0
 """Distance of a bound from the values seen; chosen by hand: seeds of one program differ by
 less than 10 times, and what one run alone shows says little of the next."""
@@ -117,7 +117,7 @@ def _holds(invariant: Invariant, windows: Iterable[Window]) -> bool:
 
 
 def _everywhere(about: Statement, windows: Sequence[Window]) -> list[list[Table]]:
-    """Return the tables of each training for a statement; empty where one shows too little."""
+    """Return the tables of each training for a statement; empty if one shows too little."""
     probe = Range(of=about.of, tensors=about.tensors)
     found = [tables(probe, window) for window in windows]
     looks = [sum(int(table.present_ST.any(axis=1).sum()) for table in each) for each in found]

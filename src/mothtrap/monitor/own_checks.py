@@ -107,7 +107,7 @@ class _Call:
         self.findings, self.error = [], TooSlow(f"it took more than {LOOKS * LOOK_S:g} seconds")
         if thread.ident is not None:
             # The only way to end the loop of another thread: else it takes the interpreter from
-            # the training for ever. One that waits in a call of C goes on waiting, asleep.
+            # the training for ever. One that waits in a call of C continues waiting, asleep.
             late, stop = ctypes.c_ulong(thread.ident), ctypes.py_object(SystemExit)
             ctypes.pythonapi.PyThreadState_SetAsyncExc(late, stop)
 

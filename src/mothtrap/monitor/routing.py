@@ -158,7 +158,7 @@ class Router:
         return event, False
 
     def _matters(self, when: When, event: Event, finding: Finding, now_s: float) -> bool:
-        """Return whether a finding is still as bad as asked for, and not muted."""
+        """Return whether a finding is still as bad as requested, and not muted."""
         name = finding.fingerprint
         if self._alerts.is_muted(name, now_s):
             return False

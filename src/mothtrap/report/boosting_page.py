@@ -43,7 +43,7 @@ def _model(model: BoostedModel) -> str:
     if model.importance:
         parts.append(_importance(model))
     for site, every in model.scores.items():
-        rounds = [*{one.rounds: one for one in every}.values()]  # the last is told twice
+        rounds = [*{one.rounds: one for one in every}.values()]  # the last is reported twice
         parts.append(f'<h3 class="logged">{_safe(site)}</h3>')
         parts += _classes(rounds) if rounds[-1].confusion else _numbers(rounds)
     return "".join(parts)

@@ -1,6 +1,6 @@
 """Conditions that keep a run from being reproducible, and their fixes.
 
-Only what the run's ledger shows is judged: what is not in it cannot be told.
+Only what the run's ledger shows is judged: what is not in it cannot be determined.
 """
 
 from __future__ import annotations

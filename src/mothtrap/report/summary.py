@@ -326,7 +326,7 @@ def _failed(run: Run) -> bool:
 
 
 def _why_nothing(run: Run) -> str:
-    """Return why a run has no step; empty where the first one may still come."""
+    """Return why a run has no step; empty if the first one may still come."""
     info = run.info
     if info is not None and info.config.get("capture") == "off":
         return "capture is off"

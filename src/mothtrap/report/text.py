@@ -102,7 +102,7 @@ def state_lines(
 
 
 def _traceback(summary: RunSummary, style: Style, *, everything: bool) -> list[str]:
-    """The end of a traceback, or the whole where everything is asked for."""
+    """The end of a traceback, or the whole where everything is requested."""
     lines = summary.traceback.splitlines()
     left_out = 0 if everything else max(0, len(lines) - MAX_TRACEBACK)
     shown = [f"    {style.safe(line)}" for line in lines[left_out:]]

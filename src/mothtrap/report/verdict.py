@@ -37,7 +37,7 @@ LONG_RUN_S = 600.0
 WORTH_TIMING_S = 60.0
 """Training time from which the verdict says where it went; chosen by hand."""
 WORTH_NAMING = 0.0005
-"""Share of the training time from which captures that a user asked for are named: 0.1 % rounded."""
+"""Share of the training time from which captures that a user requested are named: 0.1 % rounded."""
 MAX_PART = 40
 """Characters of the name of a part that was not observed; chosen by hand: half a line."""
 MAX_EFFECTS = 6

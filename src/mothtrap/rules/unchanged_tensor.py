@@ -200,7 +200,7 @@ class UnchangedTensor(Rule):
 
 
 def _norms(window: Window, ratios: Ratios) -> Floats:
-    """Return the sampled norms of the weights, NaN where they were not captured."""
+    """Return the sampled norms of the weights, NaN if they were not captured."""
     norm_ST = np.full(ratios.values_ST.shape, np.nan)
     norms = window.matrix("weight", "l2")
     if norms is None:

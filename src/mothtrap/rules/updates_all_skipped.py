@@ -78,9 +78,14 @@ class UpdatesAllSkipped(Rule):
                 step=first,
                 last_step=steps[-1],
                 count=steps[-1] + 1 - first,
-                message=f"no step was applied from step {first} to step {steps[-1]}: the guard "
-                f"left all of them out; reason for the first: {left_out[first].reason}",
+                message=f"the guard skipped every step from {first} to {steps[-1]}, so the weights "
+                f"no longer change; at step {first}, {_reason(left_out[first])}",
                 evidence={"first step": first, "last step": steps[-1]},
                 location=left_out[first].location,
             )
         ]
+
+
+def _reason(guarded: StepGuarded) -> str:
+    """Return the reason without the location, which the finding has."""
+    return guarded.reason.removesuffix(f" ({guarded.location})")

@@ -170,7 +170,7 @@ class NodeMerging:
                     self._attempts[number] = _Attempt(folder, self._node, self._kinds, self._roll_s)
             if self._attempts:
                 self._attempts[max(self._attempts)].look()
-        except Exception as err:  # the job goes on
+        except Exception as err:  # the job continues
             self._containment.report("merging", err)
 
 
@@ -218,7 +218,7 @@ class _Attempt:
     def _wanted(self) -> set[int]:
         """Return the workers whose own logs are sent: the first, and those with findings.
 
-        A monitor that joins the nodes asks for those with findings of its own.
+        A monitor that joins the nodes asks for those with its own findings.
         """
         wanted = {0}
         for path in self._inbox.take():

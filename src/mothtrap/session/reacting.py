@@ -219,7 +219,7 @@ def begin(
 ) -> Executor | None:
     """Start an executor for the actions of a configuration.
 
-    None where it has none, or where a monitor elsewhere runs them.
+    None if it has none, or where a monitor elsewhere runs them.
     """
     here = bool(config.actions) and config.evaluate == "job"
     return Executor(attempt, config, say, pid) if here else None

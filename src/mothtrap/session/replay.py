@@ -262,7 +262,7 @@ def _root(run: Path) -> Finding | None:
 def _play_again(
     plan: ReplayPlan, snapshot: Snapshot, options: ReplayOptions
 ) -> Sequence[ReplayResult]:
-    """The same step by another plan, in a folder of its own."""
+    """The same step by another plan, in its own folder."""
     with tempfile.TemporaryDirectory(prefix="mothtrap-replay-") as scratch:
         try:
             return _play(msgspec.structs.replace(plan, scratch=scratch), snapshot, options)[0]

@@ -120,7 +120,7 @@ class KeptRecord:
         """Count a call, and write pending data."""
         try:
             self._called(rows, added_s, broken, X, y)
-        except Exception as err:  # whatever fails here, predictions go on
+        except Exception as err:  # whatever fails here, predictions continue
             self._fail(err)
 
     def _called(self, rows: int, added_s: float, broken: Sequence[Broken], X: Any, y: Any) -> None:
@@ -208,7 +208,7 @@ class KeptRecord:
             self._run.append(kept, self._findings(), self._statuses())
             if is_new:
                 self._run.replace(self._summary())
-        except Exception as err:  # whatever fails here, predictions go on
+        except Exception as err:  # whatever fails here, predictions continue
             self._fail(err)
         finally:
             self._writing.release()
@@ -221,7 +221,7 @@ class KeptRecord:
             if self._run is not None and summary != self._written and not self._is_off:
                 self._run.replace(summary)
                 self._written = summary
-        except Exception as err:  # whatever fails here, predictions go on
+        except Exception as err:  # whatever fails here, predictions continue
             self._fail(err)
 
     def _fail(self, error: Exception) -> None:
@@ -233,7 +233,7 @@ class KeptRecord:
             )
 
     def _flush(self) -> None:
-        """Write the counts once a second, on a thread of its own."""
+        """Write the counts once a second, on its own thread."""
         ended = self._ended
         while not ended.wait(FLUSH_S):
             self._write_counts()

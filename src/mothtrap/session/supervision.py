@@ -176,7 +176,7 @@ class _Attempt:
         return begun
 
     def _look_for_stall(self, rank: int) -> None:
-        """Read where a worker is that makes no step."""
+        """Read where a worker is that does not step."""
         if rank not in self._stalls:
             self._stalls[rank] = StallReader(layout.worker_folder(self._folder, rank))
         state = self._stalls[rank].poll()

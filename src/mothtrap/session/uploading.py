@@ -35,7 +35,7 @@ ALIVE_EVERY_S = 20.0
 """Interval at which a job without news shows that it lives; chosen by hand, well below the
 `QUIET_S` after which readers on other hosts count it as dead."""
 REQUESTS_EVERY_S = 5.0
-"""Interval at which requests to the job are looked for; chosen by hand: a list
+"""Interval at which requests to the job are searched for; chosen by hand: a list
 request every five seconds costs less than a tenth of a dollar a day."""
 GIVE_UP_S = 30.0
 """Time without a successful upload at the end of a job after which the rest stays on this

@@ -1,7 +1,7 @@
 """The run of a watched model: of one process, or of all processes of a job that each watch theirs.
 
 The first rank makes the run and leaves word of it in the job's own store; the others look
-for that word at their first step, and write to folders of their own in the same run. The
+for that word at their first step, and write to their own folders in the same run. The
 first one also does what a launcher does: it compares the workers, and has the last word.
 """
 
@@ -169,7 +169,7 @@ class WatchedRun:
         return attempt
 
     def _find(self, store: JobStore, key: str) -> Path | None:
-        """Return the attempt of the first process; None where it is none of this process's."""
+        """Return the attempt of the first process; None if it is none of this process's."""
         until_s = time.monotonic() + WORD_S
         while (text := store.find(key)) is None:
             if time.monotonic() >= until_s:

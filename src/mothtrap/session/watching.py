@@ -230,7 +230,7 @@ def watch(
 def _running(adapters: Sequence[AdapterSpec], name: str | None) -> Worker | None:
     """Return the worker that a watch takes part in: that of the process, or of another watch.
 
-    Models of one framework that are watched at a time have runs of their own, as have those
+    Models of one framework that are watched at a time have their own runs, as have those
     that are given a name; those of several frameworks have one.
     """
     if (worker := startup.process_worker()) is not None:

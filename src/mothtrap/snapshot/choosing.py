@@ -8,7 +8,7 @@ from mothtrap.snapshot.retention import is_onset
 Rank = tuple[int, bool, bool, int]
 """Sorts snapshots: the one that tells most comes first."""
 ASKED_FOR = ("request", "step", "exception")
-"""Reasons of what the user asked for, or waits for."""
+"""Reasons of what the user requested, or waits for."""
 
 
 def is_offered(reason: str, *, exact: bool) -> bool:

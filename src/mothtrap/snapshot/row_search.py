@@ -16,7 +16,7 @@ from mothtrap.core.replays import ReplayResult
 MAX_TRIALS = 64
 """Steps that are replayed to find rows. Chosen by hand: 8 halvings and 8 rows verified."""
 MAX_GUILTY = 8
-"""Guilty rows that are looked for. Chosen by hand."""
+"""Guilty rows that are searched for. Chosen by hand."""
 
 Evidence = Literal["alone", "left out", "together", "none"]
 
@@ -32,7 +32,7 @@ class Trial(Protocol):
             repeat: rows are repeated until the batch has its own size.
 
         Returns:
-            None where it goes wrong in another way: the script cannot do with such a batch.
+            None if it goes wrong in another way: the script cannot do with such a batch.
         """
 
 

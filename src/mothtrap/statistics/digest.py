@@ -15,11 +15,11 @@ from mothtrap.statistics import built
 Digests = npt.NDArray[np.uint64]
 
 COLUMNS = 256
-"""Elements of a row that are looked at, evenly spread; chosen by hand: all of a row of a
-table, a line of text or a small image, and of a photograph enough to tell it apart."""
+"""Elements of a row that are inspected, evenly spread; chosen by hand: all of a row of a
+table, a line of text or a small image, and of a photograph enough to recognize it."""
 
 ROW_BYTES, BLOCKS = 4096, 8
-"""Bytes of a row that are looked at, at most, and in how many pieces of a longer one. Chosen
+"""Bytes of a row that are inspected, at most, and in how many pieces of a longer one. Chosen
 by hand: a few hundred rows in a fifth of a millisecond, and photographs still differ."""
 
 

@@ -15,7 +15,7 @@ Counts = npt.NDArray[np.int64]
 
 LOWEST_POWER: Final = -40
 BINS: Final = 64
-"""Powers of two from 2^-40 to 2^23: what fp32, bf16, fp16 and fp8 tell apart in training."""
+"""Powers of two from 2^-40 to 2^23: what fp32, bf16, fp16 and fp8 distinguish in training."""
 
 EDGES: Final = 2.0 ** np.arange(LOWEST_POWER, LOWEST_POWER + BINS)
 """Lower edges of the bins; the first also holds what is smaller, the last what is larger."""

@@ -8,7 +8,7 @@
     RUN/<attempt>/source.json                  the script's repository at the start
     RUN/<attempt>/output-<offset>.log          the end of the job's output, where it went to a file
     RUN/<attempt>/w<rank>/<table>-<seq>.arrow  what a worker captured
-    RUN/<attempt>/w<rank>/time_<name>-<seq>.arrow   rows that go by time, not by step
+    RUN/<attempt>/w<rank>/time_<name>-<seq>.arrow   rows that are indexed by time, not by step
     RUN/<attempt>/w<rank>/ledger.json          what its numbers depend on, as it was at first
     RUN/<attempt>/w<rank>/packages.txt         installed packages, in the format of `pip freeze`
     RUN/<attempt>/w<rank>/sources.json         the script and its modules, at the first step
@@ -62,7 +62,7 @@ COMMITS: tuple[str, ...] = ("events", "findings")
 TABLES_OF_STEPS: tuple[str, ...] = ("stats", "scalars", "raw", "index", "batches")
 """Tables whose rows belong to steps that an event commits."""
 TIMED = "time_"
-"""Begins the name of a table whose rows go by time, and belong to no step."""
+"""Begins the name of a table whose rows are indexed by time, and belong to no step."""
 FIRST_ATTEMPT = 1
 LEDGER = "ledger.json"
 PACKAGES = "packages.txt"

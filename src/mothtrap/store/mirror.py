@@ -200,7 +200,7 @@ class Mirror:
         return table in self._tables or (self._whole and table.startswith(TIMED))
 
     def _is_due(self, attempt: str, now_s: float) -> bool:
-        """Return whether an attempt before the latest is looked at.
+        """Return whether an attempt before the latest is inspected.
 
         Often while things come to it.
         """
@@ -271,7 +271,7 @@ class Mirror:
             replace(path, self._store.get(key))
 
     def _unseen_timed(self, folder: str) -> Iterator[ObjectInfo]:
-        """Segments of tables that go by time; which these are, only their names say."""
+        """Segments of tables that are indexed by time; which these are, only their names say."""
         prefix = f"{folder}/{TIMED}"
         found = takewhile(lambda i: i.key.startswith(prefix), self._store.list(folder, prefix))
         return (info for info in found if not (self.folder / info.key).exists())
@@ -333,7 +333,7 @@ def _instead(url: str) -> str:
 def _known(folder: Path) -> Remote | None:
     """Return the remote of a mirror's folder.
 
-    None where its record is damaged: it is written anew.
+    None if its record is damaged: it is written anew.
     """
     try:
         return read_remote(folder)

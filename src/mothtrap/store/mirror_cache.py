@@ -2,7 +2,7 @@
 
 Whoever reads a mirror holds a lock on a file in it, shared with other readers, for as long as
 anything lives that reads it. A mirror that no process holds may be removed: it is fetched
-again when it is asked for.
+again when it is requested.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def _remove(run: Path) -> bool:
 
 
 def _shared(lock: Path) -> int | None:
-    """Return an open file that others may lock so, too; None where that cannot be done."""
+    """Return an open file that others may lock so, too; None if that cannot be done."""
     for _ in range(TRIES):
         try:
             lock.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -1,7 +1,7 @@
 """Fetches the objects that the nodes of an attempt have sent, as their manifests name them.
 
 A look takes one list request for each node. What was fetched of a node, its manifests in the mirror
-say: so another process goes on where the last one stopped.
+say: so another process continues where the last one stopped.
 """
 
 from __future__ import annotations

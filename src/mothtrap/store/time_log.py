@@ -1,4 +1,4 @@
-"""Tables whose rows go by time and not by step: what a sampler or a profiler sees.
+"""Tables whose rows are indexed by time and not by step: what a sampler or a profiler sees.
 
 A table `time_<name>` has a column `time_s` (Unix seconds), and columns of numbers (float64)
 and texts. Its rows need no step to exist; windows of rules do not show them.

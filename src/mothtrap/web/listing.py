@@ -318,7 +318,7 @@ def _is_text(name: str) -> bool:
 
 
 def _signature(path: Path) -> str:
-    """Return a text that changes as the run goes on: its attempts, and the end of the latest."""
+    """Return a text that changes as the run continues: its attempts, and the end of the latest."""
     try:
         entries = [entry.name for entry in os.scandir(path) if entry.name.isdecimal()]
         latest = path / max(entries, key=int, default="1")

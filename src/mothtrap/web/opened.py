@@ -27,7 +27,7 @@ from mothtrap.web.overviews import COLUMNS, ExactRows, Overview
 
 T = TypeVar("T")
 MOST_RUNS = 3
-"""Opened runs that are kept; chosen by hand: one that is looked at, and two to go back to."""
+"""Runs that stay open; chosen by hand: one that is viewed, and two to go back to."""
 MOST_OVERVIEWS = 4
 """Statistics of a run that are kept, each of all its tensors; chosen by hand."""
 MOST_EXACT = 2

@@ -274,7 +274,7 @@ def _loop_losses(arguments: Any, out: Any) -> int | None:
 
 
 def _carried(arguments: Any, out: Any) -> frozenset[int]:
-    """Return the results that are handed on from call to call: like an argument, as a whole."""
+    """Return the results that are passed from call to call, in the structure of an argument."""
     args, kwargs = arguments
     given = [kind_of(one) for one in (*args, *kwargs.values())]
     if not isinstance(out, tuple):

@@ -90,7 +90,7 @@ class JaxHandle(BaseHandle):
 
     @property
     def snapshots(self) -> SnapshotTaker | None:
-        """Snapshot taker for compiled functions that make steps."""
+        """Snapshot taker for compiled functions that run training steps."""
         return self._taker
 
     def step(self, given: Given) -> None:
@@ -151,7 +151,7 @@ class JaxHandle(BaseHandle):
             self._eager(call)
 
     def _nothing_to_train(self, call: Differentiated) -> None:
-        """Say, once, why the job makes no step: a gradient was taken of no parameter."""
+        """Report once why the job does not step: a gradient was taken of no parameter."""
         if not self._tells_nothing_to_train:
             return
         self._tells_nothing_to_train = False
@@ -258,7 +258,7 @@ class JaxHandle(BaseHandle):
         self._gradients = dict(zip(pace.shadow.names, looks.gradients, strict=True))
         if not full:
             return
-        with np.errstate(all="ignore"):  # numbers that are not finite are looked at, too
+        with np.errstate(all="ignore"):  # numbers that are not finite are inspected, too
             self._tensors.take("gradient", pace.shadow.names, looks.gradients)
             self._tensors.take_activations(pace.shadow.activations, looks.activations)
             self._layers.describe(pace.shadow, looks, layout)
@@ -396,7 +396,7 @@ class _Noted:
 
     Attributes:
         inputs: arguments, by position and by name.
-        full: it is looked at in full.
+        full: it is inspected in full.
         began_s: processor time at the beginning of a function's first call.
         again: how the inputs are made again.
     """

@@ -1,4 +1,4 @@
-"""A second executable of a step, which returns only what is looked at.
+"""A second executable of a step, which returns only what is inspected.
 
 It runs before the step on the same inputs. The user's own executable is left as it is: looks
 inside it change how XLA fuses operations, and with that the weights.
@@ -25,7 +25,7 @@ from mothtrap.adapters.jax.programs import Program
 from mothtrap.core.tensors import Role
 
 MOST_LAYERS: Final = 256
-"""Activations that are looked at in a function: its first ones."""
+"""Activations that are inspected in a function: its first ones."""
 RECTIFIERS: Final = frozenset({"relu", "relu6", "leaky_relu", "elu", "celu", "selu"})
 LAYERS: Final = {"dot_general": "dot", "conv_general_dilated": "conv"}
 SATURATING: Final = {"tanh": "tanh", "logistic": "sigmoid"}

@@ -31,7 +31,7 @@ HIGHER_IS_BETTER: Final = ("acc", "auc", "f1", "precision", "recall", "score", "
 
 @dataclass(slots=True)
 class Call:
-    """A call of a function that makes steps, held until its loss is known.
+    """A call of a function that runs training steps, held until its loss is known.
 
     Attributes:
         inputs: arguments, by position and by name, for the search for the cause.
@@ -267,7 +267,7 @@ class Steps:
             means = {
                 name: float(np.mean([np.asarray(one, np.float64) for one in seen]))
                 for name, seen in values.items()
-                if not any(one.is_deleted() for one in seen)  # handed on from call to call
+                if not any(one.is_deleted() for one in seen)  # passed on from call to call
             }
             loss = next((name for name in means if "loss" in f"{function} {name}".lower()), None)
             rising = frozenset(n for n in means if any(w in n.lower() for w in HIGHER_IS_BETTER))

@@ -89,7 +89,7 @@ class LoopReplay(KerasHandle):
         return msgspec.structs.replace(result, raised_at=place)
 
     def _with_operation(self, result: ReplayResult, bad: Bad | None) -> ReplayResult:
-        """Add the operation, and write a test of it if one was asked for."""
+        """Add the operation, and write a test of it if one was requested."""
         origin = origin_of(bad) if bad is not None else None
         if self._plan.test_file:
             path = Path(self._plan.test_file)

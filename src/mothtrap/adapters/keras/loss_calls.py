@@ -23,9 +23,9 @@ from mothtrap.tracing.describe.target_order import TargetsInOrder
 from mothtrap.tracing.steps.same_batches import SameBatches
 
 FIRST_LOOKS: Final = 3
-"""Looks at a call in which costlier questions are asked, too."""
+"""Inspections of a call in which costlier questions are asked, too."""
 EVERY: Final = 32
-"""Steps beyond the first 256 in which targets are looked at: one in so many."""
+"""Steps beyond the first 256 in which targets are inspected: one in N."""
 
 
 class LossCalls:

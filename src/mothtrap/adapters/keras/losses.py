@@ -20,7 +20,7 @@ _CLASSES: Final = (
 )
 _BINARY: Final = ("binary_crossentropy", "binary_focal_crossentropy")
 MAX_SCORES: Final = 1 << 20
-"""Scores of a batch up to which the labels of an evaluation are looked at."""
+"""Scores of a batch up to which the labels of an evaluation are inspected."""
 _ACTIVATIONS: Final = (("softmax",), ("sigmoid",))
 _ELEMENTWISE: Final = (
     *("mean_squared_error", "mean_absolute_error", "mean_absolute_percentage_error"),

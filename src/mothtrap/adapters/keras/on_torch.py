@@ -244,7 +244,7 @@ class StandIns:
     # What an update is
 
     def _begin(self, optimizer: Any, grads: Any, variables: Any) -> Function | None:
-        """Return what makes a call of `original` a step; None where it only adds up gradients."""
+        """Return what makes a call of `original` a step; None if it only adds up gradients."""
         stand_in = self._stand_in(optimizer, variables)
         if stand_in is None or _adds_up(optimizer, stand_in):
             return None

@@ -2,7 +2,7 @@
 
 The script goes its own way to the first call of its train function. There the model gets the
 recorded state, the function the recorded batch, and what the step comes to is compared with the
-run. Then the step is done eagerly, and each operation is looked at. The process ends there.
+run. Then the step is done eagerly, and each operation is inspected. The process ends there.
 """
 
 from __future__ import annotations

@@ -152,7 +152,7 @@ def _shuffles(data: Any) -> Iterator[tuple[Any, Parts]]:
 
 
 def _state_of(model: Any) -> float | None:
-    """Return a number that changes with the weights; None where there are none yet."""
+    """Return a number that changes with the weights; None if there are none yet."""
     smallest = min(model.trainable_variables, key=lambda one: math.prod(one.shape), default=None)
     return float(value_of(smallest).sum(dtype=np.float64)) if smallest is not None else None
 

@@ -52,7 +52,7 @@ NO_GRADIENTS: Final = "no gradients that an optimizer applies were observed"
 
 @dataclass(slots=True)
 class Before:
-    """State before a call that may make steps; `totals` as in `names.loss_totals`.
+    """State before a call that may run training steps; `totals` as in `names.loss_totals`.
 
     `returned`: the loss that a train step returned; `metrics`: everything else. `held`: the
     variables; None if they are not kept, for the reason `why_no_state`, or if the program keeps
@@ -298,7 +298,7 @@ class Steps:
         job.stood_ready(SAMPLED_STEPS)
 
     def _kept(self, made: Made, looks: Sequence[Look], count: int) -> Made:
-        """Add what the program has kept of a step that is not finite, or was asked for."""
+        """Add the inputs that the program kept of a non-finite or requested step."""
         if isinstance(made.held, HeldLoop):
             return made
         keepers = [look for look in looks if look.keeper is not None]

@@ -86,7 +86,7 @@ class GluonHandle(BaseHandle):
         return call
 
     def _evaluate(self, original: Any, block: Any, args: tuple[Any, ...]) -> Any:
-        """Call a block outside of `autograd.record`; hold its tensors where they are asked for."""
+        """Call a block outside of `autograd.record`; hold its tensors where they are requested."""
         here, job = self._here, self.job
         is_root = here.evaluated is None
         if is_root:
@@ -115,7 +115,7 @@ class GluonHandle(BaseHandle):
             self._looks.tensors.evaluated(root, args, result, calls)
 
     def _called(self, block: Any, args: tuple[Any, ...], gave: Any) -> None:
-        """Hold what a layer took and gave until the step is over, where that is looked at."""
+        """Hold what a layer took and gave until the step is over, where that is inspected."""
         self._hold(self._here.calls, block, args, gave, Mode.TRAIN)
 
     def _hold(

@@ -18,7 +18,7 @@ MAX_ERROR = 300
 MAX_LIKE = 6
 UNKNOWN: Final = Scene()
 Named = tuple[str, tuple[int | None, ...]]
-"""A tensor of the step by name, with its shape; None or 0 where an axis is that of the batch."""
+"""A tensor of the step by name, with its shape; None or 0 if an axis is that of the batch."""
 
 
 @dataclass(frozen=True, slots=True)

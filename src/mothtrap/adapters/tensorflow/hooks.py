@@ -19,7 +19,7 @@ from mothtrap.tracing.replacements import Contain, Function, Replacements, drop_
 from mothtrap.tracing.source import frames
 
 LOOKS: Final = Looks()
-"""Looks at programs and eager steps of this process; adapters on TensorFlow share them."""
+"""Inspections of programs and eager steps of this process; adapters on TensorFlow share them."""
 
 
 class Listener(Protocol):
@@ -273,7 +273,7 @@ def _subtracted(left: Any, result: Any, args: tuple[Any, ...], *_: object) -> No
 
 
 def _not_asked_for(tape: Any, sources: Sequence[Any]) -> list[weakref.ref[Any]]:
-    """Return the matrices that a tape has watched, without those that gradients are asked for."""
+    """Return the matrices that a tape watches, without those whose gradients are requested."""
     asked = {
         id(one if isinstance(one, tf.Variable) else getattr(one, "value", one)) for one in sources
     }

@@ -103,7 +103,7 @@ def explain_loss(error: BaseException, text: str, scene: Scene) -> tuple[Told, i
 
 
 def _called(error: BaseException, text: str) -> str:
-    """The loss in whose code the exception arose; empty where the traceback does not have it."""
+    """The loss in whose code the exception arose; empty if the traceback does not have it."""
     names = [frame.f_code.co_name for frame, _ in traceback.walk_tb(error.__traceback__)]
     names += _IN_FUNCTION.findall(text)
     names = [re.sub(r"_v2(_helper)?$", "", name) for name in names]

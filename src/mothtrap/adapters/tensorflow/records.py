@@ -21,9 +21,9 @@ Array = npt.NDArray[Any]
 Row = list[Array]
 """The tensors of one row, without the axis of the batch."""
 SECONDS: Final = 120.0
-"""So long is looked for records; what is found until then is told."""
+"""Seconds to search for records; those found by then are reported."""
 TOGETHER: Final = 1024
-"""Elements that are compared before the clock is looked at."""
+"""Elements that are compared before the clock is inspected."""
 BETWEEN: Final = "\0"
 """Between the parts of a name, the outermost first."""
 UNCHANGED: Final = frozenset(

@@ -240,7 +240,7 @@ def _call() -> str:
 
 
 def _local(name: str) -> int:
-    """A whole number that the function which trains was given; 0 where it has none."""
+    """A whole number that the function which trains was given; 0 if it has none."""
     for frame in _library_frames():
         if frame.f_code.co_name in CALLS and name in frame.f_locals:
             value = frame.f_locals[name]

@@ -168,7 +168,7 @@ _KINDS: dict[str, Callable[[Column], Any]] = {
 
 
 def _answered(subject: Subject, rows: Table) -> Any:
-    """Return the answers to rows; None where the model refuses them."""
+    """Return the answers to rows; None if the model refuses them."""
     try:
         return subject.ask(rows)
     except Exception as err:  # whatever the model raises

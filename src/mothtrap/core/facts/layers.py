@@ -1,6 +1,6 @@
 """Facts about layers in a few sampled steps: what they take and give, their weights.
 
-A weighted layer is a module with a matrix of weights of its own (linear, convolution,
+A weighted layer is a module with a matrix of its own weights (linear, convolution,
 recurrent). Values are over a sample of the rows of a batch, and finite: what held NaN or
 Inf was not looked at.
 """

@@ -1,4 +1,4 @@
-"""Facts about what is looked for: where nothing was reported, was anyone looking?"""
+"""Facts about what is searched for: where nothing was reported, was anyone looking?"""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def _ledger(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _readable(read: Callable[[], Kept | None]) -> Kept | None:
-    """Something of a run; None where it is damaged: the steps can be compared all the same."""
+    """Something of a run; None if it is damaged: the steps can be compared all the same."""
     try:
         return read()
     except DamagedDataError:

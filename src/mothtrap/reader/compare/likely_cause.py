@@ -298,7 +298,7 @@ def _of_results(case: _Case) -> Cause:
 def _apart(case: _Case) -> float | None:
     """By how much the norms of a tensor differ whose digests do, of the largest norm of its kind.
 
-    None where they are not known.
+    None if they are not known.
     """
     kind, _, name = case.divergence.what.partition(":")
     if kind not in kinds():

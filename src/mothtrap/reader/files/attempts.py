@@ -248,7 +248,7 @@ class AttemptView:
         return min(time.time() - touched_s, now_s - seen_s)
 
     def _newest_s(self) -> float:
-        """Return the time of the latest write; 0 where there is none."""
+        """Return the time of the latest write; 0 if there is none."""
         newest_s = 0.0
         for folder in (self.path, *(worker.folder for worker in self.workers.values())):
             try:

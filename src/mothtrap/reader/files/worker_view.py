@@ -35,7 +35,7 @@ from mothtrap.store.unpacking import numbers
 ScalarName = tuple[str, str, Mode]
 AboutSamples = SamplesTaken | SamplesNamed
 _ABOUT_SAMPLES = (SamplesTaken, SamplesNamed)
-"""Told at every step: read when they are asked for."""
+"""Told at every step: read when they are requested."""
 _PLACES = ("tensor", "dtype", "shape", "segment", "offset", "size", "checksum")
 
 

@@ -227,7 +227,7 @@ class _Wanted:
                 self._indices.add(index)
 
     def may_be_in(self, batch: SampleBatch) -> bool:
-        """Return whether a batch must be looked at sample by sample."""
+        """Return whether a batch must be inspected sample by sample."""
         if batch.indices:
             if not self._indices:
                 return False

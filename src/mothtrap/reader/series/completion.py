@@ -84,7 +84,7 @@ def wait_for(
 
 
 def _passed(files: RunFiles, span: Span) -> bool:
-    """Return whether every worker is beyond the steps that are looked at."""
+    """Return whether every worker is beyond the steps that are inspected."""
     latest = files.attempts[max(files.attempts)]
     ranks = expected_workers(latest)
     reached = [latest.workers[rank].steps for rank in ranks if rank in latest.workers]

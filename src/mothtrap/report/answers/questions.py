@@ -32,7 +32,7 @@ _FINDING = (
     *("location", "message", "evidence", "fingerprint", "causes", "caused_by"),
 )
 AROUND_PLACE = 12
-"""Lines before and after a place that was asked for."""
+"""Lines before and after a place that was requested."""
 _ALL = "mothtrap show RUN --format json --all has everything"
 
 

@@ -34,7 +34,7 @@ steps take seconds."""
 KEEP_EVERY_S = 1.0
 """Seconds between two writings of the rules' states when nothing was found."""
 MOST_DETAILED = 8
-"""Workers whose complete logs one finding asks for; chosen by hand."""
+"""Workers whose complete logs one finding requests; chosen by hand."""
 ROLL_S = 2.0
 """Seconds after which results for an object store are sent."""
 

@@ -119,8 +119,8 @@ def _reduce(
     zero = tl.zeros((TILE,), tl.int64)
     low = tl.full((TILE,), float("inf"), WIDE)
     high = tl.full((TILE,), float("-inf"), WIDE)
-    # About a value of its own a lane's sum of squares loses no more than one digit for each
-    # of its elements; about zero, all of them where the spread is small.
+    # Around one of its values, a lane's sum of squares loses at most one digit for each
+    # of its elements; around zero, it loses all of them if the spread is small.
     pivot = tl.zeros((TILE,), tl.float64)
     apart = tl.zeros((TILE,), tl.float64)
     square = tl.zeros((TILE,), tl.float64)

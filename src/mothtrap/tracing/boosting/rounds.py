@@ -40,7 +40,7 @@ MAX_FITS: Final = 64
 """Trainings of a process that are described; of later ones, as in a search, only rounds count."""
 IMPORTANCES: Final = 100
 SCORED_ROWS: Final = 4096
-"""Rows whose predictions are looked at while a model is trained; when it is complete, all."""
+"""Rows whose predictions are inspected while a model is trained; when it is complete, all."""
 NO_EVALS: Final = "no evals: no evaluation set was passed, so the library computes no metric"
 NO_TRAIN: Final = "the training data are not in evals, so the library computes no training loss"
 NO_HELD_OUT: Final = "no evals: only the training data were evaluated"

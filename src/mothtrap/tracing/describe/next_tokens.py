@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 MAX_TARGETS: Final = 1 << 16
 MAX_ONE_HOT: Final = 1 << 20
-"""Elements of an input that are looked at to see whether it is one-hot."""
+"""Elements of an input that are inspected to see whether it is one-hot."""
 MIN_COMPARED: Final = 16
 """Labels that must agree with inputs before they are called the same; chosen by hand."""
 MIN_LENGTHS: Final = 3
@@ -92,7 +92,7 @@ def batch_and_length(
         ignored: label that does not count; None = none.
 
     Returns:
-        None where labels are no next tokens, or next tokens along both axes.
+        None if labels are no next tokens, or next tokens along both axes.
     """
     for table in tokens:
         found = [

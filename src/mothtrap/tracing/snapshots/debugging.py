@@ -42,7 +42,7 @@ class _Debugger(pdb.Pdb):
         sys.settrace(self.trace_dispatch)
 
     def do_quit(self, arg: str) -> bool | None:
-        """Leave the debugger: the step goes on to its end, where it is compared."""
+        """Leave the debugger: the step continues to its end, where it is compared."""
         self.clear_all_breaks()
         return self.do_continue(arg)
 

@@ -271,7 +271,7 @@ def _is_update(node: ast.AST) -> TypeGuard[ast.stmt | ast.Call]:
 
 
 def parsed(filename: str) -> ast.Module | None:
-    """Return the syntax tree of a file; None where its source cannot be read."""
+    """Return the syntax tree of a file; None if its source cannot be read."""
     try:
         return ast.parse("".join(linecache.getlines(filename)))
     except (SyntaxError, ValueError):
@@ -309,7 +309,7 @@ def _assignments(
 
 
 def _only_one(places: Mapping[int, Branches], call: Branches) -> int | None:
-    """The line of the one assignment whose value the call sees; None where several may be."""
+    """The line of the one assignment whose value the call sees; None if several may be."""
     reaching: list[int] = []
     for line in sorted(places, reverse=True):
         branches = places[line]

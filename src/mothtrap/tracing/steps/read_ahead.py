@@ -1,7 +1,7 @@
 """Loaders that read a batch ahead: a batch counts as loaded when the script gets it.
 
 The loaders of Accelerate, in which the Trainer of Hugging Face wraps its own, ask the one inside
-for the next batch before they hand on a batch, to see whether it is the last.
+for the next batch before they pass on a batch, to see whether it is the last.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _Waiting:
         self._reports.append((of_batch, report))
 
     def hand_on(self, *, is_last: bool) -> None:
-        """Report up to the batch that is handed on: the last one read, or the one before it."""
+        """Report up to the batch that is passed on: the last one read, or the one before it."""
         batches = sum(of_batch for of_batch, _ in self._reports)
         left = batches if is_last else batches - 1
         while left > 0:

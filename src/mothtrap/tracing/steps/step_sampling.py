@@ -1,6 +1,6 @@
 """Skip the observation of steps that take longer to observe than they should.
 
-For frameworks that make a step by one call of a function. Nothing of such a call is read but
+For frameworks that run a step by one call of a function. Nothing of such a call is read but
 whether its loss is finite. A rest ends when it is as long as planned, when steps become longer,
 at a loss that is not finite, and when the user logs something.
 """
@@ -16,7 +16,7 @@ from mothtrap.core.adapters import Job
 from mothtrap.tracing.jobs.adapter_job import traced
 
 ALIKE_STEPS = 32
-"""Steps running that were plain before one goes by unwatched."""
+"""Consecutive steps that were plain before one is skipped."""
 
 
 class Rests:

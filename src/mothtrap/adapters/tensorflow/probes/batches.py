@@ -56,7 +56,7 @@ class Drawn(threading.local):
 
     @property
     def data(self) -> Any:
-        """The data set of the latest element; None where no element was drawn."""
+        """The data set of the latest element; None if no element was drawn."""
         iterator = self._latest.iterator() if self._latest is not None else None
         return internals.data_of(iterator) if iterator is not None else None
 

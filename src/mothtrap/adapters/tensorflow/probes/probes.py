@@ -31,7 +31,7 @@ MAX_PROGRAMS: Final = 16
 LOOKS_OF: Final = "_mothtrap_looks"
 """Attribute of a function that holds the looks of its programs."""
 ALONE: Final = 8
-"""Times running that one program alone has run, before only that one is asked."""
+"""Consecutive times that one program alone has run, before only that one is asked."""
 
 
 class Slot:
@@ -422,7 +422,7 @@ class Looks(threading.local):
         """
         held: list[Look] = vars(self.owner or self).setdefault(LOOKS_OF, [])
         live = [*self._live(), (graph, look)]
-        if len(live) > MAX_PROGRAMS:  # one that makes no step before one that does
+        if len(live) > MAX_PROGRAMS:  # one that does not step before one that does
             live.remove(next((one for one in live[:-1] if not one[1].targets), live[0]))
         self._programs = [(weakref.ref(one), weakref.ref(its)) for one, its in live]
         left = [its for _, its in live]

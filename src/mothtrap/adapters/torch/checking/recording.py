@@ -29,7 +29,7 @@ Place = tuple[str, int, str]
 """Kind of an event, number of its loader, and `file:line`."""
 Gradient = Literal["none", "zero", "some"]
 MAX_BATCHES = 10
-"""Batches that are kept of each loader. Chosen by hand: enough to tell batches apart."""
+"""Batches that are kept of each loader. Chosen by hand: enough to distinguish batches."""
 MAX_PREDICTION = 1 << 24
 """Values of a loss function's arguments that are copied (64 MB); chosen by hand."""
 MAX_TABLE = 1 << 18

@@ -1,4 +1,4 @@
-"""Compare a training that goes on after its checkpoint with one that is resumed from it."""
+"""Compare a training that continues after its checkpoint with one that is resumed from it."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def _of_twister(
     *,
     early: bool,
 ) -> dict[str, LedgerValue]:
-    """Say how one generator was set up."""
+    """Return how one generator was set up."""
     seed = _seed_of(after, tried[:1], twister)  # most scripts give all the same seed
     same = seed is None and _leads(twister(before), after, TURNS)
     if seed is None:

@@ -343,7 +343,7 @@ def _pass_of(handed: Handed) -> tuple[str, int]:
 
 
 def _address(tensor: torch.Tensor) -> int:
-    """Return the address of a tensor's memory, also of a view; 0 where it has none."""
+    """Return the address of a tensor's memory, also of a view; 0 if it has none."""
     if tensor.layout is not torch.strided:
         return 0
     return tensor.untyped_storage().data_ptr()
@@ -356,7 +356,7 @@ def _worker_of(iterator: Any) -> tuple[int | None, int | None]:
     if not processes or not received or not getattr(iterator, "_in_order", True):
         return None, None
     if not all(getattr(iterator, "_workers_status", [False])):
-        return None, None  # those that go on have changed places
+        return None, None  # those that continue have changed places
     worker = (received - 1) % processes
     base = getattr(iterator, "_base_seed", None)
     return worker, base + worker if isinstance(base, int) else None

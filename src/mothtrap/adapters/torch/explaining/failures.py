@@ -97,7 +97,7 @@ def _explained(scene: Scene, sources: Sources) -> Explanation | None:
 
 
 def _place_only(scene: Scene, sources: Sources) -> Explanation | None:
-    """Say which layer of the framework raised what nothing else is known of."""
+    """Return the layer of the framework that raised an otherwise unexplained error."""
     call = scene.subject
     if call is None or not scene.of_framework:
         return None

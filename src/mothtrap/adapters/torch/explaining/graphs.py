@@ -28,7 +28,7 @@ _FACTS = re.compile(
     r"\[([\w.]+) \[([\d, ]*)\]\](?:, which is output \d+ of (\w+),)? is at version (\d+)"
 )
 MAX_NODES = 20_000
-"""Operations of a graph that are looked at."""
+"""Operations of a graph that are inspected."""
 
 
 def explain(scene: Scene, sources: Sources) -> Explanation | None:

@@ -28,7 +28,7 @@ _MODULE: str = nn.modules.module.__file__
 _FUNCTIONAL: str = nn.functional.__file__
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 MAX_OPERANDS = 6
-"""Tensors of an expression that are told."""
+"""Tensors of an expression that are reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ def _raises(entry: TracebackType) -> bool:
 
 
 def _code(entry: TracebackType | None) -> str:
-    """The text of the expression that failed; empty where it is not known."""
+    """The text of the expression that failed; empty if it is not known."""
     if entry is None:
         return ""
     code = entry.tb_frame.f_code

@@ -325,7 +325,7 @@ class _GradientHook:
         self._job.contain(self._job.contain_part, "activation gradients", self._take, gradient)
 
     def _take(self, gradient: torch.Tensor) -> None:
-        # A backward that makes a graph of its own is that of a penalty or an inner loop.
+        # A backward that makes its own graph is that of a penalty or an inner loop.
         if self._seen < MAX_BACKWARDS and not torch.is_grad_enabled() and is_countable(gradient):
             self._seen += 1
             self._job.recorder.captures.reduce("activation_gradient", [self._tensor_id], [gradient])

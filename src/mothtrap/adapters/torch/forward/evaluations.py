@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 TOLD_FIRST, TOLD_EVERY = 16, 16
-"""Evaluations of a module that are told: the first, then one in so many (an evaluation of
+"""Evaluations of a module that are reported: the first ones, then one in N (the evaluation of
 a generator, say, comes at every step). Chosen by hand."""
 MAX_DOUBTED = 1024
 """Losses with a graph that are kept until it is known what they were for."""
@@ -51,7 +51,7 @@ EvaluatedLoss = tuple[torch.Tensor, LossInputs, Site, LossCall | None]
 
 @dataclass(slots=True, eq=False)
 class _Ran:
-    """Forwards of one module, which may be gone at its end, in the evaluation that goes on."""
+    """Forward calls of one module in the current evaluation; it may be deleted at the end."""
 
     name: str
     kind: str
@@ -253,7 +253,7 @@ class EvaluationObserver:
         self._ran_once(ran, module, known, trains=module.training, place=None)
 
     def _ran(self, module: nn.Module, step: int) -> _Ran:
-        """Return what is known of a module in the evaluation that goes on, or begins now."""
+        """Return the record of a module in the current evaluation, or start one."""
         if self.open is None:
             self.open = _Open(step)
         ran = self.open.ran.get(id(module))

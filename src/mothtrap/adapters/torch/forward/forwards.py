@@ -416,7 +416,7 @@ class ForwardObserver:
     def _loss_function_called(
         self, name: str, result: torch.Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> None:
-        """A loss function of the framework returned; under no_grad no graph tells of it."""
+        """Handle the return of a loss function; under no_grad, no graph contains it."""
         asked = self._job.job.process.asked_mode
         if asked is Mode.PREDICT:
             return
@@ -433,7 +433,7 @@ class ForwardObserver:
                     contain_part("loss calls", self.divergences.called, inputs)
             if self._trains and not (self._running and self._in_root):
                 contain_part("snapshots", self.recording.loss_called, name, args, kwargs)
-        # What has a graph is looked at in the backward.
+        # What has a graph is inspected in the backward.
         evaluations = self.evaluations
         takes_graphs = evaluations.in_doubt or (
             evaluations.uses.latest is not None and evaluations.uses.expects

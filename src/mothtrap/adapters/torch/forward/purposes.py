@@ -47,7 +47,7 @@ class ForwardPurpose:
             self._is_reached = True
 
     def __call__(self) -> StepKey | None:
-        """Return None if the forward was training, else the key of a record of its own."""
+        """Return None if the forward was training, else the key of its own record."""
         return None if self._is_reached else self._next_key(self._mode, self._step)
 
     def _reached(self, _gradients: object) -> None:

@@ -117,7 +117,7 @@ IN_EACH_STEP: Final = (
     OptimizersNotRestored,
     ShapeChanged,
 )
-"""Facts that are looked for in light steps, too."""
+"""Facts that are searched for in light steps, too."""
 
 IN_FULL_STEPS: Final = (
     *(EqualStates, EqualViews),

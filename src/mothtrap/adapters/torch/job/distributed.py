@@ -32,7 +32,7 @@ and after that one step in so many; chosen by hand: reading all weights is cheap
 step, but not free."""
 TOLD_AT = (1, 10)
 TOLD_EVERY = 100
-"""Steps without the wrapper after which it is told (again)."""
+"""Steps without the wrapper after which it is reported (again)."""
 
 
 def in_group() -> bool:

@@ -20,7 +20,7 @@ Node: TypeAlias = Any  # torch.autograd.graph.Node, whose attributes differ by o
 Shape: TypeAlias = tuple[int, ...]
 
 MAX_HEAD_NODES = 96
-"""Number of nodes from the root within which a loss is looked for."""
+"""Number of nodes from the root within which a loss is searched for."""
 MAX_NODES = 2_000
 """Maximum number of nodes visited on the way to parameters."""
 MAX_CHAIN = 4
@@ -104,9 +104,9 @@ class LossTerm:
     `source` is the node that made the prediction, where views end; `target_first`: the
     loss is of target minus prediction, not the other way round. `alone`: nothing else that
     is trained was found to take part in the loss. `above`: operations from the root to the loss.
-    `negated`: this operation is subtracted; None where its sign is unknown. `complete`: the loss is
+    `negated`: this operation is subtracted; None if its sign is unknown. `complete`: the loss is
     made of loss operations only. `optimistic`: of the smaller or larger of two values, of which
-    this is one, the loss takes the one that lets it fall further; None where neither is taken.
+    this is one, the loss takes the one that lets it fall further; None if neither is taken.
     """
 
     operation: str
@@ -345,7 +345,7 @@ def _difference(node: Node, sub: Node) -> LossTerm | None:
     """A squared or absolute difference written by hand.
 
     Both sides trained = no target. An axis that the prediction was given just before is
-    there to compare all pairs: the shape of the target cannot be said.
+    there to compare all pairs: the shape of the target is unknown.
     """
     children = list(_children(sub))
     if len(children) != 1:

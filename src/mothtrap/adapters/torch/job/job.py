@@ -160,7 +160,7 @@ class Job(abc.ABC):
                 process.close(closed, framework)
 
     def _forget_failed_step(self) -> None:
-        """End a step that raised: no hook tells of it, but it has left the stack."""
+        """End a step that raised an exception: no hook runs, but its frame has left the stack."""
         optimizer = self.grouper.stepping
         if optimizer is not None and not _is_on_stack(self._step_code):
             self.feed(StepEnded(optimizer))

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 LEVELS = 4
-"""Containers in containers that are looked into, e.g. a cache: an output, its field, a
+"""Containers in containers that are inspected, e.g. a cache: an output, its field, a
 layer, keys and values. Chosen by hand."""
 
 

@@ -29,7 +29,7 @@ _PYTHON: Any = getattr(random.getstate, "__self__")  # noqa: B009  # of a type t
 _FAILURES = (*(RuntimeError, AssertionError, AttributeError), *(LookupError, ValueError, TypeError))
 
 ACCELERATORS = ("cuda", "xpu")
-"""Devices with generators of their own, as `torch` names them."""
+"""Devices with their own generators, as `torch` names them."""
 
 
 class RandomStates:

@@ -4,7 +4,7 @@ Only the plainest of loops rests: one optimizer, stepped after a backward, no cl
 no group of processes, and nothing asked for that needs each step. A rest ends just after a step
 was applied, so that the next one is seen from its beginning. It ends at once, in the middle of a
 step, where something comes that is to be seen: a loss that is not finite, an evaluation, another
-optimizer, the end. What the user logs meanwhile is handed on by itself.
+optimizer, the end. What the user logs meanwhile is passed on by itself.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from mothtrap.core.steps import Mode
 STEPS_OFF = 10_000
 """Steps from one watched to the next where nothing is captured: the job may yet change."""
 ALIKE_STEPS = 32
-"""Steps running that were plain before one goes by unwatched."""
+"""Consecutive steps that were plain before one is skipped."""
 
 
 class SampledJob(Protocol):
@@ -86,7 +86,7 @@ class StepSampling:
         self._loss = math.nan
         self._backwards = 0
 
-    # What the witnesses tell of a step that is watched
+    # Events of observed steps
 
     def stepped(self, optimizer: Optimizer, *, plainly: bool) -> None:
         """Handle an optimizer step; `plainly`: outside of a backward, and without a closure."""
@@ -133,7 +133,7 @@ class StepSampling:
         """Return whether the step in progress is skipped, until another one begins."""
         return self.on or self._between
 
-    # What hooks ask while the job rests
+    # Queries of hooks while steps are skipped
 
     @property
     def is_between(self) -> bool:
@@ -230,7 +230,7 @@ class StepSampling:
             self._job.passed_unobserved(optimizer, steps, self._between)
 
     def _keep_numbers(self) -> None:
-        """Keep loss and learning rate of the step that is over; NaN where they are not known.
+        """Keep loss and learning rate of the step that is over; NaN if they are not known.
 
         The loss of several backwards depends on how the script joins them.
         """

@@ -32,7 +32,7 @@ MAX_NODES = 4096
 """Nodes of a graph that are visited."""
 MAX_OPERATIONS = 16
 MAX_ROWS, MAX_QUERIES = 4, 32
-"""Examples, and queries of each, whose weights are looked at; chosen by hand."""
+"""Examples, and queries of each, whose weights are inspected; chosen by hand."""
 MIN_CHOICES = 8
 """Keys that a query must choose among to count: with fewer any weights are narrow."""
 _BETWEEN = ("native_dropout", "mul", "div", "where", "nan_to_num", "masked_fill")
@@ -237,7 +237,7 @@ def _queries(length: int, device: torch.device) -> torch.Tensor:
 
 
 def _entropies(weights: torch.Tensor, choices: torch.Tensor) -> torch.Tensor:
-    """Return the relative entropy by head; NaN where no query has choices."""
+    """Return the relative entropy by head; NaN if no query has choices."""
     entropy = -torch.xlogy(weights, weights).sum(-1)
     counts = choices >= MIN_CHOICES
     relative = torch.where(counts, entropy / choices.clamp(min=2).log(), torch.zeros_like(entropy))
@@ -255,7 +255,7 @@ def _tops(
 
 
 def _saved(node: Node, name: str) -> torch.Tensor | None:
-    """A tensor that a node keeps; None where it is packed, freed or no plain tensor."""
+    """A tensor that a node keeps; None if it is packed, freed or no plain tensor."""
     raw: Any = getattr(node, f"_raw_saved_{name}", None)
     if getattr(raw, "unpack_hook", None) is not None:
         return None

@@ -1,4 +1,4 @@
-"""Buffers of models: what a collection asks for of them, as each step left them."""
+"""Buffers of models: what a collection requested of them, as each step left them."""
 
 from __future__ import annotations
 

@@ -14,11 +14,11 @@ from mothtrap.core.window import Floats
 
 MAX_ROWS = 512
 MAX_VALUES = 1 << 18
-"""Values of a batch that are looked at, about; chosen by hand: well under a millisecond."""
+"""Values of a batch that are inspected, about; chosen by hand: well under a millisecond."""
 MAX_FEATURES = 256
-"""Features that are told one by one, at most."""
+"""Maximum number of features that are listed one by one."""
 MAX_CORRELATED = 128
-"""Features whose correlations are looked at, at most."""
+"""Features whose correlations are inspected, at most."""
 MIN_CORRELATED_ROWS = 16
 
 

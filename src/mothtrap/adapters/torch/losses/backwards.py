@@ -31,18 +31,18 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.losses.forwards_seen import ForwardsSeen
 
 GRAPH_FIRST, GRAPH_EVERY = 3, 100
-"""Backwards of a call site whose graph is read: the first few, then one in so many."""
+"""Backwards of a call site whose graph is read: the first few, then one in N."""
 MAX_CALLS = 256
 """Readings of graphs kept for the step in progress."""
 VALUES_EVERY = 8
-"""Backwards of a call site at which labels and predictions are looked at: one in so many."""
+"""Backwards of a call site at which labels and predictions are inspected: one in N."""
 MAX_NONFINITE_LOOKS = 4
-"""Losses that are not finite whose targets are looked at out of turn."""
+"""Losses that are not finite whose targets are inspected out of turn."""
 
 MAX_LOSSES = 2 * Grouper.MAX_PENDING
 """Losses kept that no optimizer step follows."""
 MAX_WAITING = 256
-"""Losses left on a device before they are brought over, without being asked for."""
+"""Losses left on a device before they are copied to the host without a request."""
 
 
 class LossObserver:

@@ -162,7 +162,7 @@ def _layer_of(found: BadValue) -> str | None:
 
 
 def _rows(value: Any) -> tuple[int, ...]:
-    """The first few rows of a result that are not finite; empty where all are, or unknown."""
+    """The first few rows of a result that are not finite; empty if all are, or unknown."""
     if not isinstance(value, torch.Tensor | np.ndarray) or value.ndim < 1 or len(value) < 2:
         return ()
     finite = torch.isfinite(torch.as_tensor(value).detach())

@@ -120,7 +120,7 @@ class DetachedTermObserver:
 
 
 def _reached(value: Any) -> frozenset[int] | None:
-    """Return the identities of the parameters that a term trains; None where that is unknown."""
+    """Return the identities of the parameters that a term trains; None if that is unknown."""
     if not isinstance(value, torch.Tensor):
         return frozenset()
     if value.grad_fn is None:

@@ -1,8 +1,8 @@
 """Names the first operation of a loss that made NaN or infinity out of finite values.
 
 The graph of a loss that is not finite is walked once, before its backward. What operations have
-saved tells which values were finite: a result by itself, an input by the operation that was given
-it. Some operations are worked out again from what they saved; additions, means and views make
+saved shows which values were finite: a saved result directly, a saved input through the operation
+that produced it. Some operations are recomputed from saved tensors; additions, means and views make
 nothing of finite values that is not, but for an overflow. Between operations of which nothing is
 known there remains an interval.
 """
@@ -198,7 +198,7 @@ class _Search:
         return FirstBad(bad, since, given, tuple(self._order), self._memory)
 
     def _take_evidence(self, node: Node) -> None:
-        """Note what the saved tensors of a node tell of it, and of what it was given."""
+        """Record what the saved tensors of a node show about its result and its inputs."""
         positions = _POSITIONS.get(str(node.name()), _USUAL)
         for name, tensor in self._saved[node].items():
             if name in _RESULTS:
@@ -282,7 +282,7 @@ class _Search:
         return reached
 
     def _beginning(self, bad: Node) -> Node:
-        """The first of the nodes of unknown result on which a bad one rests; itself if none.
+        """Return the first node of unknown result that leads to a bad one, else the bad one.
 
         Where an addition or the like is the first bad one, any before it may have overflowed.
         """

@@ -368,7 +368,7 @@ def _is_by_position(term: LossTerm, output: torch.Tensor | None) -> bool:
 
 
 def _confusion(term: LossTerm, target: torch.Tensor) -> tuple[int, ...] | None:
-    """Labels against predicted classes, or None where there are none or too many."""
+    """Labels against predicted classes, or None if there are none or too many."""
     saved = loss_values.saved_prediction(term)
     classes = term.classes
     if saved is None or not classes or not 2 <= classes <= MAX_CONFUSED:

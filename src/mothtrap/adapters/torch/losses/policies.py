@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.observers import BackwardRoot
 
 LOOK_AT = (1, 3, 5, 8, 12, 20, 30, 45, 60, 80)
-"""Backwards of a line at which its loss is looked at. Rewards may be rare in the first episodes."""
+"""Backwards of a line at which its loss is inspected. Rewards may be rare in the first episodes."""
 REPORT_AT = (12, 80)
-"""Backwards of a line after which the looks at it are reported."""
+"""Backwards of a line after which they are reported."""
 MEAN_OF = 5
 """Steps whose entropies are averaged. Chosen by hand."""
 FIRST_REPORT = 5
@@ -218,7 +218,7 @@ def _log_probs(root: Node, saved: SavedValues) -> Iterator[_LogProb]:
     """
     waiting = deque([(root, _LogProb(root, negated=False))])
     seen = {root}
-    for _ in range(graph.MAX_HEAD_NODES):  # of an episode, the first terms are looked at
+    for _ in range(graph.MAX_HEAD_NODES):  # of an episode, the first terms are inspected
         if not waiting:
             return
         node, way = waiting.popleft()

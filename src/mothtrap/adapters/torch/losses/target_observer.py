@@ -1,4 +1,4 @@
-"""Looks at what losses are given, on sampled backwards, and at the tokens of the model."""
+"""Inspections of what losses are given, on sampled backwards, and at the tokens of the model."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.losses.forwards_seen import ForwardsSeen
 
 FIRST_LOOKS = 3
-"""Looks at a call site in which costlier questions are asked too."""
+"""Inspections of a call site in which costlier questions are asked too."""
 TOKENS_EVERY = 8
-"""Looks at a call site in which tokens are counted: the first, then one in so many."""
+"""Inspections of a call site in which tokens are counted: the first, then one in N."""
 MAX_SHARES = 16
-"""Most frequent tokens that are told."""
+"""Most frequent tokens that are reported."""
 _ATTENTIONS = ("scaled_dot_product_attention", "softmax", "Softmax", "MultiheadAttention")
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.observers import BackwardRoot
 
 EVERY_STEP, THEN_EVERY = 256, 32
-"""Backwards of a call site whose targets are read: the first so many, then one in so many.
+"""Backwards of a call site whose targets are read: the first so many, then one in N.
 On an accelerator, where each waits for it, one in `ON_DEVICE_EVERY` of the first ones."""
 ON_DEVICE_EVERY = 8
 SITES = 16

@@ -112,7 +112,7 @@ class TrainedTargetObserver:
 
 
 def _judge(line: _Line, place: str | None, prediction: Node, target: Node) -> _Target | None:
-    """Return the side that is the target; None where neither clearly is."""
+    """Return the side that is the target; None if neither clearly is."""
     if _is_continued(prediction) and not _is_continued(target):
         prediction, target = target, prediction
     continued = _is_continued(target) and not _is_continued(prediction)
@@ -167,7 +167,7 @@ def _advantage(root: Node) -> Node | None:
     an action, or is the ratio of two probabilities.
     """
     waiting, seen = deque([root]), {root}
-    for _ in range(graph.MAX_HEAD_NODES):  # of an episode, the first terms are looked at
+    for _ in range(graph.MAX_HEAD_NODES):  # of an episode, the first terms are inspected
         if not waiting:
             return None
         node = waiting.popleft()

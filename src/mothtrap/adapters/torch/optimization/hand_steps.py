@@ -5,7 +5,7 @@ one when the next forward of a model (or the next backward) begins: by its versi
 a glimpse of its bytes, since `p.data` leaves no trace in the version. Three such backwards
 running establish it, so that a model that is loaded, initialized late or clipped once makes no
 step. From then on a stand-in optimizer holds the parameters: its step begins at the end of the
-backward, where the gradients are still there, and ends where the change is looked for. A backward
+backward, where the gradients are still there, and ends where the change is searched for. A backward
 after which nothing has changed is a step that was skipped.
 """
 
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 ESTABLISHED = 3
 """Backwards running after which a parameter has changed. Chosen by hand."""
 FRUITLESS = 32
-"""Backwards running after which none has, before no more are looked at. Chosen by hand."""
+"""Backwards running after which none has, before no more are inspected. Chosen by hand."""
 GLIMPSES = 4
-"""Parameters of a backward that are looked at: the first and last ones. Chosen by hand."""
+"""Parameters of a backward that are inspected: the first and last ones. Chosen by hand."""
 ELEMENTS = 16
 """Elements of a parameter that are compared."""
 DIRECTIONS = 8
@@ -84,7 +84,7 @@ class _Glimpse:
         return not torch.equal(now_N.view(torch.uint8), before_N.view(torch.uint8))
 
     def direction(self) -> float | None:
-        """Return the cosine of the change and the gradient; None where one of them is 0."""
+        """Return the cosine of the change and the gradient; None if one of them is 0."""
         now = self.parameter()
         if now is None:
             return None

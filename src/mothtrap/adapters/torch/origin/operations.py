@@ -228,7 +228,7 @@ class OperationObserver(TorchDispatchMode):  # type: ignore[no-untyped-call]
         )
 
     def _refused(self, call: UserCall | None, error: BaseException) -> Localized | None:
-        """Say where the NaN began that an operation, or code around it, did not accept."""
+        """Return the origin of a NaN that an operation, or code around it, rejected."""
         if not _is_about_values(error):
             return None
         if call is None:

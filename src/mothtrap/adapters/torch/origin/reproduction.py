@@ -186,7 +186,7 @@ def _of_layer(module: nn.Module, args: tuple[Any, ...], kwargs: Any) -> FailingC
     saved = [weight.detach().clone() for weight in weights]
     with torch.no_grad():
         for weight in weights:
-            weight.zero_()  # the training does not go on in this process
+            weight.zero_()  # the training does not continue in this process
     zeroed = FailingCall(name="", function=module, args=args, kwargs=kwargs)
     if outcome_of(zeroed).error:
         return zeroed

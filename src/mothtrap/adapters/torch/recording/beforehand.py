@@ -28,8 +28,8 @@ _Place = Literal["_buffers", "_parameters"]
 class _Known:
     """One buffer or parameter.
 
-    `version` is that of the tensor when it was looked at last; -1: it is to be copied. `copy`:
-    None until it was seen to change, and where there is no room for it. `always`: copied in
+    `version` is that of the tensor when it was inspected last; -1: it is to be copied. `copy`:
+    None until it was seen to change, and if there is no room for it. `always`: copied in
     every step, running statistics: a batch norm of PyTorch's writes to these without a new
     version.
     """
@@ -54,7 +54,7 @@ class _Known:
         return held[self.name] if self.name in held else None  # noqa: SIM401
 
     def has_changed(self) -> bool:
-        """Return whether it is not, or may not be, as it was when it was looked at."""
+        """Return whether it is not, or may not be, as it was when it was inspected."""
         tensor = self.current()
         if tensor is None or tensor.is_inference():
             return False

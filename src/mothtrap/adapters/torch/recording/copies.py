@@ -39,9 +39,9 @@ VALUE_BYTES = 250
 """Size of a value in a tree, about: measured."""
 _BIG = 2**63
 MAX_TOLD = 3
-"""Parts of one value that could not be kept, which are told."""
+"""Parts of one value that could not be kept, which are reported."""
 MAX_KNOWN = 512
-"""Values that are told apart by identity before those that are gone are forgotten."""
+"""Number of values distinguished by identity before deleted ones are forgotten."""
 
 _ROWS = {"compressed": "crow_indices", "plain": "col_indices", "values": "values"}
 _COLUMNS = {"compressed": "ccol_indices", "plain": "row_indices", "values": "values"}
@@ -338,7 +338,7 @@ class _Known:
     """A value that was copied.
 
     `owner` holds its memory, which had been written to `version` times; `batch` is the one with
-    which it was looked at last.
+    which it was inspected last.
     """
 
     __slots__ = ("batch", "copy", "owner", "version")
@@ -350,7 +350,7 @@ class _Known:
 
 
 def _why_not(tensor: torch.Tensor) -> str | None:
-    """Return the reason why a tensor is not copied: "" where it need not be, None where it is."""
+    """Return the reason why a tensor is not copied: "" where it need not be, None if it is."""
     if tensor.requires_grad and (tensor.grad_fn is not None or isinstance(tensor, nn.Parameter)):
         return ""
     if type(tensor) is not torch.Tensor and not isinstance(tensor, nn.Parameter):

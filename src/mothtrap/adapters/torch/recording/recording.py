@@ -129,7 +129,7 @@ class Recording:
         """Size of the copies in the ring in bytes."""
         return self._ring.bytes_held
 
-    # What is told
+    # Reports
 
     def pass_began(self, loader: DataLoader[Any], iterator: object) -> None:
         """Handle the return of `iter(loader)`."""

@@ -344,7 +344,7 @@ class Replaying:
                 self.outcome.note(missing)
 
     def _safely(self, act: Callable[..., T], *args: Any) -> T:
-        """Run a part of the replay; what fails in it ends the process, and is told."""
+        """Run a part of the replay; a failure is reported and ends the process."""
         try:
             # Past what leads the script's own calls to another device or type.
             with self.localization.aside(), torch._C.DisableTorchFunction():

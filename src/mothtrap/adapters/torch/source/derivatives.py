@@ -20,7 +20,7 @@ from mothtrap.adapters.torch.source.evaluation import is_array
 from mothtrap.adapters.torch.source.scopes import AnyScope
 
 MAX_EXPRESSIONS = 1_000
-"""Expressions that are looked at. Chosen by hand."""
+"""Expressions that are inspected. Chosen by hand."""
 _AT_ZERO = frozenset(["sqrt", "std"])
 """Functions whose derivative is infinite, or 0/0, where their result is 0."""
 _AT_ONE = frozenset(["acos", "asin", "arccos", "arcsin"])

@@ -12,7 +12,7 @@ MAKERS = frozenset(
     {"ones", "zeros", "empty", "full", "rand", "randn", "randint", "arange", "linspace", "eye"}
     | {"new_ones", "new_zeros", "new_empty", "new_full", "expand", "repeat", "randperm"}
 )
-"""Functions and methods that are told the sizes of the tensor that they make."""
+"""Functions and methods whose arguments are the sizes of the tensor that they make."""
 
 
 class _Nothing:
