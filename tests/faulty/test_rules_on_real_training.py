@@ -2,8 +2,8 @@
 
 What was stored of it is judged again, and gives the same.
 
-By default seed 0, and repaired twins where the rule says `error` and dates it by the history of
-a value: `HARNESS_SEEDS=0,1,2` takes more seeds, `HARNESS=full` all twins.
+By default seed 0, the programs of `chosen`, and repaired twins where the rule says `error` and
+dates it by the history of a value. `HARNESS_SEEDS=0,1,2` takes more seeds, `HARNESS=full` all.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from tests.faulty.chosen import chosen, reads, times
 from tests.faulty.expected import PLANTED, Planted
 from tests.harness.running import FULL, PYTHON, environment, observed, run, show
 
@@ -43,6 +44,10 @@ CASES = [
     for seed in SEEDS
 ]
 TWINS = [case for case in CASES if FULL or _by_history(case.values[0])]  # type: ignore[arg-type]
+RULES = {rule.name(): rule for rule in rule_classes()}
+READ = {planted.name: reads(RULES[planted.name]) for planted in PLANTED}
+CHOSEN = chosen(READ)
+FAULTY = [case for case in CASES if FULL or case.values[0].name in CHOSEN]  # type: ignore[union-attr]
 
 
 def record_of(planted: Planted, seed: int, folder: Path, *options: str) -> dict:
@@ -104,7 +109,19 @@ def test_every_rule_has_a_faulty_program() -> None:
     assert {planted.name for planted in PLANTED} == alone
 
 
-@pytest.mark.parametrize(("planted", "seed"), CASES)
+def test_all_that_rules_read_is_read_in_the_chosen_programs() -> None:
+    everything = [thing for read in READ.values() for thing in read]
+    in_chosen = [thing for name in CHOSEN for thing in READ[name]]
+    few = {t for t in everything if in_chosen.count(t) < min(times(t), everything.count(t))}
+    assert few == set()
+
+
+def test_a_program_that_adds_nothing_is_not_chosen() -> None:
+    read = {"a": {"loss"}, "b": {"loss", "Stall.file"}, "c": {"loss"}, "d": {"Stall.file"}}
+    assert chosen(read) == ["b", "a"]
+
+
+@pytest.mark.parametrize(("planted", "seed"), FAULTY)
 def test_the_fault_is_the_root_of_the_diagnosis(
     planted: Planted, seed: int, tmp_path: Path
 ) -> None:

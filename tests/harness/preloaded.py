@@ -28,7 +28,7 @@ from typing import Any
 
 from tests.harness import becoming
 
-START_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 300.0
 CLIENT = Path(__file__).with_name("asking.py")
 ROOT = Path(__file__).parents[2]
 IMPORTED = (

@@ -53,10 +53,8 @@ class Handle(BaseHandle):
 
     def _evaluated(self, model: toyframe.Model, loss: float, args: Any, *_: object) -> None:
         if self.watches(model):
-            rows = len(args[1])
-            self.job.evaluation(
-                "held out", {"squared error": loss}, loss="squared error", rows=rows
-            )
+            values = {"squared error": loss}
+            self.job.evaluation("held out", values, loss="squared error", rows=len(args[1]))
 
 
 ADAPTER = AdapterSpec(

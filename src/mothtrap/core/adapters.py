@@ -165,6 +165,12 @@ class Job(BasicJob, Protocol):
     def settings(self) -> ReportsSettings:
         """Return the reporter of settings that have no effect."""
 
+    def contain_part(self, part: str, act: Callable[..., None], *args: Any) -> None:
+        """Run a part within `contain` that may fail alone: an error disables only this part."""
+
+    def number(self, name: str, value: Any) -> None:
+        """Add a number given by the user; other values are skipped and reported once."""
+
     def resume(self, digests: Mapping[str, str], own_steps: int | None = None) -> Resumed | None:
         """Report, before the first step, which state was loaded; step numbers continue from there.
 

@@ -17,10 +17,11 @@ T = TypeVar("T")
 
 
 class Losses(msgspec.Struct, frozen=True, kw_only=True):
-    """The loss of one series in a step.
+    """Loss of one series in a step.
 
-    `location` is the line that computes it; `optimizer` minimizes it ("" = the optimizer of the
-    step).
+    Attributes:
+        location: line that computes it.
+        optimizer: optimizer that minimizes it; "" = the optimizer of the step.
     """
 
     series: str
@@ -50,9 +51,6 @@ class BasicJob(Protocol):
 
     def contain(self, act: Callable[..., T], *args: Any) -> T | None:
         """Run a hook: its time counts as overhead, and an error disables only this adapter."""
-
-    def contain_part(self, part: str, act: Callable[..., None], *args: Any) -> None:
-        """Run a part within `contain` that may fail alone: an error disables only this part."""
 
     def step(
         self,
@@ -106,13 +104,7 @@ class BasicJob(Protocol):
         """Return the statistics due in this step for a kind, or for some of its tensors."""
 
     def take(
-        self,
-        kind: str,
-        ids: Sequence[int],
-        arrays: Sequence[Any],
-        *,
-        mode: Mode | None = None,
-        by: Any = None,
+        self, kind: str, ids: Sequence[int], arrays: Sequence[Any], *, mode: Mode | None = None
     ) -> None:
         """Reduce or copy the tensors of one kind that are due.
 
@@ -122,7 +114,6 @@ class BasicJob(Protocol):
             arrays: values of the tensors; read immediately, without keeping a reference.
             mode: mode of the tensors; None = train, or the mode of the forward pass once it is
                 known.
-            by: a module of `mothtrap.statistics`; None = the adapter's own (`arrays`).
         """
 
     def define(self, info: TensorInfo) -> int:
@@ -130,9 +121,6 @@ class BasicJob(Protocol):
 
     def scalar(self, name: str, of: str, value: float) -> None:
         """Add a number to the step in progress; `of` names its owner, '' = the step itself."""
-
-    def number(self, name: str, value: Any) -> None:
-        """Add a number given by the user; other values are skipped and reported once."""
 
     def fact(self, fact: Fact) -> None:
         """Add a fact to the step in progress."""
@@ -146,11 +134,7 @@ class BasicJob(Protocol):
         """
 
     def stood_ready(self, facts: tuple[type[Fact], ...]) -> None:
-        """Declare that these facts would be reported if they occurred in the step in progress.
-
-        Args:
-            facts: the same tuple at each step.
-        """
+        """Declare facts that would be reported if they occurred; pass the same tuple each step."""
 
     def blind(self, what: str, why: str) -> None:
         """Report, once, what is not observed, and why."""

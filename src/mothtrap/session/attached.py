@@ -135,16 +135,16 @@ class AttachedAdapters:
 
     @property
     def collective(self) -> Callable[[FrameType], CollectiveCall | None]:
-        """Return a function for the last collective call of this process; see `AdapterSpec`."""
+        """Return a function for the last collective call of this process; see `StallParts`."""
         for each in self._by_steps():
-            if each.adapter.collective is not None:
-                return each.adapter.collective
+            if each.adapter.stalls.collective is not None:
+                return each.adapter.stalls.collective
         return no_collective
 
     @property
     def reading(self) -> Callable[[], InputState] | None:
-        """Return a function for the files that input pipelines are reading; see `AdapterSpec`."""
-        found = (each.adapter.reading for each in self._by_steps())
+        """Return a function for the files that input pipelines are reading; see `StallParts`."""
+        found = (each.adapter.stalls.reading for each in self._by_steps())
         return next((each for each in found if each is not None), None)
 
     def _by_steps(self) -> list[_Attached]:

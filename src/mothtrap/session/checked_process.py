@@ -80,12 +80,12 @@ def begin_check(adapter: AdapterSpec, worker: Worker, close: Callable[[Worker], 
         contract=plan.learns or bool(worker.config.invariants),
         asks=plan.asks > 0,
     )
-    if adapter.tables is not None:
+    if adapter.checks.tables is not None:
         _collect_tables(adapter, plan, checks, worker, close)
-    if adapter.check is None:
+    if adapter.checks.run is None:
         _end_after(left, lambda: _finish(worker, (), "", close))
         return
-    adapter.check(
+    adapter.checks.run(
         plan,
         checks,
         lambda results, late: _finish(worker, results, late, close),
@@ -106,9 +106,9 @@ def begin_trial(adapter: AdapterSpec) -> bool:
     plan = read_plan(os.environ)
     if plan is None or not plan.is_restart:
         return False
-    if adapter.trial is not None:
+    if adapter.checks.trial is not None:
         _end_by_force(plan.budget_s - (time.time() - plan.began_s))
-        adapter.trial(plan, protected())
+        adapter.checks.trial(plan, protected())
     return True
 
 
@@ -120,8 +120,8 @@ def _collect_tables(
     close: Callable[[Worker], object],
 ) -> None:
     """Keep the tables that an adapter reports, for checks of data at the end of the script."""
-    assert adapter.tables is not None
-    adapter.tables(_tables.take)
+    assert adapter.checks.tables is not None
+    adapter.checks.tables(_tables.take)
     _tables.adapters.append(adapter.framework)
     if len(_tables.adapters) > 1:
         return

@@ -124,8 +124,8 @@ def recorded_step(
 ) -> Step:
     """Return a step of the model on the first batch; arguments and errors as in `check`."""
     made = _adapter(model)
-    assert made.explicit_step is not None
-    found: Step = made.explicit_step(model, loader, loss_fn, step, optimizer)
+    assert made.checks.step is not None
+    found: Step = made.checks.step(model, loader, loss_fn, step, optimizer)
     return found
 
 
@@ -138,7 +138,7 @@ def _adapter(model: object) -> AdapterSpec:
     for framework in CHECKED:
         if framework in sys.modules:
             made = load(framework)
-            if made.explicit_step is not None and made.accepts(model):
+            if made.checks.step is not None and made.accepts(model):
                 return made
     raise TypeError(
         "check: expected a torch.nn.Module or a compiled keras.Model, not "
@@ -148,11 +148,11 @@ def _adapter(model: object) -> AdapterSpec:
 
 def _sets(made: AdapterSpec, loader: object, eval_loader: object) -> tuple[DataSet, ...]:
     """Return the data sets of the given loaders; none of loaders that cannot be read twice."""
-    if made.explicit_set is None:
+    if made.checks.data_set is None:
         return ()
-    found = [made.explicit_set(loader, "train")]
+    found = [made.checks.data_set(loader, "train")]
     if eval_loader is not None:
-        found.append(made.explicit_set(eval_loader, "evaluation"))
+        found.append(made.checks.data_set(eval_loader, "evaluation"))
     return tuple(one for one in found if one is not None)
 
 

@@ -14,7 +14,8 @@ def main() -> None:
     """Replay the step of the plan in the environment, with the framework in `sys.argv`."""
     adapter = load(sys.argv[1])
     try:
-        adapter.replay(read_plan(os.environ))
+        if adapter.replay is not None:
+            adapter.replay(read_plan(os.environ))
     except MothtrapError as err:
         sys.exit(f"error: {err}")
 

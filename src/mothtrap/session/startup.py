@@ -73,7 +73,7 @@ def _attach(framework: str) -> None:
     adapter = load(framework)
     if os.environ.get(PLAN_VARIABLE):
         plan = read_plan(os.environ)
-        if plan.framework in ("", adapter.framework, adapter.refines):
+        if adapter.replay and plan.framework in ("", adapter.framework, adapter.refines):
             adapter.replay(plan)
         return
     if is_checked(os.environ) and not _process and _makes_trial(adapter):

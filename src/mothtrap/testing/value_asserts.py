@@ -160,7 +160,8 @@ def set_of(data: Any, role: Literal["train", "evaluation"]) -> DataSet:
         return ArraySet([data], None, role, name=f"the array of {role}", location=None)
     for framework in CHECKED:
         made = load(framework) if framework in sys.modules else None
-        found = made.explicit_set(data, role) if made and made.explicit_set is not None else None
+        build = made.checks.data_set if made else None
+        found = build(data, role) if build is not None else None
         if found is not None:
             return cast("DataSet", found)
     raise TypeError(f"expected a loader, a list of batches, or an array: {type(data).__name__}")

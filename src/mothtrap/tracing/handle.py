@@ -5,21 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import FrameType
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
-from mothtrap.core.adapters import (
-    Environment,
-    Given,
-    Handle,
-    Job,
-    SnapshotTaker,
-    Surroundings,
-)
-from mothtrap.core.facts.stalls import CollectiveCall, InputState
+from mothtrap.core.adapters import Environment, Given, Handle, Job, SnapshotTaker, Surroundings
 from mothtrap.core.options import WITHOUT_SNAPSHOTS, Option
 from mothtrap.core.replays import ReplayPlan
 from mothtrap.core.reports import Reports
+from mothtrap.tracing.adapter_parts import NO_CHECKS, NO_STALLS, CheckParts, StallParts
 from mothtrap.tracing.replacements import Replacements
 
 
@@ -93,10 +85,6 @@ class BaseHandle:
 NOTHING: Final = Reports()
 
 
-def _replay_nothing(_: ReplayPlan) -> None:
-    """Do nothing: the adapter leaves no snapshots."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdapterSpec:
     """Everything that a session knows about an adapter: `ADAPTER` in its module.
@@ -113,22 +101,11 @@ class AdapterSpec:
         refines: the underlying framework on which this one trains, whose adapter observes the rest.
         steps: which adapter counts the steps if this one refines another: `own` (this one) or
             `base` (the other). `none`: nothing is trained with it, as in a logger.
-        replay: replays a recorded step in this process, instead of `attach`.
-        check: runs the checks of `mothtrap check` in the script of this process; None = not
-            supported (see `session.checked_process`).
-        trial: runs one trial of a check in a script that was restarted for it; None = not
-            supported.
-        tables: starts to report the tables to which models are fitted, for data checks; None = its
-            models are trained step by step.
-        explicit_step: returns the step that `mothtrap.check` checks; None = not supported.
-        explicit_set: returns the dataset of a loader passed to `mothtrap.check`, for a role; None =
-            not supported.
+        replay: replays a recorded step in this process; None = the adapter takes no snapshots.
         place: returns the place of this process in its job, and versions; called again at the first
             step. Default: a single process, and the version of the framework.
-        collective: returns the last collective operation that this process called, given the
-            innermost frame of its training thread; None = the framework has none.
-        reading: returns the file and record that input pipelines of this process are working on;
-            called while no step is made. None = the framework has no such pipelines.
+        checks: what `mothtrap check` can use of the framework.
+        stalls: what is known of a process that makes no step.
     """
 
     framework: str
@@ -140,15 +117,10 @@ class AdapterSpec:
     beside: tuple[type, ...] = ()
     refines: str | None = None
     steps: Literal["own", "base", "none"] = "own"
-    replay: Callable[[ReplayPlan], None] = _replay_nothing
-    check: Callable[..., None] | None = None
-    trial: Callable[..., None] | None = None
-    tables: Callable[[Callable[[Any], None]], None] | None = None
-    explicit_step: Callable[..., Any] | None = None
-    explicit_set: Callable[[object, Literal["train", "evaluation"]], Any] | None = None
+    replay: Callable[[ReplayPlan], None] | None = None
     place: Callable[[], Environment] | None = None
-    collective: Callable[[FrameType], CollectiveCall | None] | None = None
-    reading: Callable[[], InputState] | None = None
+    checks: CheckParts = NO_CHECKS
+    stalls: StallParts = NO_STALLS
 
     def accepts(self, target: object) -> bool:
         """Return whether an object can be watched."""
@@ -160,15 +132,12 @@ class AdapterSpec:
         """Observe objects: models, then their optimizers; none = the whole process.
 
         Raises:
-            TypeError: one of the objects cannot be watched. Where the adapter refines another,
-                that one checks all but the first.
+            TypeError: an object cannot be watched. A refined adapter checks all but the first.
         """
         for target in targets[: 1 if self.refines else None]:
             if not (self.accepts(target) or isinstance(target, self.beside)):
-                raise TypeError(
-                    f"cannot watch a {type(target).__qualname__} with {self.framework}: "
-                    f"{self._expected()}"
-                )
+                kind = type(target).__qualname__
+                raise TypeError(f"cannot watch a {kind} with {self.framework}: {self._expected()}")
         return self.handle(job, targets)
 
     def _expected(self) -> str:

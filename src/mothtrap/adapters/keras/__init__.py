@@ -15,6 +15,7 @@ from mothtrap.adapters.keras import internals, reports
 from mothtrap.adapters.keras.unseen import UnseenHandle
 from mothtrap.core.adapters import Handle, Job
 from mothtrap.core.replays import ReplayPlan
+from mothtrap.tracing.adapter_parts import CheckParts
 from mothtrap.tracing.handle import AdapterSpec
 from mothtrap.tracing.replacements import Replacements
 
@@ -110,8 +111,10 @@ ADAPTER: Final = AdapterSpec(
     refines="torch" if ON_TORCH else None,
     steps="base" if ON_TORCH else "own",
     replay=_replay,
-    check=None if ON_TORCH else _check,  # PyTorch's own check covers its backend
-    trial=None if ON_TORCH else _trial,
-    explicit_step=_explicit_step,
-    explicit_set=_explicit_set,
+    checks=CheckParts(
+        run=None if ON_TORCH else _check,  # PyTorch's own check covers its backend
+        trial=None if ON_TORCH else _trial,
+        step=_explicit_step,
+        data_set=_explicit_set,
+    ),
 )

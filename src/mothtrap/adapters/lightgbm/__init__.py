@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import lightgbm
 
 from mothtrap.adapters.lightgbm.hooks import LightGBMHandle
+from mothtrap.tracing.adapter_parts import CheckParts
 from mothtrap.tracing.boosting.rounds import REPORTS
 from mothtrap.tracing.handle import AdapterSpec
 
@@ -31,5 +32,5 @@ ADAPTER: Final = AdapterSpec(
     requires="lightgbm>=4",
     reports=REPORTS,
     watched=(lightgbm.Booster, lightgbm.Dataset, lightgbm.LGBMModel),
-    tables=_tables,
+    checks=CheckParts(tables=_tables),
 )

@@ -17,6 +17,7 @@ from mothtrap.adapters.sklearn.callbacks import WATCHED
 from mothtrap.adapters.sklearn.hooks import OF_EVALUATIONS, OF_FITS, SklearnHandle
 from mothtrap.core.reports import Reports
 from mothtrap.core.steps import Mode
+from mothtrap.tracing.adapter_parts import CheckParts
 from mothtrap.tracing.handle import AdapterSpec
 
 if TYPE_CHECKING:
@@ -41,5 +42,5 @@ ADAPTER: Final = AdapterSpec(
         modes=frozenset({Mode.TRAIN, Mode.EVAL}),
     ),
     watched=(MLPClassifier, MLPRegressor, SGDClassifier, SGDRegressor, *WATCHED),
-    tables=_tables,
+    checks=CheckParts(tables=_tables),
 )

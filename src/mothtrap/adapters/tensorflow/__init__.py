@@ -10,6 +10,7 @@ from mothtrap.adapters.tensorflow.own_loops import TensorFlowHandle
 from mothtrap.adapters.tensorflow.reports import REPORTS
 from mothtrap.adapters.tensorflow.stalled_input import StalledInput
 from mothtrap.core.adapters import Environment
+from mothtrap.tracing.adapter_parts import StallParts
 from mothtrap.tracing.handle import AdapterSpec
 
 
@@ -30,5 +31,5 @@ ADAPTER: Final = AdapterSpec(
     reports=REPORTS,
     watched=(tf.Module,),
     place=_place,
-    reading=StalledInput(),
+    stalls=StallParts(reading=StalledInput()),
 )

@@ -24,6 +24,7 @@ from mothtrap.core.check_plan import CheckPlan
 from mothtrap.core.facts.checks import CheckResult
 from mothtrap.core.facts.stalls import CollectiveCall
 from mothtrap.core.replays import ReplayPlan
+from mothtrap.tracing.adapter_parts import CheckParts, StallParts
 from mothtrap.tracing.handle import AdapterSpec
 from mothtrap.tracing.jobs.adapter_job import traced
 
@@ -154,10 +155,7 @@ ADAPTER: Final = AdapterSpec(
     watched=(nn.Module,),
     beside=(object,),  # what is no optimizer is refused when it is hooked
     replay=_replay,
-    check=_check,
-    trial=_trial,
-    explicit_step=_explicit_step,
-    explicit_set=_explicit_set,
     place=_place,
-    collective=_collective,
+    checks=CheckParts(run=_check, trial=_trial, step=_explicit_step, data_set=_explicit_set),
+    stalls=StallParts(collective=_collective),
 )

@@ -16,6 +16,7 @@ from mothtrap.adapters.xgboost.hooks import XGBoostHandle
 from mothtrap.adapters.xgboost.values import KINDS
 from mothtrap.core.adapters import Environment
 from mothtrap.core.reports import Reports
+from mothtrap.tracing.adapter_parts import CheckParts
 from mothtrap.tracing.boosting.rounds import REPORTS
 from mothtrap.tracing.handle import AdapterSpec
 
@@ -55,5 +56,5 @@ ADAPTER: Final = AdapterSpec(
     ),
     watched=(xgboost.Booster, xgboost.DMatrix, xgboost.XGBModel),
     place=_place,
-    tables=_tables,
+    checks=CheckParts(tables=_tables),
 )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import functools
-import linecache
 from collections.abc import Iterator
 from types import FrameType
 
 from mothtrap.tracing.source import frames
+from mothtrap.tracing.source.syntax import parsed
 
 CUTTING_CALLS = frozenset({"detach", "detach_", "numpy", "item", "tolist"})
 CUTTING_ATTRIBUTES = frozenset({"data"})
@@ -36,9 +36,8 @@ def cut_at(frame: FrameType | None) -> str | None:
 
 @functools.lru_cache(maxsize=256)
 def _line(filename: str, function_line: int, call_line: int) -> int | None:
-    try:
-        tree = ast.parse("".join(linecache.getlines(filename)))
-    except (SyntaxError, ValueError):
+    tree = parsed(filename)
+    if tree is None:
         return None
     scope = _function(tree, function_line)
     statements = [node for node in ast.walk(scope) if isinstance(node, ast.stmt)]

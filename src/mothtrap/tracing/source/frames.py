@@ -17,6 +17,7 @@ from mothtrap.core import registry
 from mothtrap.core.working_folder import absolute, shown
 from mothtrap.tracing.jobs import notebooks
 from mothtrap.tracing.source import unseen
+from mothtrap.tracing.source.syntax import parsed
 
 _OURS = os.path.join(Path(__file__).absolute().parents[2], "")
 _STDLIB = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
@@ -268,14 +269,6 @@ def _is_update(node: ast.AST) -> TypeGuard[ast.stmt | ast.Call]:
         writes = isinstance(node, ast.AugAssign | ast.Assign)
     reads = (n for n in ast.walk(node) if isinstance(n, ast.Attribute) and n.attr == "grad")
     return writes and any(isinstance(attribute.ctx, ast.Load) for attribute in reads)
-
-
-def parsed(filename: str) -> ast.Module | None:
-    """Return the syntax tree of a file; None if its source cannot be read."""
-    try:
-        return ast.parse("".join(linecache.getlines(filename)))
-    except (SyntaxError, ValueError):
-        return None
 
 
 @functools.lru_cache(maxsize=256)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 import functools
-import linecache
 import math
 from collections.abc import Iterator, Mapping
 from types import FrameType
 from typing import Any
 
 from mothtrap.tracing.source import frames
+from mothtrap.tracing.source.syntax import parsed
 
 COUNTING = {"range": range, "trange": range}
 """Functions that make a loop of a number of turns."""
@@ -53,9 +53,8 @@ def _is_else(loop: ast.For | ast.AsyncFor | ast.While, line: int) -> bool:
 @functools.lru_cache(maxsize=64)
 def _loops(file: str, first: int, name: str) -> tuple[ast.For | ast.AsyncFor | ast.While, ...]:
     """Return the loops of a function or a module, outer ones before inner ones."""
-    try:
-        tree: ast.AST | None = ast.parse("".join(linecache.getlines(file)))
-    except (SyntaxError, ValueError):
+    tree: ast.AST | None = parsed(file)
+    if tree is None:
         return ()
     if name != "<module>":
         tree = next((one for one in ast.walk(tree) if _begins(one, first)), None)  # type: ignore[arg-type]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import linecache
 from collections.abc import Iterator
 from types import CodeType, FunctionType
 
@@ -11,6 +10,7 @@ from torch import nn
 
 from mothtrap.adapters.torch.job.naming import NameBook
 from mothtrap.tracing.source import frames
+from mothtrap.tracing.source.syntax import parsed
 
 MAX_LINES = 4
 _KEEP_VALUES = ("requires_grad_", "retain_grad_", "share_memory_", "register_hook_")
@@ -36,9 +36,8 @@ def _of_class(kind: type[nn.Module]) -> Iterator[str]:
 
 
 def _of_code(code: CodeType) -> Iterator[str]:
-    try:
-        tree = ast.parse("".join(linecache.getlines(code.co_filename)))
-    except (SyntaxError, ValueError):
+    tree = parsed(code.co_filename)
+    if tree is None:
         return
     own = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
     for function in own:

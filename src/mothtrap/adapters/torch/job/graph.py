@@ -7,6 +7,7 @@ of this file pin them.
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from collections import deque
@@ -129,7 +130,12 @@ class LossTerm:
 
 def operation(node: Node) -> str:
     """Return a node's operation in snake case: `LogSoftmaxBackward0` -> `log_softmax`."""
-    name = re.sub(r"Backward\d*$", "", str(node.name()).rpartition("::")[2])
+    return _operation(str(node.name()))
+
+
+@functools.lru_cache(maxsize=1024)
+def _operation(node_name: str) -> str:
+    name = re.sub(r"Backward\d*$", "", node_name.rpartition("::")[2])
     snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
     return "linear" if snake in _LINEAR else snake.replace("l1loss", "l1_loss")
 

@@ -317,13 +317,22 @@ class NameBook:
         return class_location(type(module))
 
 
+_class_lines: weakref.WeakKeyDictionary[type, tuple[str, int] | None] = weakref.WeakKeyDictionary()
+"""File and line of classes, kept because Python parses the whole file to find a class."""
+
+
 def class_location(cls: type) -> str | None:
     """Return `file:line` of a class that is not PyTorch's, or None."""
     if cls.__module__.split(".")[0] == "torch":
         return None
+    if cls not in _class_lines:
+        _class_lines[cls] = _line_of(cls)
+    found = _class_lines[cls]
+    return None if found is None else frames._place(*found)
+
+
+def _line_of(cls: type) -> tuple[str, int] | None:
     try:
-        filename = inspect.getsourcefile(cls) or ""
-        line = inspect.getsourcelines(cls)[1]
+        return inspect.getsourcefile(cls) or "", inspect.getsourcelines(cls)[1]
     except (OSError, TypeError):
         return None
-    return frames._place(filename, line)

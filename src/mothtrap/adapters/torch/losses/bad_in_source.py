@@ -22,6 +22,7 @@ from mothtrap.adapters.torch.source.scopes import running_call
 from mothtrap.core.facts.data import NonfiniteInput
 from mothtrap.core.facts.nonfinite import FirstBadOperation
 from mothtrap.tracing.source import frames
+from mothtrap.tracing.source.syntax import parsed
 
 _OPERATORS = {
     ast.Add: "add",
@@ -177,7 +178,7 @@ def _backward_call(frame: FrameType, site: str) -> ast.Call | None:
     file, _, line = site.rpartition(":")
     if not line.isdigit() or frames.line_of(code.co_filename, int(line)) != site or not file:
         return None
-    tree = frames.parsed(code.co_filename)
+    tree = parsed(code.co_filename)
     if tree is None:
         return None
     for node, _ in frames.own_nodes(frames.scope_of(tree, code, frame.f_lineno)):

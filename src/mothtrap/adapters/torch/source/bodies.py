@@ -23,6 +23,7 @@ from mothtrap.adapters.torch.source.scopes import (
     bound_by,
 )
 from mothtrap.tracing.source import frames
+from mothtrap.tracing.source.syntax import parsed
 
 MAX_STATEMENTS = 400
 """Statements that are worked out in one call of a function. Chosen by hand."""
@@ -178,7 +179,7 @@ def _function(callee: Any) -> tuple[FunctionType | None, Any]:
 
 def _written(function: FunctionType) -> ast.FunctionDef | None:
     code = function.__code__
-    tree = frames.parsed(code.co_filename)
+    tree = parsed(code.co_filename)
     plain = not code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE)
     found = frames.scope_of(tree, code, code.co_firstlineno) if tree is not None else None
     return (

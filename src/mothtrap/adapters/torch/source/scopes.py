@@ -13,6 +13,7 @@ from typing import Any
 from mothtrap.adapters.torch.source.evaluation import Scope
 from mothtrap.adapters.torch.source.names import NOTHING, attribute_of
 from mothtrap.tracing.source import frames
+from mothtrap.tracing.source.syntax import call_at, parsed
 
 MAX_DEPTH = 12
 """Earlier values of names that are worked out for one value. Chosen by hand."""
@@ -203,7 +204,7 @@ def in_place_method(node: ast.AST) -> tuple[ast.expr, ast.expr] | None:
 
 @functools.lru_cache(maxsize=256)
 def _bindings(code: CodeType, line: int) -> Mapping[str, list[_Binding]]:
-    tree = frames.parsed(code.co_filename)
+    tree = parsed(code.co_filename)
     found: dict[str, list[_Binding]] = {}
     if tree is None:
         return found
@@ -258,12 +259,4 @@ def running_call(frame: FrameType) -> ast.Call | None:
     """Return the call being made by a frame."""
     positions = itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None)
     place = next(positions, None)
-    tree = frames.parsed(frame.f_code.co_filename)
-    if place is None or tree is None or None in place:
-        return None
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            at = node.lineno, node.end_lineno, node.col_offset, node.end_col_offset
-            if at == place:
-                return node
-    return None
+    return None if place is None else call_at(frame.f_code.co_filename, place)

@@ -1,0 +1,46 @@
+"""Syntax trees of the user's source files.
+
+A tree is parsed once and shared, so callers must not change it.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import linecache
+from typing import Final
+
+MAX_TREES: Final = 8
+"""Trees that are kept: those of a script and of the modules with its model and its loop."""
+
+Place = tuple[int | None, int | None, int | None, int | None]
+"""First line, last line, first column and last column, as in `code.co_positions()`."""
+
+
+def parsed(filename: str) -> ast.Module | None:
+    """Return the syntax tree of a file; None where its source cannot be read."""
+    return _tree("".join(linecache.getlines(filename)))
+
+
+def call_at(filename: str, place: Place) -> ast.Call | None:
+    """Return the call at a place of a file."""
+    tree = parsed(filename)
+    return None if tree is None else _calls(tree).get(place)
+
+
+@functools.lru_cache(maxsize=MAX_TREES)
+def _tree(text: str) -> ast.Module | None:
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError):
+        return None
+
+
+@functools.lru_cache(maxsize=MAX_TREES)
+def _calls(tree: ast.Module) -> dict[Place, ast.Call]:
+    found: dict[Place, ast.Call] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            place = node.lineno, node.end_lineno, node.col_offset, node.end_col_offset
+            found.setdefault(place, node)
+    return found
