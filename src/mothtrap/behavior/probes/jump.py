@@ -157,7 +157,8 @@ def _at_one_place(
 ) -> npt.NDArray[np.bool_]:
     """Return for each row whether one part of a step holds most of the step's change."""
     change_RG = np.abs(np.diff(individual(subject, rows, name, parts_G), axis=1))
-    return change_RG.max(axis=1) > AT_ONE_PLACE * change_RG.sum(axis=1)
+    is_one_R: npt.NDArray[np.bool_] = change_RG.max(axis=1) > AT_ONE_PLACE * change_RG.sum(axis=1)
+    return is_one_R
 
 
 def code_of(column: Column) -> tuple[float, float] | None:
