@@ -36,6 +36,23 @@ def trained(steps: int, target: Callable[[torch.Tensor], torch.Tensor]) -> list[
     return seen.observed(LossCall)
 
 
+@pytest.mark.parametrize("offset", [0, 1])
+@pytest.mark.parametrize("by_position", [False, True])
+def test_targets_of_a_loss_in_a_loop_are_put_together(offset: int, by_position: bool) -> None:
+    model, inputs, targets = LanguageModel(), TOKENS[:, :-1], TOKENS[:, offset : 11 + offset]
+    with watched(capture=DEFAULT) as seen:
+        optimizer = sgd(model)
+        logits = model(inputs)
+        pairs = zip(logits.transpose(0, 1), targets.T, strict=True) if by_position else None
+        pairs = pairs or zip(logits, targets, strict=True)
+        sum(functional.cross_entropy(scores, labels) for scores, labels in pairs).backward()
+        optimizer.step()
+    calls = seen.observed(LossCall)
+    assert len(calls) == (11 if by_position else 4)
+    found = [call.targets.input_offsets for call in calls if call.targets is not None]
+    assert found == [(offset,), *[None] * (len(calls) - 1)]
+
+
 class Decoder(nn.Module):
     """Gets its targets, and embeds them one position later or at their own position."""
 

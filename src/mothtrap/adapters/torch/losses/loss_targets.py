@@ -144,12 +144,46 @@ def sample(
             ignored = _ignored_by(term)
             forward = without_labels(forward, values, ignored)
         found = _described(term, values, forward, columns=columns)
-        offsets = found.input_offsets
-        if offsets and 0 in offsets and not checkpointed and _is_not_embedded(term, values):
-            later = tuple(k for k in offsets if k)  # a decoder that shifts its targets itself
-            found = msgspec.structs.replace(found, input_offsets=later)
-        elif offsets == (0, 1) and not checkpointed:
-            found = msgspec.structs.replace(found, decoded=_is_decoded(term, values))
+        return found if checkpointed else _embedded_or_not(found, term, values)
+
+
+def _embedded_or_not(found: TargetSample, term: LossTerm, target: torch.Tensor) -> TargetSample:
+    """Correct the offsets by the tokens that the model embeds."""
+    offsets = found.input_offsets
+    if offsets and 0 in offsets and _is_not_embedded(term, target):
+        later = tuple(k for k in offsets if k)  # a decoder that shifts its targets itself
+        return msgspec.structs.replace(found, input_offsets=later)
+    if offsets == (0, 1):
+        return msgspec.structs.replace(found, decoded=_is_decoded(term, target))
+    return found
+
+
+def with_rows(
+    found: TargetSample, terms: Sequence[LossTerm], forward: Forward, *, checkpointed: bool
+) -> TargetSample:
+    """Add the offsets of targets whose rows are given to the loss one after the other.
+
+    Args:
+        found: what is known of the targets of the first operation.
+        terms: all operations of the loss.
+        forward: forward pass of the model with this loss.
+        checkpointed: see `loss_values.target`.
+    """
+    in_order = sorted(terms, key=lambda term: int(term.node._sequence_nr()))
+    targets = [loss_values.target(term, checkpointed=checkpointed) for term in in_order]
+    rows = [one for one in targets if one is not None and one.ndim == 1 and is_plain(one)]
+    if len(rows) != len(terms) or len({len(one) for one in rows}) > 1:
+        return found
+    term = terms[0]
+    with torch.no_grad():
+        target = torch.stack([one.detach() for one in rows]).to("cpu")
+        if target.is_floating_point() or target.numel() > MAX_TARGETS:
+            return found
+        for layout in (target, target.T.contiguous()):  # a row, or a position of every row
+            offsets = _input_offsets(forward, term, layout, _ignored_by(term))
+            if offsets:
+                found = msgspec.structs.replace(found, input_offsets=offsets)
+                return found if checkpointed else _embedded_or_not(found, term, layout)
         return found
 
 
