@@ -129,6 +129,36 @@ def test_a_decoder_that_shifts_its_targets_is_not_given_them(steps: bool) -> Non
     assert found == {False: (0,), True: ()}
 
 
+class StepDecoder(nn.Module):
+    """Gets whole targets, shape (length, rows), and embeds one position after the other."""
+
+    def __init__(self, *, leaks: bool) -> None:
+        super().__init__()
+        self.leaks = leaks
+        self.embedding, self.cell = nn.Embedding(8, 6), nn.GRUCell(6, 6)
+        self.head = nn.Linear(6, 8)
+
+    def forward(self, targets: torch.Tensor) -> torch.Tensor:
+        state, given, outputs = torch.zeros(targets.shape[1], 6), targets[0], []
+        for place in range(1, len(targets)):
+            given = targets[place] if self.leaks else targets[place - 1]
+            state = self.cell(self.embedding(given), state)
+            outputs.append(self.head(state))
+        return torch.stack(outputs)
+
+
+@pytest.mark.parametrize("leaks", [False, True])
+def test_a_decoder_that_is_given_each_target_at_its_position_is_told(leaks: bool) -> None:
+    model = StepDecoder(leaks=leaks)
+    with watched(capture=DEFAULT) as seen:
+        optimizer = sgd(model)
+        logits = model(TOKENS.T.contiguous())
+        functional.cross_entropy(logits.flatten(0, 1), TOKENS.T[1:].flatten()).backward()
+        optimizer.step()
+    [sample] = [call.targets for call in seen.observed(LossCall) if call.targets is not None]
+    assert (sample.input_offsets, sample.decoded) == ((1,), leaks)
+
+
 class OwnLoss(nn.Module):
     """A loss of the script, a module as that of PyTorch is."""
 

@@ -30,6 +30,7 @@ from mothtrap.tracing.describe import next_tokens
 from mothtrap.tracing.describe.loss_numbers import MAX_CONFUSED, MAX_TARGETS, RANGES, TOLERANCE
 from mothtrap.tracing.describe.target_leakage import MAX_ROWS, is_table, telling_columns
 
+Array = npt.NDArray[Any]
 _RESHAPES = frozenset({"view", "unsafe_view", "reshape", "squeeze", "unsqueeze", "alias"})
 _DIFFERENCES = ("pow", "abs", "mul")
 """Operations of a loss written by hand that save prediction less target."""
@@ -155,6 +156,8 @@ def _embedded_or_not(found: TargetSample, term: LossTerm, target: torch.Tensor) 
         return msgspec.structs.replace(found, input_offsets=later)
     if offsets == (0, 1):
         return msgspec.structs.replace(found, decoded=_is_decoded(term, target))
+    if offsets == (1,):
+        return msgspec.structs.replace(found, decoded=_is_decoded_in_steps(term, target))
     return found
 
 
@@ -311,12 +314,24 @@ def _is_not_embedded(term: LossTerm, target: torch.Tensor) -> bool:
     at_once = [as_array(tokens) for tokens in sequences(known, term.classes)]
     if 0 in (next_tokens.offsets(at_once, labels, ignored) or ()):
         return False
-    single = [as_array(one.to("cpu").reshape(-1)) for one in known if 1 in one.shape[1:]]
-    if len({len(one) for one in single}) != 1 or len(single) * len(single[0]) != labels.size:
-        return True
-    steps_RL = np.stack(single, axis=1)  # the first token is the start of each row
-    labels_RL = labels.reshape(steps_RL.shape)
-    return not next_tokens.agree(steps_RL[:, 1:], labels_RL[:, 1:], 0, ignored)
+    # The first token is the start of each row.
+    return not any(
+        next_tokens.agree(steps_RL[:, 1:], labels_RL[:, 1:], 0, ignored)
+        for steps_RL, labels_RL in _in_steps(known, labels)
+    )
+
+
+def _in_steps(embedded: Sequence[torch.Tensor], labels: Array) -> Iterator[tuple[Array, Array]]:
+    """Yield the tokens that are embedded one position after the other, beside the labels.
+
+    Labels of a batch may have the rows or the positions first.
+    """
+    steps = [as_array(t.to("cpu").reshape(-1)) for t in embedded if t.ndim == 1 or 1 in t.shape[1:]]
+    if len({len(one) for one in steps}) != 1 or len(steps) * len(steps[0]) != labels.size:
+        return
+    steps_RL = np.stack(steps, axis=1)
+    yield steps_RL, labels.reshape(steps_RL.shape)
+    yield steps_RL, labels.reshape(steps_RL.T.shape).T
 
 
 def _is_decoded(term: LossTerm, target: torch.Tensor) -> bool:
@@ -333,6 +348,15 @@ def _is_decoded(term: LossTerm, target: torch.Tensor) -> bool:
         if offsets:  # others are positions, or types
             return offsets == (0,)
     return False
+
+
+def _is_decoded_in_steps(term: LossTerm, target: torch.Tensor) -> bool:
+    """Return whether a decoder embeds each target at the position that predicts it."""
+    labels, ignored = as_array(target), _ignored_by(term)
+    return any(
+        next_tokens.agree(steps_RL, labels_RL, 0, ignored)
+        for steps_RL, labels_RL in _in_steps(_embedded(term), labels)
+    )
 
 
 def _embedded(term: LossTerm) -> list[torch.Tensor]:
