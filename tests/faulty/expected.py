@@ -85,6 +85,8 @@ PLANTED = (
     near("equal_views", "DAT523", 0, severity="warning"),
     near("end_never_a_target", "DAT521", 0, severity="info"),
     exactly("targets_shifted_wrongly", "DAT524", 0, severity="warning"),
+    exactly("attention_over_batch", "STR725", 0, severity="warning"),
+    exactly("memorized_rows", "DAT525", 0, severity="warning"),
     near("learning_rate_too_high", "OPT602", 0),
     near("learning_rate_too_low", "OPT603", 0, severity="warning"),
     near("weight_decay_dominates", "OPT607", 0, severity="warning"),

@@ -69,7 +69,7 @@ class LabelsUnrelated(Rule):
         Need(facts=(Evaluation,)),
         Need(facts=(NormAverages,), scalars=("loss",), optional=True),
     )
-    explains = ("overfit", "overtraining")
+    explains = ("memorized_rows", "overfit", "overtraining")
     passes = True
 
     evaluations: int = threshold(5, unit="evaluations", source="chosen by hand")

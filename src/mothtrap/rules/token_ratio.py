@@ -17,7 +17,7 @@ from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._effects import UNLEARNED
-from mothtrap.rules._loss_calls import finding_of_calls, is_classifier
+from mothtrap.rules._loss_calls import is_classifier
 
 MASKED_PART = 0.5
 """Part of the padded share that the loss must ignore; chosen by hand: targets and inputs are
@@ -132,15 +132,24 @@ class TokenRatio(Rule):
         if len({label for label, _ in found}) > 1 or share < self.padded_share / 3:
             return []
         return [
-            finding_of_calls(
-                self,
+            self.finding(
                 window,
-                calls,
-                Severity.WARNING if share >= self.padded_share else Severity.INFO,
-                f"{share:.0%} of the targets are token {found[0][0]}, which pads sequences at "
-                f"their ends and counts in the loss (limit {self.padded_share:.0%})",
-                {"value": 100 * share, "limit": 100 * self.padded_share, "token": found[0][0]},
+                severity=Severity.WARNING if share >= self.padded_share else Severity.INFO,
+                title="padding counts in the loss",
+                step=calls[0].step,
+                last_step=calls[-1].step,
+                count=len({call.step for call in calls}),
+                message=(
+                    f"{share:.0%} of the targets are token {found[0][0]}, which pads sequences at "
+                    f"their ends and counts in the loss (limit {self.padded_share:.0%})"
+                ),
                 fixes=self._advice(window, is_note=False, drowned=False, counts=True),
+                evidence={
+                    "value": 100 * share,
+                    "limit": 100 * self.padded_share,
+                    "token": found[0][0],
+                },
+                location=calls[0].location,
             )
         ]
 

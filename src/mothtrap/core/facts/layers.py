@@ -166,6 +166,18 @@ class AttentionLook(Fact, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
+class AttentionAxis(Fact, frozen=True, kw_only=True, tag=True):
+    """The softmax of an attention runs over an axis that the product with the values does not add.
+
+    Its scores have the `shape`, and `axis` is that of the softmax: 0, the batch, or 1 of 4, the
+    heads. `location` is the line of the softmax if there is only one, otherwise that of the loss.
+    """
+
+    shape: tuple[int, ...]
+    axis: int
+    location: str | None = None
+
+
 class MaskOfOnes(Fact, frozen=True, kw_only=True, tag=True):
     """A mask of floating-point zeros and ones of the given `shape` is added to attention scores.
 

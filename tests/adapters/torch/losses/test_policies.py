@@ -123,6 +123,24 @@ def test_the_logarithm_of_a_chosen_probability_is_one_too(monkeypatch: pytest.Mo
     assert (one.looks, one.added) == (5, 5)
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_continuous_actions_have_log_probabilities(
+    sign: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(policies, "maximizes_rewards", bool)
+    policy = nn.Linear(4, 2)
+    with watched() as seen:
+        optimizer = sgd(policy)
+        for _ in range(14):
+            choices = torch.distributions.Normal(policy(torch.randn(8, 4)), 0.5)
+            score = choices.log_prob(choices.sample()).sum(-1)
+            optimizer.zero_grad()
+            (sign * (score * torch.randn(8)).mean()).backward()
+            optimizer.step()
+        [one] = [one for one in seen.observed(PolicyLoss) if isinstance(one, PolicyLoss)]
+    assert (one.looks, one.added) == (5, 5 if sign > 0 else 0)
+
+
 def test_imitation_is_no_policy_gradient() -> None:
     assert found(lambda score, _: -score.mean(), imitates=True) is None
 

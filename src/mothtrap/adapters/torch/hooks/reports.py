@@ -31,6 +31,7 @@ from mothtrap.core.facts.evaluations import (
 from mothtrap.core.facts.failures import ScriptFailed
 from mothtrap.core.facts.guards import StepGuarded
 from mothtrap.core.facts.layers import (
+    AttentionAxis,
     AttentionLook,
     DataTaken,
     ForwardScales,
@@ -134,7 +135,7 @@ IN_FULL_STEPS: Final = (
         RoundedUpdates,
     ),
     *(UnownedParameter, IdleOptimizer, UnreachedModule, HiddenParameters, FrozenParameters),
-    *(AttentionLook, DataTaken, ForwardScales, IdenticalUnits, InitialWeights),
+    *(AttentionAxis, AttentionLook, DataTaken, ForwardScales, IdenticalUnits, InitialWeights),
     *(OutputSpread, RouterLoad, UnitInputs, MaskOfOnes, SequenceAxes),
     *(
         BatchesLoaded,

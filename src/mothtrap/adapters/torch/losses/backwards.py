@@ -309,8 +309,10 @@ class LossObserver:
             above = term.above[root in self._scaled :]
             self._calls.append((site, msgspec.structs.replace(call, above=above)))
             if wants_values:
-                alone = len(terms) == 1
-                self._job.contain_part("loss targets", self._add_targets, site, term, alone)
+                of_rows = terms if term is terms[0] else []
+                self._job.contain_part(
+                    "loss targets", self._add_targets, site, term, of_rows, len(terms) == 1
+                )
 
     def read_labels(self, site: str, root: torch.Tensor) -> None:
         """Record the targets of a loss if they are due."""
@@ -330,9 +332,11 @@ class LossObserver:
             "its graph has no target; record the labels with dbg.log_tensor",
         )
 
-    def _add_targets(self, site: str, term: graph.LossTerm, alone: bool) -> None:
+    def _add_targets(
+        self, site: str, term: graph.LossTerm, terms: list[graph.LossTerm], alone: bool
+    ) -> None:
         place, call = self._calls[-1]
-        self._calls[-1] = (place, self._targets.look(site, term, call, alone=alone))
+        self._calls[-1] = (place, self._targets.look(site, term, call, terms, alone=alone))
 
     def _call(self, site: str, term: graph.LossTerm, wants_values: bool) -> LossCall:
         least, greatest = loss_values.predicted_range(term) if wants_values else (None, None)

@@ -25,6 +25,8 @@ MAX_SIGNS = 4
 BEFORE_LOG_PROBS = frozenset(
     ["neg", "squeeze", "unsqueeze", "view", "select", "sum", "clamp", "stack", "cat", "unbind"]
 )
+_NORMAL = ("sub", "sub", "div", "neg", "pow", "sub")
+"""Operations of `Normal.log_prob`, the last one first."""
 _OF_DIFFERENCES = frozenset(["pow", "abs", "mul"])
 
 
@@ -186,7 +188,9 @@ def is_log_prob(node: Node) -> bool:
     """Return whether a node is the log probability of a chosen action, or a ratio of two."""
     for _ in range(MAX_SIGNS):
         name = operation(node)
-        if name == "gather" or graph.is_ratio(node) or _is_log_of_chosen(node):
+        if name == "gather" or graph.is_ratio(node):
+            return True
+        if _is_log_of_chosen(node) or _is_log_of_normal(node):
             return True
         behind = next((child for child, _ in node.next_functions if child is not None), None)
         if name not in BEFORE_LOG_PROBS or behind is None:
@@ -207,6 +211,20 @@ def _is_log_of_chosen(node: Node) -> bool:
         chooses = chooses or name in ("select", "index", "gather")
         behind = behind.next_functions[0][0]
     return chooses and behind is not None and operation(behind) == "softmax"
+
+
+def _is_log_of_normal(node: Node) -> bool:
+    """Return whether a node is the result of `Normal.log_prob`, for an action without a graph.
+
+    That is `-((action - mean) ** 2) / (2 * variance) - log(deviation) - constant`.
+    """
+    behind: Node | None = node
+    for place, name in enumerate(_NORMAL):
+        if behind is None or operation(behind) != name:
+            return False
+        if place < len(_NORMAL) - 1:
+            behind = behind.next_functions[0][0]
+    return behind is not None and behind.next_functions[0][0] is None
 
 
 def _is_continued(node: Node | None) -> bool:
