@@ -39,7 +39,8 @@ class MixedAxesRule(Rule):
         graph of the loss, such as those of data.
 
     What to do:
-        - Move the axes before the view: `x.transpose(1, 2).reshape(...)`, or `permute`.
+        - PyTorch: Move the axes before the view: `x.transpose(1, 2).reshape(...)`, or `permute`.
+        - JAX: Move the axes with `jnp.swapaxes` or `jnp.transpose`; `reshape` does not move values.
         - Flatten the prediction and the targets in the same order of axes: transpose one of them
           before `reshape(-1)`.
 
