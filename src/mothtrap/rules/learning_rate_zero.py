@@ -92,6 +92,7 @@ class LearningRateZero(Rule):
         "overtraining",
         "unchanged_tensor",
         "update_ratio",
+        "evaluation_unchanged",
     )
 
     zero_steps: int = threshold(

@@ -39,8 +39,9 @@ class MixedAxesRule(Rule):
         attention has just computed. For views outside the graph of the loss, such as those of data.
 
     What to do:
-        - Move the axes before the view: `x.transpose(1, 2).reshape(...)`, or `permute`. To split
-          heads, view first: `x.view(b, t, heads, size).transpose(1, 2)`.
+        - PyTorch: Move the axes before the view: `x.transpose(1, 2).reshape(...)`, or `permute`. To
+          split heads, view first: `x.view(b, t, heads, size).transpose(1, 2)`.
+        - JAX: Move the axes with `jnp.swapaxes` or `jnp.transpose`; `reshape` does not move values.
         - Flatten the prediction and the targets in the same order of axes: transpose one of them
           before `reshape(-1)`.
 

@@ -54,6 +54,8 @@ class TrainModeInEvaluation(Rule):
     What to do:
         - PyTorch: Call `model.eval()` before the evaluation, and `model.train()` after it.
         - Keras: Call the model with `training=False` in the evaluation, the default.
+        - JAX: Switch dropout off in the evaluation: `deterministic=True` in flax, and
+          `eqx.nn.inference_mode(model)` in equinox.
         - PyTorch: Note that `torch.no_grad()` only disables gradients; it does not change the mode.
 
     Example:

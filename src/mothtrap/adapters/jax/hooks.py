@@ -30,6 +30,7 @@ from mothtrap.adapters.jax.jitted import Jitted
 from mothtrap.adapters.jax.layers import LayerFacts
 from mothtrap.adapters.jax.logs import TracedLogs
 from mothtrap.adapters.jax.losses import LossFacts
+from mothtrap.adapters.jax.pattern_facts import PatternFacts
 from mothtrap.adapters.jax.searching import all_here, is_given_away, search
 from mothtrap.adapters.jax.shadow import Looks, Shadow
 from mothtrap.adapters.jax.snapshots import JaxSnapshotTaker
@@ -63,6 +64,7 @@ class JaxHandle(BaseHandle):
         self._faults = Faults(job)
         self._layers = LayerFacts(job)
         self._losses = LossFacts(job, self._layers)
+        self._patterns = PatternFacts(job, self._layers)
         self._steps.broken = functools.partial(search, job)
         self._donations = Donations(job.config.ring_mb * 2**20)
         self._guard, self._gradients, self._directed = Guard(job), dict[str, Any](), 0
@@ -242,6 +244,7 @@ class JaxHandle(BaseHandle):
             pace.shadow = Shadow(jitted, self._book)
             program = pace.shadow.program(*args, **kwargs)
             self._faults.learned(jitted.traced, layout, program)
+            self._steps.evaluations.draws(jitted, (args, kwargs))
             if program.callbacks:
                 why = f"{layout.function} calls back into Python, which must not happen twice"
                 self._no_shadow(jitted, why)
@@ -263,6 +266,7 @@ class JaxHandle(BaseHandle):
             self._tensors.take_activations(pace.shadow.activations, looks.activations)
             self._layers.describe(pace.shadow, looks, layout)
             self._losses.describe(pace.shadow, looks, args, kwargs, layout)
+            self._patterns.describe(pace.shadow, looks)
             if pace.shadow.names == tuple(layout.weights):
                 weights = leaves_at((args, kwargs), tuple(layout.weights.values()))
                 self._symmetry.look(pace.shadow.names, weights, looks.gradients)
@@ -318,7 +322,9 @@ class JaxHandle(BaseHandle):
             if gradients and self._directed < directions.STEPS:
                 self._directed += 1
                 self._direction(layout, gradients, inputs, leaves)
-            self._steps.add(call, [leaves[index] for index in layout.updated], full=full)
+            updated = [leaves[index] for index in layout.updated]
+            self._steps.add(call, updated, full=full)
+            self._steps.evaluations.trained(inputs, updated, layout.data)
             return judged
         if layout.gradients and layout.weights:
             call = Call(jitted=jitted, layout=layout, inputs=inputs)
@@ -329,16 +335,13 @@ class JaxHandle(BaseHandle):
             found = [leaves[index] for index in layout.gradients]
             named = dict(zip(layout.weights, found, strict=False))
             judged = self._judge(call, inputs, None, named) if self._guard.judges else None
-            self._steps.add_gradients(
-                call,
-                leaves_at(inputs, tuple(layout.weights.values())),
-                found if full else None,
-            )
+            weights = leaves_at(inputs, tuple(layout.weights.values()))
+            self._steps.add_gradients(call, weights, found if full else None)
+            self._steps.evaluations.trained(inputs, weights, layout.data)
             if judged is not None:
                 self._steps.settle(all_of_them=True)
             return judged
-        if layout.scalars and self._steps.knows(jax.tree_util.tree_leaves(inputs)):
-            self._steps.evaluated(layout, leaves)
+        self._steps.evaluations.called(jitted, layout, inputs, leaves)
         return None
 
     def _direction(

@@ -45,8 +45,18 @@ class LayerFacts:
         self._layers(shadow, looks)
         self._unreached(shadow, looks, layout)
 
-    def spread(self, values: Array, root: str, place: str | None, looks: Looks) -> None:
-        """Report how far the rows of an output differ."""
+    def spread(
+        self, values: Array, root: str, location: str | None, looks: Looks, place: str = ""
+    ) -> None:
+        """Report how far the rows of an output differ.
+
+        Args:
+            values: the output.
+            root: the model.
+            location: line of the output.
+            looks: has the data of which it was made.
+            place: name among several outputs.
+        """
         spread = layer_numbers.spread(values) if values.ndim == 2 else None
         if spread is None:
             return
@@ -55,13 +65,13 @@ class LayerFacts:
             OutputSpread(
                 step=self._job.now.step,
                 root=root,
-                place="",
+                place=place,
                 shape=tuple(values.shape),
                 spread=spread[0],
                 rms=spread[1],
                 largest=spread[2],
                 inputs_differ=differ[0] if differ else None,
-                location=place,
+                location=location,
             )
         )
 
