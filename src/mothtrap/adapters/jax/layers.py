@@ -20,6 +20,7 @@ from mothtrap.core.facts.layers import (
 )
 from mothtrap.core.facts.modules import UnreachedModule
 from mothtrap.tracing.describe import layer_numbers
+from mothtrap.tracing.describe import layers as describe
 
 Array = npt.NDArray[Any]
 
@@ -47,23 +48,18 @@ class LayerFacts:
 
     def spread(self, values: Array, root: str, place: str | None, looks: Looks) -> None:
         """Report how far the rows of an output differ."""
-        spread = layer_numbers.spread(values) if values.ndim == 2 else None
-        if spread is None:
+        if values.ndim != 2:
             return
-        differ = [layer_numbers.rows_differ(np.asarray(one)) for one in looks.data]
-        self._job.fact(
-            OutputSpread(
-                step=self._job.now.step,
-                root=root,
-                place="",
-                shape=tuple(values.shape),
-                spread=spread[0],
-                rms=spread[1],
-                largest=spread[2],
-                inputs_differ=differ[0] if differ else None,
-                location=place,
-            )
+        first = next((np.asarray(one) for one in looks.data), None)
+        found = describe.output_spread(
+            values,
+            step=self._job.now.step,
+            root=root,
+            inputs_differ=None if first is None else layer_numbers.rows_differ(first),
+            location=place,
         )
+        if found is not None:
+            self._job.fact(found)
 
     def _layers(self, shadow: Shadow, looks: Looks) -> None:
         step, scales, data = self._job.now.step, iter(looks.scales), iter(looks.data)
@@ -143,16 +139,15 @@ class LayerFacts:
 
     def _data(self, name: str, kind: str, given: Any, gain: float, place: str | None) -> None:
         values = np.asarray(given)
-        fields = layer_numbers.data_taken(values, grid=kind == "conv")
-        if fields is not None:
-            self._job.fact(
-                DataTaken(
-                    step=self._job.now.step,
-                    layer=name,
-                    layer_type=kind,
-                    shape=tuple(values.shape),
-                    gain=gain,
-                    location=place,
-                    **fields,
-                )
-            )
+        found = describe.data_taken(
+            values,
+            grid=kind == "conv",
+            step=self._job.now.step,
+            layer=name,
+            layer_type=kind,
+            shape=tuple(values.shape),
+            gain=gain,
+            location=place,
+        )
+        if found is not None:
+            self._job.fact(found)
