@@ -12,6 +12,8 @@ SHARED = {
     "TargetOrder": "tracing/describe/target_order.py",
     "InitialWeights": "tracing/describe/weights.py",
     "IdenticalUnits": "tracing/describe/weights.py",
+    "DataTaken": "tracing/describe/layers.py",
+    "OutputSpread": "tracing/describe/layers.py",
     "StepGuarded": "tracing/guard.py",
 }
 """Facts, and the file that makes them."""

@@ -23,8 +23,8 @@ FAULTY = HERE.parent / "faulty"
 
 
 def watched(tmp_path: Path, *words: str | Path) -> Run:
-    """Run a program with every step judged, and open what was stored."""
-    command = observed([HERE / "judged_every_step.py", *words], runs_dir=tmp_path, name="run")
+    """Run a faulty program, and open what was stored."""
+    command = observed([*words, "--seed", "0"], runs_dir=tmp_path, name="run")
     done = run(command, cwd=tmp_path, env=environment(MOTHTRAP_OVERHEAD="0"))
     assert done.returncode == 0, done.stderr
     return open_run(tmp_path / "run")
@@ -35,10 +35,10 @@ def plain(finding: Finding) -> dict:
 
 
 @pytest.mark.parametrize(
-    "fault", [pytest.param("nonfinite_activation", marks=pytest.mark.full), "dead_units"]
+    "fault", [pytest.param("dead_units", marks=pytest.mark.full), "nonfinite_activation"]
 )
 def test_live_and_stored_findings_are_the_same(fault: str, tmp_path: Path) -> None:
-    opened = watched(tmp_path, FAULTY / f"{fault}.py", "--seed", "0")
+    opened = watched(tmp_path, HERE / "judged_every_step.py", FAULTY / f"{fault}.py")
     again = judge_again(opened, load_rules(Config()), every=1)
     assert fault in {finding.name for finding in opened.findings}
     for live, stored in zip(opened.findings, again.findings, strict=True):
@@ -50,7 +50,7 @@ def test_live_and_stored_findings_are_the_same(fault: str, tmp_path: Path) -> No
 
 @pytest.fixture(scope="module")
 def diverging(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return watched(tmp_path_factory.mktemp("runs"), FAULTY / "loss_diverging.py", "--seed", "0")
+    return watched(tmp_path_factory.mktemp("runs"), FAULTY / "loss_diverging.py")
 
 
 def judged(opened: Run, **settings: object) -> Judged:

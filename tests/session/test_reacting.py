@@ -138,7 +138,8 @@ def test_a_launcher_that_was_killed_is_followed_by_one_that_sends_what_it_left(
         config = f'[[actions]]\ndo = ["webhook"]\nwebhook = "{server.url}"\n'
         (tmp_path / "mothtrap.toml").write_text(config)
         (tmp_path / "train.py").write_text(endless)
-        command = [*ITSELF, "-m", "mothtrap", "run", "--name", "r1", "train.py", "nan"]
+        words = ["--name", "r1", "--", *PYTHON, "train.py", "nan"]
+        command = [*ITSELF, "-m", "mothtrap", "run", *words]
         job = start(command, cwd=tmp_path)
         wait_until(lambda: bool(hung))
         os.killpg(job.pid, signal.SIGKILL)

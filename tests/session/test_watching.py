@@ -164,7 +164,7 @@ def test_a_saved_model_loads_where_no_one_watches(
         "model = torch.load(sys.argv[1], weights_only=False)\n"
         "print(model(torch.ones(1, 4)).item())\n"
     )
-    loaded = run([sys.executable, "-c", code, tmp_path / "model.pt"], cwd=tmp_path)
+    loaded = run([*PYTHON, "-c", code, tmp_path / "model.pt"], cwd=tmp_path)
     assert loaded.returncode == 0, loaded.stderr
     assert float(loaded.stdout) == model(torch.ones(1, 4)).item()
 

@@ -20,6 +20,7 @@ from mothtrap.core.facts.layers import (
 )
 from mothtrap.core.facts.modules import UnreachedModule
 from mothtrap.tracing.describe import layer_numbers
+from mothtrap.tracing.describe import layers as describe
 
 Array = npt.NDArray[Any]
 
@@ -57,23 +58,19 @@ class LayerFacts:
             looks: has the data of which it was made.
             place: name among several outputs.
         """
-        spread = layer_numbers.spread(values) if values.ndim == 2 else None
-        if spread is None:
+        if values.ndim != 2:
             return
-        differ = [layer_numbers.rows_differ(np.asarray(one)) for one in looks.data]
-        self._job.fact(
-            OutputSpread(
-                step=self._job.now.step,
-                root=root,
-                place=place,
-                shape=tuple(values.shape),
-                spread=spread[0],
-                rms=spread[1],
-                largest=spread[2],
-                inputs_differ=differ[0] if differ else None,
-                location=location,
-            )
+        first = next((np.asarray(one) for one in looks.data), None)
+        found = describe.output_spread(
+            values,
+            step=self._job.now.step,
+            root=root,
+            place=place,
+            inputs_differ=None if first is None else layer_numbers.rows_differ(first),
+            location=location,
         )
+        if found is not None:
+            self._job.fact(found)
 
     def _layers(self, shadow: Shadow, looks: Looks) -> None:
         step, scales, data = self._job.now.step, iter(looks.scales), iter(looks.data)
@@ -153,16 +150,15 @@ class LayerFacts:
 
     def _data(self, name: str, kind: str, given: Any, gain: float, place: str | None) -> None:
         values = np.asarray(given)
-        fields = layer_numbers.data_taken(values, grid=kind == "conv")
-        if fields is not None:
-            self._job.fact(
-                DataTaken(
-                    step=self._job.now.step,
-                    layer=name,
-                    layer_type=kind,
-                    shape=tuple(values.shape),
-                    gain=gain,
-                    location=place,
-                    **fields,
-                )
-            )
+        found = describe.data_taken(
+            values,
+            grid=kind == "conv",
+            step=self._job.now.step,
+            layer=name,
+            layer_type=kind,
+            shape=tuple(values.shape),
+            gain=gain,
+            location=place,
+        )
+        if found is not None:
+            self._job.fact(found)

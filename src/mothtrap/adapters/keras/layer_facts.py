@@ -17,16 +17,15 @@ from mothtrap.adapters.tensorflow.probes.probes import LayerCall, Look, Slot
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.evaluations import DropoutRate, NormAverages, TrainingMode
 from mothtrap.core.facts.layers import (
-    DataTaken,
     ForwardScales,
     LayerScale,
-    OutputSpread,
     UnitInputs,
 )
 from mothtrap.core.schedule import Schedule
 from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.tracing.describe import layer_numbers
+from mothtrap.tracing.describe import layers as describe
 from mothtrap.tracing.describe.norm_samples import NormSamples
 from mothtrap.tracing.jobs.identity import ByIdentity
 
@@ -239,22 +238,21 @@ class Forwards:
     def _tell_data(
         self, call: LayerCall, kernel: Any, given: Array, step: int, *, normalized: bool
     ) -> None:
-        fields = layer_numbers.data_taken(given, grid=layers.is_grid(call.layer))
-        if fields is None or call.given is None or given.dtype.kind != "f":
+        if call.given is None or given.dtype.kind != "f":
             return
-        self._job.fact(
-            DataTaken(
-                step=step,
-                layer=layers.name_of(call.layer),
-                layer_type=layers.type_of(call.layer),
-                location=layers.LOCATIONS.get(call.layer),
-                shape=given.shape,
-                gain=_gain(call, kernel),
-                normalized=normalized,
-                grid=layers.is_grid(call.layer),
-                **fields,
-            )
+        found = describe.data_taken(
+            given,
+            grid=layers.is_grid(call.layer),
+            step=step,
+            layer=layers.name_of(call.layer),
+            layer_type=layers.type_of(call.layer),
+            location=layers.LOCATIONS.get(call.layer),
+            shape=given.shape,
+            gain=_gain(call, kernel),
+            normalized=normalized,
         )
+        if found is not None:
+            self._job.fact(found)
 
     def _tell_units(self, call: LayerCall, gave: Array, function: str, step: int) -> None:
         found = layer_numbers.unit_inputs(gave, function)
@@ -277,23 +275,17 @@ class Forwards:
     def _tell_output(
         self, calls: Sequence[LayerCall], call: LayerCall, gave: Array, step: int
     ) -> None:
-        found = layer_numbers.spread(gave)
-        if found is None:
-            return
         first = next((c.given for c in calls if c.data and c.given is not None), None)
-        self._job.fact(
-            OutputSpread(
-                step=step,
-                root=layers.name_of(call.root),
-                place=layers.name_of(call.layer),
-                shape=gave.shape,
-                spread=found[0],
-                rms=found[1],
-                largest=found[2],
-                inputs_differ=layer_numbers.rows_differ(first.read()) if first else None,
-                location=layers.LOCATIONS.get(call.root),
-            )
+        found = describe.output_spread(
+            gave,
+            step=step,
+            root=layers.name_of(call.root),
+            place=layers.name_of(call.layer),
+            inputs_differ=layer_numbers.rows_differ(first.read()) if first else None,
+            location=layers.LOCATIONS.get(call.root),
         )
+        if found is not None:
+            self._job.fact(found)
 
 
 def _scale(

@@ -27,6 +27,7 @@ from mothtrap.core.facts.layers import (
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.schedule import Schedule
 from mothtrap.tracing.describe import layer_numbers
+from mothtrap.tracing.describe import layers as describe
 
 Array = npt.NDArray[Any]
 OF_LAYERS: Final = (LossCall, DataTaken, ForwardScales, OutputSpread, UnitInputs)
@@ -110,12 +111,17 @@ class Looks:
         if weight is not None and len(weight.shape) >= 2:
             is_grid, given = len(weight.shape) > 2, call.given.asnumpy()
             values = np.moveaxis(given, 1, -1) if is_grid else given.reshape(len(given), -1)
-            fields = layer_numbers.data_taken(values, grid=is_grid)
-            if fields is not None and values.dtype.kind == "f":
-                gain = _gain(weight)
-                fields |= {"layer": layer.name, "layer_type": type(layer).__name__}
-                shape = tuple(given.shape)
-                self._job.fact(DataTaken(step=step, shape=shape, gain=gain, grid=is_grid, **fields))
+            found = describe.data_taken(
+                values,
+                grid=is_grid,
+                step=step,
+                layer=layer.name,
+                layer_type=type(layer).__name__,
+                shape=tuple(given.shape),
+                gain=_gain(weight),
+            )
+            if found is not None and values.dtype.kind == "f":
+                self._job.fact(found)
         if function in SATURATING:
             counted = layer_numbers.unit_inputs(call.gave.asnumpy(), function)
             if counted is not None:
@@ -166,20 +172,10 @@ class Looks:
             )
 
     def _tell_output(self, root: Any, gave: Array, inputs: list[Array], step: int) -> None:
-        found = layer_numbers.spread(gave)
+        differ = layer_numbers.rows_differ(inputs[0]) if inputs else None
+        found = describe.output_spread(gave, step=step, root=root.name, inputs_differ=differ)
         if found is not None:
-            self._job.fact(
-                OutputSpread(
-                    step=step,
-                    root=root.name,
-                    place="",
-                    shape=gave.shape,
-                    spread=found[0],
-                    rms=found[1],
-                    largest=found[2],
-                    inputs_differ=layer_numbers.rows_differ(inputs[0]) if inputs else None,
-                )
-            )
+            self._job.fact(found)
 
 
 def _chain(layer: Any) -> tuple[str, ...]:

@@ -18,6 +18,7 @@ from mothtrap.core.facts.layers import DataTaken
 from mothtrap.core.facts.trees import ColumnsSeen
 from mothtrap.tracing.boosting import columns
 from mothtrap.tracing.boosting.samples import sample_of
+from mothtrap.tracing.describe import layers as describe
 from mothtrap.tracing.source import frames
 
 LOOKED_AT: Final = 512
@@ -92,23 +93,26 @@ def data_taken(
     nonzero = values_RF[values_RF != 0]
     median_F = np.median(values_RF, axis=0)
     rms = float(np.sqrt(np.mean(np.square(weight, dtype=np.float64)))) if weight.size else 0.0
-    return DataTaken(
+    numbers = {
+        "rows": rows,
+        "features": features,
+        "mean": float(values_RF.mean()),
+        "std": float(values_RF.std()),
+        "smallest": float(values_RF.min()),
+        "largest": float(values_RF.max()),
+        "zeros": float((values_RF == 0).mean()),
+        "nonzero_rms": float(np.sqrt(np.mean(nonzero**2))) if nonzero.size else 0.0,
+        "feature_means": tuple(values_RF.mean(axis=0).tolist()),
+        "feature_stds": tuple(values_RF.std(axis=0).tolist()),
+        "feature_ties": tuple((values_RF == median_F).mean(axis=0).tolist()),
+    }
+    return describe.data_fact(
+        numbers,
         step=step,
         layer=layer,
         layer_type=kind,
         shape=(rows, features),
         gain=rms * float(np.sqrt(features)),
-        rows=rows,
-        features=features,
-        mean=float(values_RF.mean()),
-        std=float(values_RF.std()),
-        smallest=float(values_RF.min()),
-        largest=float(values_RF.max()),
-        zeros=float((values_RF == 0).mean()),
-        nonzero_rms=float(np.sqrt(np.mean(nonzero**2))) if nonzero.size else 0.0,
-        feature_means=tuple(values_RF.mean(axis=0).tolist()),
-        feature_stds=tuple(values_RF.std(axis=0).tolist()),
-        feature_ties=tuple((values_RF == median_F).mean(axis=0).tolist()),
         location=place or None,
     )
 

@@ -3,13 +3,12 @@ from __future__ import annotations
 import copy
 import io
 import pickle
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
 from tests.adapters.torch.watched import batch, classifier, sgd, train, watched
+from tests.harness.running import PYTHON, run
 from torch import nn
 from torch.nn import functional
 from torch.nn.modules import module as nn_module
@@ -229,7 +228,7 @@ def test_a_watched_model_that_is_saved_loads_without_us(tmp_path: Path) -> None:
         f"model = pickle.load(open({str(path)!r}, 'rb'))\n"
         "print(tuple(model(torch.ones(2, 6)).shape))\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = run([*PYTHON, "-c", code], cwd=tmp_path)
     assert (done.stdout.strip(), done.returncode) == ("(2, 3)", 0), done.stderr
 
 

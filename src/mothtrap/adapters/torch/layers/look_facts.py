@@ -28,6 +28,7 @@ from mothtrap.core.facts.layers import (
 )
 from mothtrap.core.window import Floats
 from mothtrap.statistics.torch.plain import to_host
+from mothtrap.tracing.describe import layers as describe
 from mothtrap.tracing.describe.layer_numbers import EDGES
 
 
@@ -193,29 +194,25 @@ class Facts:
         fields = part.read(numbers)
         if fields is None:
             return None
-        return DataTaken(
+        return describe.data_fact(
+            fields,
+            grid=is_convolution(part.layer.module),
             step=self.step,
             **_about(part.layer.module, book, "layer"),
             shape=part.shape,
             normalized=part.layer.normalized,
-            grid=is_convolution(part.layer.module),
             cut_at=part.cut_at,
             computed=part.computed,
-            **fields,
         )
 
     def _tell_output(self, part: LookedAtOutput, numbers: Floats) -> OutputSpread | None:
         between, rms, largest = (float(number) for number in numbers)
-        if not all(math.isfinite(number) for number in (between, rms, largest)):
-            return None
-        return OutputSpread(
+        return describe.spread_fact(
+            (between, rms, largest),
             step=self.step,
             root=self.root,
             place=part.place,
             shape=part.shape,
-            spread=between,
-            rms=rms,
-            largest=largest,
             inputs_differ=self.inputs_differ,
             location=self.location,
         )
