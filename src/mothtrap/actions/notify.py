@@ -127,7 +127,7 @@ def _line(text: str, most: int) -> str:
 
 @contextmanager
 def _quiet_logs() -> Iterator[None]:
-    """Keep what Apprise logs on this thread to ourselves: it may hold parts of a URL."""
+    """Hide Apprise's log messages of this thread, because they may contain parts of a URL."""
     here, logger = threading.get_ident(), logging.getLogger("apprise")
 
     def is_elsewhere(_: logging.LogRecord) -> bool:

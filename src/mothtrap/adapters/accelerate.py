@@ -67,7 +67,7 @@ class AccelerateHandle(TrainerHandle):
 
 
 def _is_called_by_a_trainer() -> bool:
-    """Return whether the Trainer of another library makes what is made, with its settings."""
+    """Return whether the Trainer of another library creates the Accelerator, with its settings."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if str(frame.f_globals.get("__name__", "")).startswith("transformers."):

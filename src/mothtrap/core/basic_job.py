@@ -153,4 +153,4 @@ class BasicJob(Protocol):
         """
 
     def blind(self, what: str, why: str) -> None:
-        """Report, once, what is not observed, and why."""
+        """Report once that something is not observed, with the reason."""

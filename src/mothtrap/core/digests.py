@@ -24,7 +24,7 @@ ROWS: Final = "rows:"
 """Sums of the digests of rows: equal for equal rows in any order, and they add up."""
 
 BITS: Final = 53
-"""Of a digest that are kept: so many a float64 holds exactly."""
+"""Bits of a digest that are kept: a float64 can hold this many exactly."""
 MODULUS: Final = 1 << BITS
 
 

@@ -1,4 +1,4 @@
-"""Texts of exceptions that others raise: one line to say, a bounded traceback to keep."""
+"""Texts of exceptions of other code: one line to print, a bounded traceback to store."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mothtrap.core.masking import without_secrets
 MAX_LINE = 300
 """Characters of the one line."""
 MAX_TRACEBACK = 64 << 10
-"""Characters of a traceback that are kept; the innermost frames stand at its end."""
+"""Characters of a traceback that are kept; the innermost frames are at its end."""
 _HEAD = 8 << 10
 
 

@@ -293,7 +293,7 @@ def save_contract(file: str, entries: Sequence[contracts.Entry], name: str) -> i
 
 
 def _is_left_out(invariant: Invariant | contracts.Entry, key: str) -> bool:
-    """Return whether a key says nothing."""
+    """Return whether a key has no information."""
     if not isinstance(invariant, Statement):
         return False
     without_tensors = key == "tensors" and invariant.statistic is None

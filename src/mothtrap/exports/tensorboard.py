@@ -134,7 +134,7 @@ class _Folder:
             events.settle()
 
     def written(self) -> Written:
-        """Return how much was written, and what was left out."""
+        """Describe the amount of written data, and the parts left out."""
         too_large = [
             f"{count} values of {tag} on rank {worker} exceed float32, and are omitted"
             for worker, (events, _) in self._files.items()
@@ -347,7 +347,7 @@ class _EventFile:
         value.tensor.string_val.append(text.encode())
 
     def flush(self, step: int, wall_s: float) -> int:
-        """Write what was added as the event of a step; return how many values it has."""
+        """Write the added values as the event of a step; return their number."""
         count = len(self._values.value)
         if count:
             self._write(self._event(wall_time=wall_s, step=step, summary=self._values))
@@ -355,7 +355,7 @@ class _EventFile:
         return count
 
     def settle(self) -> None:
-        """Hand what was written to the disk, for those who read the file as it grows."""
+        """Flush written data to the disk for readers of the growing file."""
         self._file.flush()
 
     def _write(self, event: Any) -> None:

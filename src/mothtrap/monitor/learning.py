@@ -40,7 +40,7 @@ LEARNED = (
 """Series that are learned: those of the default capture, so that checking costs nothing more."""
 
 COUNTS = ("micro_batches", "gradient_state", "stale_gradient")
-"""Scalars that are counts or signs: what they always are may be exact."""
+"""Scalars that are counts or signs: a relation of them may be exact."""
 
 SCALE_FREE = "update_ratio of weight"
 """Series that can be compared between programs of any size."""
@@ -184,7 +184,7 @@ def _of_losses(windows: Sequence[Window], margin: float) -> Iterator[Invariant]:
 
 
 def _of_presence(windows: Sequence[Window]) -> Iterator[Invariant]:
-    """Gradients that are there at each step of an optimizer, told for each optimizer."""
+    """Gradients that exist at each step of an optimizer, by optimizer."""
     named = _common("l2 of gradient", windows)
     if not named:
         return

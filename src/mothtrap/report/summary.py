@@ -1,4 +1,4 @@
-"""A run in one record: what `show --format json` prints and every text is made from."""
+"""Summary of a run: printed by `show --format json`, and the basis of every text."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ class UnscaledTargets(Rule):
         return f"but no prediction exceeds {reached:.3g} after {last.step} steps"
 
     def _effect(self, window: Window, calls: list[LossCall]) -> str | None:
-        """Return in words what targets that were out of reach at first have done."""
+        """Describe the effect of targets that were out of range at first."""
         if not self._is_short(calls[0]):
             return None
         broken = self._breaks(window) if calls[-1].step < self.steps else None

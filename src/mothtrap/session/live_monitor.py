@@ -1,4 +1,4 @@
-"""The background side of the rules: what they find is told and kept."""
+"""Runs rules in the background, and reports and stores their findings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Follows a run from the launcher's process, and reacts to what happens in it."""
+"""Follows a run from the launcher's process, and reacts to its events."""
 
 from __future__ import annotations
 

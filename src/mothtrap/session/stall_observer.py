@@ -174,7 +174,7 @@ class StallObserver:
         return cpu < BUSY_CPU and moved < BUSY_BYTES_S
 
     def _look_at_input(self, now_s: float) -> None:
-        """Take what the input pipelines work on, and since when."""
+        """Record the current input of the pipelines, and since when."""
         before, self._read = self._read, InputState()
         if self._reading is not None:
             with suppress(Exception):  # private parts of a framework; the state says the rest

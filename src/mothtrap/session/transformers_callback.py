@@ -30,7 +30,7 @@ class WatchingCallback(_Base):  # type: ignore[misc]
         self.watch = watch(model, optimizer, name=self._name, **self._settings)
 
     def on_log(self, *_: Any, logs: Any = None, **__: Any) -> None:
-        """Record what the Trainer logs."""
+        """Record the values that the Trainer logs."""
         if self.watch is not None:
             self.watch.log_all(logs or {})
 

@@ -65,7 +65,7 @@ def _needs_only(rule: Rule, facts: Sequence[Fact]) -> bool:
 
 
 def _store_findings(attempt: Path, number: int, monitor: Monitor, facts: Sequence[Fact]) -> bool:
-    """Store what rules find in facts; return whether they found something."""
+    """Store findings of rules in facts; return whether there are any."""
     from mothtrap.store.finding_log import FindingLog
     from mothtrap.store.layout import monitor_folder
 

@@ -43,7 +43,7 @@ machine; chosen by hand: most hiccups are over by then."""
 ANSWER_S = 10.0
 """Longest wait for the store at the start of a job; chosen by hand."""
 SILENT_S = 2.0
-"""Time after which the end of a job says why it waits; chosen by hand."""
+"""Time after which a job reports at its end why it waits; chosen by hand."""
 NUMBERS = 1000
 """Names that are tried where one is taken; chosen by hand."""
 

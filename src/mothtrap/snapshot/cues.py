@@ -22,7 +22,7 @@ from mothtrap.snapshot.code_locations import CodeLocations
 
 Event = TypeVar("Event", bound=RecordedEvent)
 MAX_REACHED = 8
-"""Places told that were reached instead of the recorded one."""
+"""Maximum number of reported places that were reached instead of the recorded one."""
 
 
 class Cues:

@@ -43,10 +43,10 @@ FORM = 1
 STATE, STEPS = "state.safetensors", "steps.safetensors"
 
 CHUNK_BYTES = 1 << 22
-"""Written at once: between two of them whoever wants it has the processor."""
+"""Bytes of one write: other threads get the processor between two writes."""
 
 FOREIGN = "foreign"
-"""Where the file says the types that the format does not have: such arrays lie as bytes."""
+"""Key of types that the format does not have: their arrays are stored as bytes."""
 
 _CODES = {
     "bool": "BOOL",

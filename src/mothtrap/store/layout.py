@@ -58,7 +58,7 @@ from mothtrap.store.durability import sync_file, sync_folder
 from mothtrap.store.plain_files import read_plain
 
 COMMITS: tuple[str, ...] = ("events", "findings")
-"""Tables that say that something is there; sent last."""
+"""Tables that announce other data; sent last."""
 TABLES_OF_STEPS: tuple[str, ...] = ("stats", "scalars", "raw", "index", "batches")
 """Tables whose rows belong to steps that an event commits."""
 TIMED = "time_"

@@ -50,7 +50,7 @@ def read_at(path: Path, offset: int, size: int) -> memoryview:
 
 
 def _room(size: int) -> memoryview:
-    """Memory of so many bytes at least; much is of whole blocks and begins at a huge page."""
+    """Return memory of at least this size; large memory begins at a huge page."""
     if size < LONG_BYTES:
         return np.empty(size, np.uint8).data
     size = -(-size // BLOCK) * BLOCK

@@ -97,7 +97,7 @@ def _measured(run: Path) -> StoredRun:
 
 
 def _remove(run: Path) -> bool:
-    """Remove a mirror that no process holds; return whether it is gone."""
+    """Remove a mirror that no process uses; return whether it was removed."""
     try:
         file = os.open(run / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError:

@@ -134,7 +134,7 @@ class UploadQueue:
         ]
 
     def _send_manifest(self) -> None:
-        """Tell readers what was sent since the last manifest; raises StoreError."""
+        """List the objects sent since the last manifest for readers; raises StoreError."""
         is_due = self._news or time.monotonic() - self._manifest_s >= BEAT_S
         if self._node is None or not is_due:
             return

@@ -225,7 +225,7 @@ def _record_column(numbered: _Numbered, rows: Sequence[int]) -> pa.Array:
 
 
 def _key_columns(numbered: _Numbered, rows: Sequence[int]) -> list[pa.Array]:
-    """The columns that say when, of segments that have them."""
+    """The columns with step and mode, for segments that have them."""
     keys = [record.key for _, record in numbered]
     modes = {key.mode.value for key in keys}
     steps = np.array([key.step for key in keys], np.int64)

@@ -20,7 +20,7 @@ from mothtrap.adapters.jax.functions import Layout, Traced
 from mothtrap.adapters.jax.jitted import Jitted
 
 MOST_CALLS: Final = 64
-"""Calls after which another copy is taken, so that no more have to be made again."""
+"""Number of calls between two copies: at most this many must be repeated."""
 ROOM: Final = 3
 """Copies for which a device must have free memory before one is taken."""
 DONATES: Final = ("donate_argnums", "donate_argnames")

@@ -117,7 +117,7 @@ class JaxHandle(BaseHandle):
         return jit
 
     def _stand_in(self, fun: Function) -> Traced | None:
-        """Return what stands for a function: the same one each time, as JAX caches by it."""
+        """Return the replacement of a function, always the same: JAX caches by identity."""
         try:
             known = self._traced.get(fun)
             if known is None:
@@ -356,7 +356,7 @@ class JaxHandle(BaseHandle):
     def _judge(
         self, call: Call, inputs: Any, out: Any, gradients: Mapping[str, Any]
     ) -> tuple[Fault, int, Any] | None:
-        """Return the fault of a step that is not to be applied, and what stands for its results."""
+        """Return the fault of a step that must not be applied, and its replaced results."""
         guard, layout = self._guard, call.layout
         self._steps.settle(all_of_them=True)
         if not call.is_ready():

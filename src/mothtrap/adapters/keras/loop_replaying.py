@@ -108,7 +108,7 @@ class LoopReplay(KerasHandle):
         return "" if all(map(_is_finite, tf.nest.flatten(self._given))) else "batch"
 
     def _with_samples(self, result: ReplayResult, batch: Any) -> ReplayResult:
-        """Add what the rows are in the data set, or in the arrays, that the script reads."""
+        """Add the positions of the rows in the data set or arrays that the script reads."""
         leaves = tf.nest.flatten(batch)
         count = rows_of(batch)
         batch = [
@@ -230,7 +230,7 @@ class EagerReplay(LoopReplay):
         super().tape_began()
 
     def _finish(self) -> None:
-        """Say what the step came to, if it was made."""
+        """Report the result of the step, if it ran."""
         look = LOOKS.eager
         if self._watch is not None and (look.targets or look.scalars):
             if not look.targets:

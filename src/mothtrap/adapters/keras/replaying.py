@@ -189,7 +189,7 @@ class ReplayingHandle(KerasHandle):
         return EagerStep(lambda: model.train_step(batch), lambda: self._restore(model))
 
     def _with_samples(self, result: ReplayResult) -> ReplayResult:
-        """Add what the rows are in the arrays or files that `fit` was given."""
+        """Add the positions of the rows in the arrays or files that were passed to `fit`."""
         try:
             names_R = samples_of(self._data, self._batch, result.rows)
         except Exception as err:  # a pipeline of the user's may do anything

@@ -188,7 +188,7 @@ def _result(future: Future[bytes], unit: Unit) -> StoredVerdict:
 
 
 def _cancel(futures: Iterable[Future[bytes]]) -> None:
-    """Cancel what has not begun, where the results are not waited for."""
+    """Cancel tasks that have not begun, if nobody waits for the results."""
     for future in futures:
         future.cancel()
 

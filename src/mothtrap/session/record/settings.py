@@ -92,7 +92,7 @@ def _overridden(own: object) -> list[str]:
 
 
 def _with_references(value: Any, whole: Any) -> Any:
-    """Put the values in the place of `${a.b}`; what calls a resolver stays as it is written."""
+    """Replace `${a.b}` by values; calls of resolvers are left as written."""
     if isinstance(value, dict):
         return {key: _with_references(part, whole) for key, part in value.items()}
     if isinstance(value, list):

@@ -31,7 +31,7 @@ from mothtrap.tracing.jobs.settings import Settings
 
 T = TypeVar("T")
 Part = tuple[str, Callable[..., object]]
-"""Runs what can fail alone, under the name by which a failure of it is told."""
+"""Runs a part that may fail alone, under the name used in its error report."""
 
 
 class AdapterJob(RecorderAccess, ProcessAccess):

@@ -166,7 +166,7 @@ class Recording:
         self._now, self._stepped = Iteration(self._rng()), False
 
     def _keep_table(self, turn: Iteration) -> None:
-        """Keep what the model and the loss were given in a turn with one small batch."""
+        """Keep the arguments of the model and the loss in an iteration with one small batch."""
         single = all(len(batches) == 1 for batches in turn.batches.values()) and turn.batches
         target = turn.targets[0] if turn.targets else None
         if not single or len(turn.calls) != 1 or target is None:

@@ -380,7 +380,7 @@ class OverlapObserver:
             found.sample.add(as_array(rows.to(torch.float64)), digest_R)
 
     def _by_hand(self, location: str | None, rows: int) -> str:
-        """Name calls by their line and size; what is left at the end counts with the rest."""
+        """Name calls by their line and size; an incomplete last batch counts with the others."""
         size, calls = self._sizes.get(location, (rows, 0))
         if rows < size and calls > 1:
             rows = size

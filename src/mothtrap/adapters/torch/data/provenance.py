@@ -264,7 +264,7 @@ class ProvenanceObserver:
         return {**found, "data": numbers[0]}
 
     def _batch_of(self, arguments: Placed, addresses: set[int]) -> tuple[Handed | None, bool]:
-        """Return the batch that a model is given, and whether its memory says so."""
+        """Return the batch that a model receives, and whether it was identified by its memory."""
         if not self._held:
             return None, False
         longest = self._unused.latest

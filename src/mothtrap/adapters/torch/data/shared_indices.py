@@ -105,7 +105,7 @@ def _split(train: _Draws, held_out: _Draws, step: int) -> SplitDrawn:
 
 
 def _reference(data: object) -> Callable[[], object]:
-    """Refer to data weakly; what cannot be referred to, as a list, equals no other data."""
+    """Refer to data weakly; an object without weak references, such as a list, equals no other."""
     try:
         return weakref.ref(data)
     except TypeError:

@@ -67,7 +67,7 @@ class CallCapture:
         self.new_step()
 
     def new_step(self) -> None:
-        """Determine what is due in the step that begins."""
+        """Determine the captures of the step that begins."""
         in_training = self._due.kinds[Mode.TRAIN]
         due = in_training | self._due.kinds[Mode.EVAL]
         self.takes_inputs, self.takes_results = "input" in due, "output" in due
@@ -239,7 +239,7 @@ class CallCapture:
         return ids[key]
 
     def _ids_of(self, module: nn.Module) -> Ids:
-        """The numbers of what a module takes and gives: the same for what wraps a whole model."""
+        """Numbers of a module's inputs and outputs; the same for a wrapper of a model."""
         book = self._job.book
         if book.roots_seen != self._roots_seen:  # models are named anew, or wrapped
             self._roots_seen = book.roots_seen

@@ -41,12 +41,12 @@ TOLD_FIRST, TOLD_EVERY = 16, 16
 """Evaluations of a module that are reported: the first ones, then one in N (the evaluation of
 a generator, say, comes at every step). Chosen by hand."""
 MAX_DOUBTED = 1024
-"""Losses with a graph that are kept until it is known what they were for."""
+"""Maximum number of losses with a graph that are kept until their purpose is known."""
 MAX_DOUBTS = 16
 """Forwards running that were doubted for nothing, after which none is doubted again."""
 
 EvaluatedLoss = tuple[torch.Tensor, LossInputs, Site, LossCall | None]
-"""Value of a loss without its graph, its arguments without values, its line, what it was given."""
+"""Value of a loss without its graph, its arguments without values, its line, its inputs."""
 
 
 @dataclass(slots=True, eq=False)

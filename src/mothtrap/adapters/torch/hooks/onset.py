@@ -79,7 +79,7 @@ class Onset:
             self._job.recorder.notes.observe(found)
 
     def _observe_derivative(self) -> None:
-        """Look for the cause of gradients that are not finite; the graph is gone by now."""
+        """Search for the cause of non-finite gradients; the graph no longer exists."""
         losses = self._losses.of(self._job.grouper.losses[-1:])
         if not losses:
             return

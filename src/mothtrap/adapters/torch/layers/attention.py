@@ -36,7 +36,7 @@ MAX_ROWS, MAX_QUERIES = 4, 32
 MIN_CHOICES = 8
 """Keys that a query must choose among to count: with fewer any weights are narrow."""
 _BETWEEN = ("native_dropout", "mul", "div", "where", "nan_to_num", "masked_fill")
-"""Operations that may stand between attention weights and their product with values."""
+"""Operations that may be between attention weights and their product with values."""
 _SOFTMAX = ("softmax", "safe_softmax")
 
 

@@ -27,7 +27,7 @@ _TABLES = (nn.Embedding, nn.EmbeddingBag)
 
 @dataclass(slots=True, eq=False)
 class _Suspect:
-    """A weight whose units were the same at every look so far, along one of `axes`."""
+    """A weight whose units were equal in every inspection, along one of `axes`."""
 
     module: nn.Module
     name: str

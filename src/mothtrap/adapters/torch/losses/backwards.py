@@ -367,7 +367,7 @@ _MAKERS = {
 
 
 def _made_at(term: graph.LossTerm) -> str | None:
-    """Return the only line that calls what made the prediction, of a few functions."""
+    """Return the only line that calls the function that made the prediction."""
     makers = [name for name in term.chain if name in _MAKERS]
     if term.operation == "cross_entropy" and not makers:
         makers = ["log_softmax"]  # of a loss that the script puts together

@@ -206,7 +206,7 @@ def _first_rows(values: torch.Tensor) -> npt.NDArray[Any]:
 
 
 def _outside_share(term: LossTerm, finite_N: torch.Tensor) -> float | None:
-    """Share of targets outside of what the last operation before the loss can give."""
+    """Share of targets outside the range of the last operation before the loss."""
     bounds = _range_of(term)
     if term.operation != "elementwise" or bounds is None or not finite_N.numel():
         return None

@@ -128,7 +128,7 @@ class EntropyObserver:
 
 @dataclass(slots=True)
 class _Line(Line):
-    """Backwards of one line, and what the looks at them found."""
+    """Backward passes of one line, and the results of their inspections."""
 
     zero: int = 0
     unweighted: int = 0
@@ -214,7 +214,7 @@ def _log_probs(root: Node) -> Iterator[tuple[Node, tuple[Node, str] | None]]:
 
 
 def _weighted(node: Node) -> tuple[Node, str] | None:
-    """Return what a product weighs, and the name of its weight, if the weight has no graph."""
+    """Return the weighted factor of a product, and the name of a weight without a graph."""
     inputs = [child for child, _ in node.next_functions]
     if operation(node) != "mul" or len(inputs) != 2 or inputs.count(None) != 1:
         return None

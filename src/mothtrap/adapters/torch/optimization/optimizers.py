@@ -108,7 +108,7 @@ class OptimizerObserver:
         self._closure = ClosureEvaluations()
         self.distributed = DistributedObserver(job, self)
 
-    # Who is there
+    # Known optimizers
 
     def add(self, optimizer: Optimizer) -> Known:
         """Register an optimizer under its class name, numbered from the second on."""

@@ -207,7 +207,7 @@ def _module(call: ModuleCall, renderer: SourceRenderer) -> _Subject:
 
 
 def _layer(call: UserCall, renderer: SourceRenderer) -> _Subject:
-    """A layer that raised by itself, alone: with what the script gave it."""
+    """A single layer that raised an exception, with its inputs from the script."""
     line = _line(call)
     return dataclasses.replace(
         _module(call.running[-1], renderer),

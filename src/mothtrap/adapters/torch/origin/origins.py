@@ -215,7 +215,7 @@ class Origins:
 
 
 class _Step:
-    """One operation, done, with what came in."""
+    """A completed operation with its inputs."""
 
     def __init__(
         self,

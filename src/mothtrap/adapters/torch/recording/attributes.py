@@ -172,7 +172,7 @@ def _as_it_was(seen: _Seen) -> torch.Tensor:
 
 
 def _mapped(value: Any, put: Callable[[Any], Any]) -> Any:
-    """A copy of a value in which tensors, or what stands for them, are replaced."""
+    """Copy a value, replacing tensors or their placeholders."""
     if isinstance(value, torch.Tensor | _Seen):
         return put(value)
     if isinstance(value, dict):

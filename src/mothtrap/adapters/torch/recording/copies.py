@@ -1,4 +1,4 @@
-"""Copies of what a step is fed with: each value once, for as long as it stays as it is."""
+"""Copies of the inputs of a step: one for each value, until the value changes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ POOLED_BYTES = 1 << 16
 """Copies of this size or more are put where older ones were: the allocator gives memory of
 such sizes back to the system, and every new page then costs more than the copy into it."""
 IDLE_SHARE = 8
-"""One part in so many of the ring's memory waits to be used again, at most."""
+"""Divisor of the ring's memory: at most this share is kept for reuse."""
 VALUE_BYTES = 250
 """Size of a value in a tree, about: measured."""
 _BIG = 2**63
@@ -234,7 +234,7 @@ class Copies:
         return tensor_tree(tensor, copy.key)
 
     def _known_or_made(self, tensor: torch.Tensor) -> Copy | Uncopied | None:
-        """The copy of a view or of what wants a gradient, or a new one; None if too large."""
+        """The copy of a view or of a tensor with a gradient, or a new one; None if too large."""
         owner = tensor._base if tensor._base is not None else tensor
         mark: tuple[Any, ...] = (id(tensor),)
         if owner is not tensor or tensor.requires_grad:

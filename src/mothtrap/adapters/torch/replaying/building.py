@@ -172,7 +172,7 @@ class BuiltReplay:
 
 
 def _calls(step: RecordedStep) -> Iterator[tuple[ForwardCalled, LossCalled | BatchHanded | None]]:
-    """Every call of a model with what its loss was given; without one, the batch."""
+    """Every call of a model with the arguments of its loss; without a loss, the batch."""
     batch: BatchHanded | None = None
     waiting: ForwardCalled | None = None
     for event in step.events:

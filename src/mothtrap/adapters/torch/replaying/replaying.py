@@ -296,7 +296,7 @@ class Replaying:
         self.outcome.finish(self.localization.completed(result, self.tracer.optimizers, error))
 
     def _note_why(self) -> None:
-        """Say what may be the reason that the step is not the same."""
+        """Report possible reasons why the step differs."""
         for note in self._state.notes if self._state is not None else ():
             self.outcome.note(note)
         for missing in self._state.missing if self._state is not None else ():
