@@ -1,4 +1,4 @@
-"""Keeps our own failures away from the training: caught, said once, switched off."""
+"""Keeps errors of mothtrap away from the training: caught, reported once, and switched off."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps of a job, one at a time: from what adapters see to records at the sinks."""
+"""Steps of a job, one at a time: from the observations of adapters to records at the sinks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Paths seen from the working folder, which a script may delete while it runs."""
+"""Paths relative to the working folder, which a script may delete while it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The records of a run that hold: where a later attempt did steps again, its own."""
+"""The valid records of a run: if a later attempt repeated steps, the records of that attempt."""
 
 from __future__ import annotations
 

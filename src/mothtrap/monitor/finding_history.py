@@ -1,4 +1,4 @@
-"""History of findings: one case per fault and mode, revised as it continues."""
+"""History of findings: one case per fault and mode, revised while it lasts."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Infers invariants from the windows of healthy runs.
 
-Everything is proposed from what the runs show and kept only if it holds at every step of
-all of them, by the same judge that looks for breaches later. Bounds are wide, since the next
-healthy run is none of those that were seen; what the runs disagree about by more than the
-bounds allow is left out.
+Candidates come from the runs. A candidate is kept only if it holds at every step of all runs, by
+the same evaluation that later detects breaches. Bounds are wide, because the next healthy run
+differs from the observed ones. A relation in which the runs differ by more than the bounds allow
+is left out.
 """
 
 from __future__ import annotations

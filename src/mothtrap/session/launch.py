@@ -191,7 +191,7 @@ def _take_part(
     descriptors: Sequence[int],
     node: Node | None,
 ) -> int:
-    """Run the command; the process that made the run compares its workers, and ends and rates it."""
+    """Run the command; the process that made the run also compares its workers and ends it."""
     merging = None
     if node is not None:
         from mothtrap.session.node_merging import NodeMerging

@@ -1,4 +1,4 @@
-"""The state of the git repository that a script lies in, asked of git itself."""
+"""The state of the git repository of a script, read with git."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Thread of a worker that writes down where its training thread is while no step comes.
+"""Thread of a worker that records where its training thread is while no step ends.
 
-Nothing is sent to other workers, and no collective is called: each worker writes a small file,
-`RUN/<attempt>/w<rank>/stalled.json`, and whoever reads those of all workers can tell who waits
-for whom.
+Nothing is sent to other workers, and no collective is called. Each worker writes a small file,
+`RUN/<attempt>/w<rank>/stalled.json`. A reader of all these files can find out which worker waits
+for which other one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sends a run to its object store from a thread beside the job, for as long as it takes."""
+"""Sends a run to its object store from a thread of the job, until everything is stored."""
 
 from __future__ import annotations
 

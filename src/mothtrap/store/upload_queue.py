@@ -1,8 +1,8 @@
 """Sends a run's folder to an object store, in an order that readers can rely on.
 
-Of a worker an `events` segment comes after the sealed segments of every other table that
-its steps need (see `WorkerLog`), segments of a kind come in their order, and `end.json`
-comes last of all: so whoever sees an object finds what it speaks of.
+An `events` segment of a worker is sent after the sealed segments of all other tables that its
+steps need (see `WorkerLog`). Segments of a kind are sent in order, and `end.json` is sent last.
+So the objects that an object refers to always exist.
 """
 
 from __future__ import annotations

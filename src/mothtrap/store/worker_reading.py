@@ -1,7 +1,7 @@
-"""Log of one worker's captures, as rows: reading, also while it is written.
+"""Reader of a worker's log, also while it is written.
 
-A step record comes back when its `step` event is there. Where the statistics or the
-scalars of a record are damaged, the record comes back without them, and that is said.
+A step record is complete when its `step` event exists. If the statistics or the scalars of a
+record are damaged, the record is returned without them, and the damage is reported.
 """
 
 from __future__ import annotations

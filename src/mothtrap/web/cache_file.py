@@ -1,4 +1,4 @@
-"""A small database in the user's cache folder, for what was read of runs."""
+"""A small database in the user's cache folder, for data read from runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs that the page looks at: opened once, read on as they grow, few at a time."""
+"""Runs that the page shows: opened once, extended as they grow, few at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers about the samples of a step: what they are, where else they were, and the replay."""
+"""Answers about the samples of a step: their identity, other steps with them, and the replay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server: binds an address of this machine, says where the page is, and serves it."""
+"""The server: binds an address of this machine, prints the address of the page, and serves it."""
 
 from __future__ import annotations
 

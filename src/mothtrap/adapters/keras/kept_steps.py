@@ -1,9 +1,9 @@
 """State and batch of a step under `fit`, kept by its program if the step is not finite.
 
-To hold every variable before every step would copy them all: an update writes in place only
-where no one else holds the value. So the program itself looks at loss and gradients before the
-optimizer applies them, and copies what the step began with where they are not finite, or where
-the host has asked for this step.
+Keeping every variable before every step would copy all of them, because an update is in place
+only if nothing else refers to the value. So the program itself checks the loss and the gradients
+before the optimizer applies them. It copies the initial state of the step if they are not finite,
+or if the host requested this step.
 """
 
 from __future__ import annotations

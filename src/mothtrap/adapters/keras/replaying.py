@@ -1,8 +1,8 @@
-"""Does a recorded step again in a process that runs its script anew.
+"""Replays a recorded step in a process that runs the script again.
 
-The script goes its own way to the first call of its train function. There the model gets the
-recorded state, the function the recorded batch, and what the step comes to is compared with the
-run. Then the step is done eagerly, and each operation is inspected. The process ends there.
+The script runs up to the first call of its train function. There the model gets the recorded
+state, the function gets the recorded batch, and the result is compared with the run. Then the
+step is repeated eagerly, each operation is inspected, and the process ends.
 """
 
 from __future__ import annotations

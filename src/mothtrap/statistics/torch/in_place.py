@@ -1,4 +1,4 @@
-"""The bytes of a tensor where they lie: nothing is copied, and no operation of torch runs."""
+"""The bytes of a tensor in place: nothing is copied, and no operation of torch runs."""
 
 from __future__ import annotations
 

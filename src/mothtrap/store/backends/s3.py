@@ -1,7 +1,7 @@
-"""Objects in Amazon S3, or in a service that speaks its protocol: `s3://bucket/runs`.
+"""Objects in Amazon S3, or in a service with the same protocol: `s3://bucket/runs`.
 
-Bucket and prefix come from the URL, the rest from where the tools of AWS look for it:
-see `backends/_aws.py`.
+Bucket and prefix come from the URL, the other settings from the places that AWS tools use: see
+`backends/_aws.py`.
 """
 
 from __future__ import annotations

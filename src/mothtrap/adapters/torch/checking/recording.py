@@ -1,4 +1,4 @@
-"""Record the first steps of a script, and hold it at the start of a later one."""
+"""Record the first steps of a script, and pause it at the start of a later one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batch norms whose running statistics come from few rows, in evaluations."""
+"""Batch norms in evaluations whose running statistics come from few rows."""
 
 from __future__ import annotations
 

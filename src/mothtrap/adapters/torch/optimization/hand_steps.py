@@ -1,12 +1,12 @@
 """Steps of scripts that update their parameters themselves, without an optimizer.
 
-A backward is such a step if a parameter that it reached, and that no optimizer holds, is another
-one when the next forward of a model (or the next backward) begins: by its version, its memory or
-a glimpse of its bytes, since `p.data` leaves no trace in the version. Three such backwards
-running establish it, so that a model that is loaded, initialized late or clipped once makes no
-step. From then on a stand-in optimizer holds the parameters: its step begins at the end of the
-backward, where the gradients are still there, and ends where the change is searched for. A backward
-after which nothing has changed is a step that was skipped.
+A backward pass is such a step if a parameter that it reached, and that no optimizer has, is
+different when the next forward pass of a model (or the next backward pass) begins. Its version,
+its memory or a few of its bytes show this, since `p.data` does not change the version. Three
+consecutive backward passes of this kind are required, so that a model that is loaded, initialized
+late or clipped once does not count as stepping. From then on, a stand-in optimizer has the
+parameters. Its step begins at the end of the backward pass, when the gradients still exist, and
+ends when the change is checked. A backward pass without a change is a skipped step.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Notes what the script feeds into each step, and keeps the latest steps in memory.
+"""Records the inputs of each step, and keeps the latest steps in memory.
 
-Everything is copied when it is seen: what the script does to it later is not what the step
-was fed with. Nothing of the user's is held: neither frames nor objects.
+Every value is copied when it is observed, because the script may change it later. No frames or
+objects of the user are referenced.
 """
 
 from __future__ import annotations

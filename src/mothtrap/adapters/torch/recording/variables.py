@@ -1,9 +1,9 @@
-"""Variables of the calling code that feed a step: those that changed since the last look.
+"""Variables of the calling code that are inputs of a step: those that changed recently.
 
-A replay starts the script again, which makes anew whatever was there before the first step:
-the whole data, say. So only what has changed since the code was first seen to call a model
-is taken, beside small tensors, which may be random and cost nothing to keep. Frames and
-values are not held: tensors and arrays are known by weak references.
+A replay starts the script again, which recreates everything that existed before the first step,
+such as the whole dataset. So only variables that changed since the code first called a model are
+recorded, and small tensors, which may be random and cost little. Frames and values are not
+referenced: tensors and arrays are known by weak references.
 """
 
 from __future__ import annotations
