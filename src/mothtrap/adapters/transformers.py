@@ -187,7 +187,7 @@ ITEMS = "num_items_in_batch"
 
 
 def _unwrapped(model: Any) -> Any:
-    """Return a model without what a trainer has put around it to train it."""
+    """Return a model without the wrappers that a trainer added."""
     while hasattr(model, "module"):
         model = model.module
     return model

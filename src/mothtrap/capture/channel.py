@@ -181,5 +181,5 @@ class Channel:
 
 
 def _polls(spent_s: float, poll_s: float) -> float:
-    """For how many polling intervals to rest after a call that took `spent_s` of a processor."""
+    """Return the polling intervals to sleep after a call with `spent_s` of processor time."""
     return min(max(1.0, spent_s / _SHARE / poll_s), _LONGEST_POLLS)

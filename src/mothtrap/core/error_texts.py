@@ -56,7 +56,7 @@ def traceback_without(folder: str, error: BaseException) -> str:
 def _chain(
     error: traceback.TracebackException,
 ) -> Iterator[traceback.TracebackException]:
-    """Yield an exception, its causes, what was handled before, and the exceptions of a group."""
+    """Yield an exception, its causes, its context, and the exceptions of a group."""
     yield error
     others = [error.__cause__, error.__context__, *(error.exceptions or ())]
     for other in filter(None, others):

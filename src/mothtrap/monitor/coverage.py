@@ -30,7 +30,7 @@ _OF_ADAPTERS = MEASURED - {"skipped", "micro_batches", "step_s", "own_s"}
 """Scalars that only an adapter can report; others users log, or every step has."""
 
 LOGGED_KIND = "metric"
-"""Tensors that users log come whatever the adapter is."""
+"""Tensors logged by users are recorded with every adapter."""
 
 Outcome = tuple[RuleState, str]
 

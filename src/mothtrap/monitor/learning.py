@@ -54,7 +54,7 @@ MARGIN, MARGIN_OF_ONE_RUN = 10.0, 100.0
 """Distance of a bound from the values seen; chosen by hand: seeds of one program differ by
 less than 10 times, and what one run alone shows says little of the next."""
 RATE_MARGIN = 3.0
-"""The same for learning rates, which are chosen and do not come about; chosen by hand."""
+"""The same for learning rates, which users set; chosen by hand."""
 PATIENCE = 20
 """Steps for which something may be absent or 0 all the same; chosen by hand: an expert that gets
 no rows, units that are dead for a batch."""
@@ -223,7 +223,7 @@ def _of_sizes(windows: Sequence[Window], margin: float) -> Iterator[Invariant]:
 
 
 def _never_zero(found: list[list[Table]]) -> tuple[set[str], set[str]]:
-    """Return the tensors that come nowhere near 0, and those that are always 0."""
+    """Return the tensors that stay far from 0, and those that are always 0."""
     away: dict[str, bool] = {}
     still: dict[str, bool] = {}
     for table in (table for each in found for table in each):

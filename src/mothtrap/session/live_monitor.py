@@ -19,7 +19,7 @@ from mothtrap.store.durability import Durability
 from mothtrap.store.stalls import StallReader
 
 LOOK_EVERY_S = 1.0
-"""Seconds between two looks of the rules that wait, while no step comes."""
+"""Seconds between two evaluations of rules about waiting, while no step ends."""
 
 REVISE_EVERY_S = 60.0
 """Seconds after which a finding that lasts is stored again; chosen by hand: a line a minute."""

@@ -48,7 +48,7 @@ class OutputKeeper:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Copy the rest and stop."""
+        """Copy the remaining output and stop."""
         self._over.set()
         if self._files:
             self._thread.join()

@@ -187,7 +187,7 @@ def _say_nothing(line: str) -> None:
 
 
 class _Inbox:
-    """The records that come through a ring."""
+    """Reader of the records in a ring."""
 
     def __init__(self, ring: Ring) -> None:
         self._ring = ring

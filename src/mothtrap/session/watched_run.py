@@ -188,7 +188,7 @@ class WatchedRun:
 
 
 def _all_closed(attempt: Path, timeout_s: float) -> bool:
-    """Wait until no other process writes to an attempt; return whether that came in time."""
+    """Wait until no other process writes to an attempt; return False after the timeout."""
     view = AttemptView(attempt)
     until_s = time.monotonic() + timeout_s
     while True:

@@ -172,7 +172,7 @@ class EventReader:
                     yield self._step(record, key, commit, events[:-1])
 
     def damage(self, *, ended: bool) -> tuple[str, ...]:
-        """Return the damage found; with `ended`, the writer is gone, so a torn end counts."""
+        """Return the damage; with `ended`, the writer has ended, so a torn end is damage."""
         pending = self._rows.tail.pending if ended else ()
         return (*self._rows.tail.damage, *self._rows.damage, *self._damage, *pending)
 
@@ -234,7 +234,7 @@ class ReadState:
             yield self._join(events)
 
     def damage(self, *, ended: bool = False) -> tuple[str, ...]:
-        """Return the damage found; with `ended`, the writer is gone, so a torn end counts."""
+        """Return the damage; with `ended`, the writer has ended, so a torn end is damage."""
         found = [*self._events.damage(ended=ended)]
         for rows in (self._stats, self._scalars):
             found += [*rows.tail.damage, *rows.damage, *(rows.tail.pending if ended else ())]

@@ -168,7 +168,7 @@ class Donations:
             self._results[jitted.traced] = jax.tree_util.tree_leaves(out)
 
     def _origins(self, traced: Traced, leaves: Sequence[Any]) -> list[Any] | None:
-        """Return where arguments come from: copies, but for results of the call before."""
+        """Return the origin of arguments: copies, except for results of the previous call."""
         results = self._results.get(traced)
         if results is None:
             return None

@@ -20,7 +20,7 @@ from mothtrap.adapters.tensorflow.probes.cells import Cell, Gate
 from mothtrap.adapters.tensorflow.probes.probes import Look
 
 ASKED: Final = Gate()
-"""Open in steps that are kept whatever they come to."""
+"""Gate that is open in steps that are kept regardless of their result."""
 LARGE_BYTES: Final = 1 << 28
 """Bytes of variables that are not held before each step."""
 LARGE: Final = (

@@ -68,7 +68,7 @@ _DIGEST_PHASES = {
     "gradient": Phase.GRADIENT,
 }
 _PHASES = {"state": Phase.STATE, "forward": Phase.FORWARD, "gradient": Phase.GRADIENT}
-"""Phase of the tensors of a kind, by where the kind comes from."""
+"""Phase of the tensors of a kind, by the origin of the kind."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

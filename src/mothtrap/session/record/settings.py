@@ -85,7 +85,7 @@ def _opened(holder: object) -> object:
 
 
 def _overridden(own: object) -> list[str]:
-    """Return the names that the command line of hydra sets, of its own part of the settings."""
+    """Return the names that hydra's command line sets in hydra's own settings."""
     overrides = own.get("overrides") if isinstance(own, dict) else None
     words = overrides.get("task") if isinstance(overrides, dict) else None
     return [str(word).lstrip("+~").partition("=")[0] for word in words or ()]

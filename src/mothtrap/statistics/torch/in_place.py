@@ -16,7 +16,7 @@ Bytes = npt.NDArray[np.uint8]
 GLIMPSES: Final = 32
 """Places of a tensor that are inspected to see whether it was written to. Chosen by hand."""
 PLAIN: Final = (torch.Tensor, torch.nn.Parameter)
-"""Types whose tensors have no ways of their own."""
+"""Tensor types without custom behavior."""
 _NUMPY: Final = {getattr(torch, name): dtype_of(name) for name in NATIVE}
 
 

@@ -54,7 +54,7 @@ REPORTS: Final = Reports(
     facts=frozenset({*OF_EACH_ROUND, *OF_TREES, *OF_LOSSES, *OF_EVALS, *OF_OBJECTIVES}),
     modes=frozenset({Mode.TRAIN, Mode.EVAL}),
 )
-"""All that ever comes from rounds."""
+"""Everything that rounds can provide."""
 
 
 @dataclass(slots=True, eq=False)

@@ -330,7 +330,7 @@ class AdapterJob(RecorderAccess, ProcessAccess):
                 self.blind(f"collection {name}", why.replace("_", " "))
 
     def blind(self, what: str, why: str) -> None:
-        """Report, once, what is not observed, and why."""
+        """Report once that something is not observed, with the reason."""
         self.recorder.notes.blind(self.grouper.step, what, why)
 
 

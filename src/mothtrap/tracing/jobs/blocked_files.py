@@ -77,7 +77,7 @@ def _text_at(address: int) -> str:
 
 
 def _is_file(path: str) -> bool:
-    """Return whether a path is a regular file or a named pipe, and none of the system's own."""
+    """Return whether a path is a regular file or a named pipe, and not a system file."""
     if not path.startswith(("/dev/", "/proc/", "/sys/", "pipe:", "socket:", "anon_inode:")):
         mode = os.stat(path).st_mode
         return stat.S_ISREG(mode) or stat.S_ISFIFO(mode)

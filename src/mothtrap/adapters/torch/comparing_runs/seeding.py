@@ -205,7 +205,7 @@ def _seed_of(state: _Words, seeds: Sequence[int], twister: type[_Python | _Numpy
 
 
 def _leads(generator: _Twister, state: _Words, turns: int) -> bool:
-    """Return whether a generator comes to the words of a state; it is turned on the way."""
+    """Return whether a generator reaches a state; this advances the generator."""
     wanted = state[:WORDS]
     for _ in range(turns + 1):
         if generator.words() == wanted:

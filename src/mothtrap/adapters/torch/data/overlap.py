@@ -50,7 +50,7 @@ HELD = 16
 as in reinforcement learning, which trains several times on the rows that it has just collected.
 Chosen by hand."""
 BY_HAND = "calls"
-"""First word of the name of evaluations whose rows come from no loader."""
+"""First word of the name of evaluations whose rows are not from a loader."""
 MAX_ENTRIES = 1 << 20
 """Entries of a sparse matrix whose rows are inspected. Chosen by hand: 20 ms."""
 STEPS_OF_LINES = 64

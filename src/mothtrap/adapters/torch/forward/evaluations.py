@@ -221,7 +221,7 @@ class EvaluationObserver:
             self._tell(ran, step)
 
     def _recognized(self, uses: Sequence[Use]) -> None:
-        """Report forwards with a graph from which no backward came."""
+        """Report forward passes with a graph that no backward pass used."""
         was_open = self.open is not None
         for use in uses:
             module = use.module()

@@ -72,7 +72,7 @@ class Agreement:
         )
 
     def _ask(self, unsound: bool) -> tuple[int, int, int]:
-        """The worst of all, and the least and the greatest number of steps they have come to."""
+        """The worst verdict of all ranks, and their smallest and largest number of steps."""
         distributed = torch.distributed
         if self._of is not distributed.group.WORLD:
             self._of = distributed.group.WORLD

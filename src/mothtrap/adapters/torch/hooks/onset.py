@@ -70,7 +70,7 @@ class Onset:
             self._job.recorder.notes.observe(found)
 
     def _observe_given(self, place: str | None) -> None:
-        """Report a value that was not finite when the script got it, unless a loader gave it."""
+        """Report a value that was non-finite when the script got it, unless from a loader."""
         batch = self._forwards.inputs.loaders.latest
         if self._given is None or (batch is not None and batch.told):
             return

@@ -80,7 +80,7 @@ def ctc_lengths(frames: Any, labels: Any) -> str:
 
 
 def overflowed_type(operands: Iterable[Any], result: Any = None) -> str:
-    """Return the 16-bit type in which finite operands gave infinity; empty if none did."""
+    """Return the 16-bit type in which finite operands produced infinity; empty if none."""
     found = [value for value in operands if isinstance(value, torch.Tensor)]
     made = [result] if isinstance(result, torch.Tensor) else []
     types = {value.dtype for value in (*made, *found) if value.is_floating_point()}

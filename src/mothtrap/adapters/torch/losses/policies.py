@@ -27,7 +27,7 @@ LOOK_AT = (1, 3, 5, 8, 12, 20, 30, 45, 60, 80)
 MEAN_OF = 5
 """Steps whose entropies are averaged. Chosen by hand."""
 FIRST_REPORT = 5
-"""Steps with draws before the first report; each further one comes after twice as many."""
+"""Steps with draws before the first report; each further report is after twice as many."""
 LOWEST = -80.0
 """Stands for the logarithm of 0 in a product with 0."""
 MAX_SAMPLES = 4096

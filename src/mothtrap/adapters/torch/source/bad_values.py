@@ -158,7 +158,7 @@ class BadValueSearch:
         sure: bool,
         depth: int,
     ) -> BadValue | None:
-        """Go on with the statement that gave a name its value."""
+        """Continue with the statement that assigned a name."""
         expression = definition.value
         if expression is None:
             given = BadValue(node, scope, value=value, given=True)

@@ -196,7 +196,7 @@ def _arguments(
     scope: Any,
     evaluator: Evaluator,
 ) -> LocalScope | None:
-    """Return the scope in which a function begins; None if its arguments cannot be told."""
+    """Return the scope in which a function begins; None if its arguments are unknown."""
     names = [one.arg for one in (*written.args.posonlyargs, *written.args.args)]
     keywords = [one.arg for one in written.args.kwonlyargs]
     values: dict[str, Any] = _closure(function)

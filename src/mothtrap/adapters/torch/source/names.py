@@ -16,7 +16,7 @@ MAKERS = frozenset(
 
 
 class _Nothing:
-    """Stands for what cannot be read."""
+    """Placeholder of an unreadable value."""
 
 
 NOTHING = _Nothing()
