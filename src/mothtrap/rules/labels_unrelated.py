@@ -65,6 +65,7 @@ class LabelsUnrelated(Rule):
     """
 
     code = "DAT511"
+    title = "labels unrelated to the inputs"
     needs = (
         Need(facts=(Evaluation,)),
         Need(facts=(NormAverages,), scalars=("loss",), optional=True),
