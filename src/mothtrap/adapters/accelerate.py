@@ -1,6 +1,6 @@
-"""Accelerate: the settings of an Accelerator, and what it logs; the loop is the script's own.
+"""Accelerate: settings of an Accelerator, and logged values; the loop belongs to the script.
 
-What happens in a step is seen of PyTorch.
+The steps themselves are observed by PyTorch's adapter.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The Trainer of Hugging Face: phases, settings and what it logs; it trains on PyTorch.
+"""The Trainer of Hugging Face: phases, settings, and logged values; it trains on PyTorch.
 
-Methods of its classes are replaced; no callback is added to a trainer. What happens in a step is
-seen of PyTorch.
+Methods of its classes are replaced, and no callback is added to a trainer. The steps themselves are
+observed by PyTorch's adapter.
 """
 
 from __future__ import annotations

@@ -5,13 +5,13 @@ optimizers instead of their line, so that the tag survives an edit. The number o
 counts of NaN and infinities that are 0, are left out. Tags of evaluations begin with `eval/`. Their
 scalars have the train step at which the evaluation was made, so that they lie over the training
 loss; TensorBoard keeps one point per step, which is the first one. Their statistics are drawn over
-the count of evaluated batches (`mode_step`, going on from attempt to attempt), as many batches
-share a train step. Findings are texts, `findings/<code>`, at their first step.
-Tensors that were kept whole become histograms of their finite elements, `<kind>/<tensor>`,
-each with the number of the others as a scalar, `<kind>_nonfinite/<tensor>`. Captured
-exponents become histograms, too, `<kind>_exponents/<tensor>`, quantiles scalars. NaN and
-infinities stay what they are. TensorBoard's scalars are float32: a finite value beyond
-that is left out, and said, rather than called infinite.
+the count of evaluated batches (`mode_step`, which continues from attempt to attempt), since many
+batches share a train step. Findings are texts, `findings/<code>`, at their first step. Whole
+tensors become histograms of their finite elements, `<kind>/<tensor>`, and the number of the other
+elements becomes a scalar, `<kind>_nonfinite/<tensor>`. Captured exponents become histograms,
+`<kind>_exponents/<tensor>`, and quantiles become scalars. NaN and infinities are kept.
+TensorBoard's scalars are float32: a larger finite value is left out and reported, rather than
+written as infinite.
 """
 
 from __future__ import annotations

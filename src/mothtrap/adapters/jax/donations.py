@@ -1,8 +1,8 @@
-"""Inputs of steps that donate their arguments, computed again from a copy and the calls since.
+"""Inputs of steps that donate their arguments, recomputed from a copy and the later calls.
 
-What a step was given in place of its old weights is gone once it ran. A copy is taken every so
-many calls; the batches since then are held, and what one call handed to the next is known by
-its place. The script's own executable makes the inputs of a later call from that again.
+Arguments that a step receives in place of its old weights are deleted once it has run. So a copy is
+taken at intervals, and the batches since then are kept. Values passed from one call to the next
+are known by their place. The script's own executable recomputes the inputs of a later call.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A second executable of a step, which returns only what is inspected.
+"""A second executable of a step, which returns only the inspected values.
 
-It runs before the step on the same inputs. The user's own executable is left as it is: looks
-inside it change how XLA fuses operations, and with that the weights.
+It runs before the step on the same inputs. The user's own executable is not changed, because
+additional outputs would change how XLA fuses operations, and therefore the weights.
 """
 
 from __future__ import annotations

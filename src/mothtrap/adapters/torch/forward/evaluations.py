@@ -1,10 +1,10 @@
-"""Evaluations: what a model under training runs without a graph between two steps.
+"""Evaluations: forward passes without a graph of a model under training, between two steps.
 
-Whether a forward with a graph was for training is known only when a backward comes or
-does not. One of a module that is set to evaluation waits for that, with its losses: if
-the next thing is a backward it was training, if it is a forward in training mode
-`torch.no_grad` was forgotten. One of a module that is set to training waits until the step is
-over (`job/forward_uses.py`).
+Whether a forward pass with a graph was for training is known only once a backward pass follows or
+not. A forward pass of a module in evaluation mode waits for this, with its losses. If a backward
+pass comes next, it was training. If a forward pass in training mode comes next, `torch.no_grad`
+was forgotten. A forward pass of a module in training mode waits until the end of the step
+(`job/forward_uses.py`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Stands around `optimizer.step`, under a policy that acts, and cancels what is not sound.
+"""Wraps `optimizer.step` under a policy that cancels unsound steps.
 
 No hook of PyTorch can cancel a step. The last hook that runs before it raises an exception, and
-the wrapper of the step catches it: neither the step nor the hooks after it run. A step
-with a closure is cancelled by the closure, and what the optimizer has changed is put back.
+the wrapper of the step catches it: neither the step nor the hooks after it run. A step with a
+closure is cancelled by the closure, and changes by the optimizer are undone.
 """
 
 from __future__ import annotations

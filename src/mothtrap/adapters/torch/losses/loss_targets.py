@@ -1,7 +1,7 @@
-"""Targets of a loss beside what the model was given and gave, looked at now and then.
+"""Compares the targets of a loss with the inputs and outputs of the model, in sampled steps.
 
-Read are the target and the prediction that the loss operation itself saved (by the rules of
-`loss_values`), and what is held of the latest forward anyway: its inputs and its outputs.
+It reads the target and the prediction that the loss operation saved (by the rules of
+`loss_values`), and the inputs and outputs of the latest forward pass, which are kept anyway.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Writes a test that shows a failure without the training around it.
+"""Writes a test that reproduces a failure without the training.
 
-It holds the function, the module, or the operation that went wrong, with what it was given,
-as arrays in a file of the same folder. It is tried out before it stays: it must fail.
+The test contains the function, module, or operation that failed, with its inputs as arrays in a
+file of the same folder. It is kept only if it fails when it is tried.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Does a recorded step again in a process that runs its script anew.
+"""Replays a recorded step in a process that runs the script again.
 
-The script goes its own way to its first step. There its loaders hand out what was recorded,
-its models get the recorded state just before they are called, its calls the recorded
-arguments, its random generators their states; its own code does the step. Where its
-optimizer would apply it, losses and gradients are compared with those of the run, and the
-process ends: nothing of the script behind that point runs.
+The script runs up to its first step. There its loaders return the recorded batches, its models
+get the recorded state just before they are called, its calls get the recorded arguments, and its
+random generators get their states. The script's own code makes the step. When its optimizer would
+apply it, losses and gradients are compared with those of the run, and the process ends. No later
+part of the script runs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Takes snapshots: when one is due, state, recorded steps and truth are put together.
+"""Takes snapshots: combines the state, the recorded steps, and the reference values.
 
-All of it happens just before an optimizer applies a step, when the state is still that before
-the step: at the onset of something unsound, or when one has been requested meanwhile.
+This happens just before an optimizer applies a step, when the state is still the one before the
+step: at the onset of an unsound step, or if a snapshot was requested.
 """
 
 from __future__ import annotations

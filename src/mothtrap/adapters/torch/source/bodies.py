@@ -1,6 +1,6 @@
-"""Works out the statements of a function again, one after the other.
+"""Evaluates the statements of a function again, one after the other.
 
-Assignments, `return`, `if` and loops over what is known are followed; any other statement ends it.
+Assignments, `return`, `if`, and loops over known values are followed. Any other statement ends it.
 """
 
 from __future__ import annotations
