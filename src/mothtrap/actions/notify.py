@@ -89,7 +89,7 @@ def make(settings: object, where: str) -> Sequence[Action]:
 def _instantiate() -> Callable[[str], Any]:
     """Return the function of Apprise that makes an object of a URL; None for one it cannot read."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a script's filter may make errors of what imports warn of
+        warnings.simplefilter("ignore")  # a filter may turn warnings of imports into errors
         try:
             import apprise
         except ImportError as err:

@@ -210,7 +210,7 @@ def _undivided(one: Any) -> Any:
     keyword arguments (`model_accepts_loss_kwargs`) and no `compute_loss_func` is given. It passes
     the number of items instead. The same tests decide in its method `training_step`.
     """
-    if getattr(one, "loss_is_scaled_for_ga", None) is False:  # says so itself, since 5.0
+    if getattr(one, "loss_is_scaled_for_ga", None) is False:  # reports it itself, since 5.0
         return None
     function = getattr(one, "compute_loss_func", None)
     if function is None and getattr(one, "model_accepts_loss_kwargs", False):

@@ -25,7 +25,7 @@ from mothtrap.core.runs import STOPPED
 from mothtrap.core.values import fault, to_struct, unknown_key
 
 ENV_PREFIX = "MOTHTRAP_"
-# Variables that are not settings: switches, and what a launcher tells its children.
+# Variables that are not settings: switches, and messages of a launcher to its children.
 ENV_OTHER = ("DISABLE", "RUN_DIR", "CONFIG", "FRAMEWORKS", "CACHE", "REPLAY", "NOTIFY")
 
 # Tables that no variable can hold.

@@ -9,7 +9,7 @@ from pathlib import Path
 def _at_start() -> str:
     try:
         return os.getcwd()
-    except OSError:  # the shell stands in a deleted folder
+    except OSError:  # the shell's current folder was deleted
         return os.environ.get("PWD", os.sep)
 
 

@@ -156,7 +156,7 @@ class Alerts:
     def _of_the_run(self, now: Glance) -> list[Event]:
         events = []
         if now.lost_steps > self._lost_from:
-            self._lost_from = 2 * now.lost_steps  # told again when they have doubled
+            self._lost_from = 2 * now.lost_steps  # reported again when they have doubled
             text = f"{now.lost_steps} captured steps could not be stored"
             events.append(self._event(now, "lost_steps", "", text))
         if self._has_stalled(now):

@@ -222,7 +222,7 @@ def exit_code_of(code: int, run: Path, config: Config) -> int:
         if stopped.stop_reason is not None:
             return config.stop_exit_code
         return STOPPED if stopped.stopped_at is not None else code
-    except Exception:  # what cannot be read is reported with the verdict
+    except Exception:  # damage is reported with the verdict
         return code
 
 

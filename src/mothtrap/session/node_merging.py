@@ -222,7 +222,7 @@ class _Attempt:
         """
         wanted = {0}
         for path in self._inbox.take():
-            with suppress(MothtrapError, OSError):  # workers report what is no request
+            with suppress(MothtrapError, OSError):  # workers report invalid requests
                 request = control_inbox.read(path)
                 if (
                     isinstance(request, DetailsRequest)

@@ -242,7 +242,7 @@ def main() -> None:
         how = {"roll_s": roll_s, "limit_bytes": limit_bytes}
         write_from(ring, Path(folder), peer, durability, **how)
         ring.enter(ReaderState.DONE)
-    except BaseException as err:  # whatever it is: the peer tells it
+    except BaseException as err:  # any error: the peer reports it
         ring.enter(ReaderState.FAILED, in_one_line(err))
 
 

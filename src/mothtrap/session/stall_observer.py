@@ -177,7 +177,7 @@ class StallObserver:
         """Record the current input of the pipelines, and since when."""
         before, self._read = self._read, InputState()
         if self._reading is not None:
-            with suppress(Exception):  # private parts of a framework; the state says the rest
+            with suppress(Exception):  # private parts of a framework
                 self._read = self._reading()
         if self._read != before:
             self._read_s = now_s

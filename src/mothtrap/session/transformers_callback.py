@@ -23,7 +23,7 @@ class WatchingCallback(_Base):  # type: ignore[misc]
 
     def on_train_begin(self, *_: Any, model: Any, optimizer: Any = None, **__: Any) -> None:
         """Start watching."""
-        while hasattr(model, "module"):  # what was put around it to train it
+        while hasattr(model, "module"):  # wrappers added for training
             model = model.module
         while hasattr(optimizer, "optimizer"):
             optimizer = optimizer.optimizer

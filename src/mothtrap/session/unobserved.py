@@ -136,4 +136,4 @@ def store_start_failure(part: str, error: BaseException) -> None:
         attempt = Path(os.environ["MOTHTRAP_RUN_DIR"])
         store_reasons(attempt, int(rank) if rank.isdigit() else None, [failure], ending)
     except Exception:
-        return  # the caller has said on stderr what failed, and can say nothing better
+        return  # the caller has reported the failure on stderr, and cannot add to it

@@ -187,7 +187,7 @@ class Uploader:
         def claim() -> None:
             try:
                 self.claim()
-            except Exception as err:  # handed to whoever waits; later it is tried again
+            except Exception as err:  # passed to the waiting caller; it is tried again later
                 failed.append(err)
 
         self._claiming = threading.Thread(target=claim, name="mothtrap-claim", daemon=True)

@@ -300,7 +300,7 @@ def _begin(
     notebook = notebook_name()
     called = [notebook] if notebook else command if sys.argv[0] else ["session"]
     load_reactions(config)
-    uploading.folder_for(config.runs_dir)  # what cannot be used is said before the training
+    uploading.folder_for(config.runs_dir)  # unusable settings are reported before the training
     run = WatchedRun(
         name,
         launch.default_name(called),

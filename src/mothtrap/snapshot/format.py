@@ -285,7 +285,7 @@ def _remove_if_empty(folder: Path) -> None:
     try:
         folder.rmdir()
     except OSError:
-        return  # another worker's lies there
+        return  # another worker's snapshot is there
 
 
 def _width(dtype: str) -> int:

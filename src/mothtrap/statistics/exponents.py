@@ -47,7 +47,7 @@ def count_exponents(array: Array) -> Counts:
     if np.iscomplexobj(flat):
         flat = flat.view(flat.real.dtype)
     counts = np.zeros((2, BINS), np.int64)
-    with np.errstate(all="ignore"):  # NaN, Inf and what float64 cannot hold are data here
+    with np.errstate(all="ignore"):  # NaN, Inf and values beyond float64 are data here
         for at in range(0, len(flat), _BLOCK):
             counts += _count(flat[at : at + _BLOCK].astype(np.float64))
     return counts

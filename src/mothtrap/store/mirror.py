@@ -142,7 +142,7 @@ class Mirror:
         attempts = sorted(filter(_ATTEMPT.fullmatch, folders), key=int)
         now_s = time.monotonic()
         for attempt in attempts:
-            # The end first: what was written before it is then found below.
+            # The end first: everything written before it is then found below.
             here = self._store.children(attempt)
             self._lists += 1
             self._refuse_another(here.objects)
@@ -362,7 +362,7 @@ def list_remote(runs_url: str) -> list[str]:
     def is_run(name: str) -> bool:
         try:
             objects = store.children(f"{name}/{first}").objects
-        except OddKeyError:  # whoever opens it is told
+        except OddKeyError:  # the damage is reported to the caller that opens it
             return True
         return any(info.key == f"{name}/{first}/run.json" for info in objects)
 

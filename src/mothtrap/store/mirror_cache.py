@@ -81,7 +81,7 @@ def configured_bytes() -> float:
     """Return the configured size limit of all mirrors together."""
     try:
         config, _ = load_config(start=Path.cwd(), environ=os.environ)
-    except (ConfigError, OSError):  # said to whoever asks for the configuration
+    except (ConfigError, OSError):  # reported when the configuration is loaded
         return float("inf")
     return config.cache_mb * 2**20 or float("inf")
 

@@ -79,7 +79,7 @@ class UploadQueue:
         for attempt in attempts[1:]:
             try:
                 self.send_description(attempt)
-            except CollisionError:  # launchers of one job restart together: the first says it
+            except CollisionError:  # launchers restart together: the first one reports it
                 self._note(self._key(attempt / "run.json"))
         for path in sorted((self._run / control_inbox.FOLDER).glob("*.json")):
             self._send(path)
@@ -173,7 +173,7 @@ class UploadQueue:
             thread.join()
 
     def _send_folder(self, folder: Path, final: bool) -> None:
-        # The commits are looked up first: what they need is sealed before they are.
+        # The commits are read first: everything that they need is sealed before them.
         commits = list(self._ready(folder, COMMITS, final))
         contents = [table for table in layout.tables(folder) if table not in COMMITS]
         for path in (*self._ready(folder, contents, final), *commits):

@@ -77,7 +77,7 @@ _PARTS = 8
 then costs at most about this fraction of a run. Chosen by hand: a batch takes about 50 us to
 write."""
 
-# Bounds for what a reader believes; chosen by hand, far above what any training has.
+# Bounds for plausible values; chosen by hand, far above those of any training.
 Size = Annotated[int, msgspec.Meta(ge=0)]
 Width = Annotated[int, msgspec.Meta(ge=0, le=4096)]
 TensorId = Annotated[int, msgspec.Meta(ge=0, lt=1 << 24)]

@@ -306,7 +306,7 @@ class JaxHandle(BaseHandle):
             call.shown = leaves[layout.loss] if layout.loss is not None else None
             call.loss = call.shown if call.shown is not None else self._loss
             self._loss = None
-            if layout.totals is not None:  # they are given away to the next call
+            if layout.totals is not None:  # they are donated to the next call
                 call.loss, call.count = (leaves[index].copy() for index in layout.totals)
             call.rate = leaves[layout.rate] if layout.rate is not None else None
             gradients, self._gradients = self._gradients, {}

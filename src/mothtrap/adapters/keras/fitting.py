@@ -122,6 +122,6 @@ def _bound(signature: inspect.Signature, model: Any, args: Any, kwargs: Any) -> 
     try:
         found = signature.bind(model, *args, **kwargs)
     except TypeError:
-        return {}  # Keras itself will say so
+        return {}  # Keras itself will report it
     found.apply_defaults()
     return dict(found.arguments)

@@ -61,7 +61,7 @@ class LoopReplay(KerasHandle):
         state = self._loaded.snapshot.state
         assert isinstance(state, dict)
         self._name = str(dict(state["dict"])["name"])
-        self._data: Any = None  # the data set of the step, where its iterator is gone
+        self._data: Any = None  # the data set of the step, if its iterator was deleted
         super().__init__(job)
         self._steps.loops.required = True
 
@@ -152,13 +152,13 @@ class FunctionReplay(LoopReplay):
 
     def _play(self, function: Any) -> ReplayResult:
         self._playback.refuse_conversions("Keras", dtype=False)
-        self._here.depth += 1  # no step is to be made of what is done here
+        self._here.depth += 1  # operations here must not count as a step
         self._restore(function)
         error: BaseException | None = None
         args, kwargs = filled(self._given, self._live)
         try:
             function(*args, **kwargs)
-        except Exception as err:  # what the step itself raises
+        except Exception as err:  # raised by the step itself
             error = err
         result = self._result(LOOKS.take(), error)
         bad_here = result.nonfinite or result.exception

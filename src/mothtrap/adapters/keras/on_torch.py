@@ -267,7 +267,7 @@ class StandIns:
         """See a call of `apply` end; not `updated`: PyTorch's guard has left the step out."""
         if not getattr(optimizer, "gradient_accumulation_steps", None):
             return
-        if not updated:  # the next step begins anew, without the NaN in these sums
+        if not updated:  # the next step starts over, without the NaN in these sums
             for total in optimizer._accumulated_gradients:
                 total.assign(keras.ops.zeros_like(total))
             optimizer._iterations.assign_add(1)

@@ -184,7 +184,7 @@ def _converted(function: Callable[..., Any]) -> Callable[..., Any]:
         return function
     try:
         converted: Callable[..., Any] = tf.autograph.to_graph(function)
-    except Exception:  # it has no source; TensorFlow takes such a function as it is, too
+    except Exception:  # it has no source; TensorFlow does not convert such a function either
         return function
     return converted
 

@@ -182,7 +182,7 @@ class Analysis:
 def _result(future: Future[bytes], unit: Unit) -> StoredVerdict:
     try:
         return verdict_of(future.result())
-    except Exception as err:  # of the engine: a process was killed, a machine is gone
+    except Exception as err:  # of the engine: a process was killed, or a machine was lost
         why = f"its worker failed: {type(err).__name__}: {err}".rstrip(": ")
         return StoredVerdict(run=unit.run, error=why)
 

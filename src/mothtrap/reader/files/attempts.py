@@ -84,7 +84,7 @@ class AttemptView:
             judge: check again which processes are alive; costs about 50 us each.
             unheard_s: `time.monotonic()` when its location was last unreachable.
         """
-        # The end first: what a job wrote before it ended is then seen below.
+        # The end first: everything that the job wrote before it is then found below.
         alive, dead = self._judge(unheard_s) if judge else (self.writing, self.gone)
         self.end = self.end or self._described("end", layout.read_end)
         self._read_replay()

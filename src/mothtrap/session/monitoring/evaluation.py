@@ -215,7 +215,7 @@ class AttemptEvaluation:
         if self._sender is not None:
             try:
                 self._sender.send()
-            except StoreError:  # sent later; whoever waits for findings need not wait for that
+            except StoreError:  # sent later, because findings do not depend on it
                 self.has_unsent = True
             else:
                 self.has_unsent = False

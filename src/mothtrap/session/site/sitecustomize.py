@@ -84,7 +84,7 @@ class _AfterImport:
                     err.__traceback__ = err.__traceback__.tb_next  # without this frame
                 raise
             else:
-                made = gc.get_count()[0]  # less what is gone
+                made = gc.get_count()[0]  # minus deleted objects
                 if name in self._parsers:
                     _see_parser(name)
                 elif name not in _LARGE:
@@ -141,7 +141,7 @@ def _is_at_the_top() -> bool:
 def _few_objects() -> bool:
     if len(gc.get_objects()) > _FEW:
         return False
-    gc.collect()  # what is garbage now would stay
+    gc.collect()  # current garbage would stay
     return True
 
 

@@ -41,7 +41,7 @@ def bytes_in_place(tensor: torch.Tensor) -> Bytes | None:
 
     They are the tensor's own memory, and valid as long as the tensor exists.
     """
-    # As `lies_in_place` says, which is asked here too often for a call more.
+    # As in `lies_in_place`, which is used too often here for another call.
     if (
         type(tensor) not in PLAIN
         or not (tensor.is_cpu and tensor.layout is torch.strided and tensor.is_contiguous())

@@ -314,7 +314,7 @@ def _only_one(places: Mapping[int, Branches], call: Branches) -> int | None:
     for line in sorted(places, reverse=True):
         branches = places[line]
         if any((owner, _OTHER_ARM.get(arm, "")) in call for owner, arm in branches):
-            continue  # not in a run that comes to the call
+            continue  # not in a run that reaches the call
         reaching.append(line)
         if call[: len(branches)] == branches:
             break  # whenever the call runs, this has run

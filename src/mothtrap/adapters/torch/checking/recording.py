@@ -156,7 +156,7 @@ class Recording:
         self.losses.append(sum(roots) / len(roots) if roots else math.nan)
         self.seconds.append(time.perf_counter() - self._now.begun_s)
         self.waits_s.append(self._now.waited_s)
-        # A turn may hold an evaluation: its loader is none of training.
+        # An iteration may contain an evaluation, whose loader is not for training.
         self._now.batches = {k: v for k, v in self._now.batches.items() if k in self._fed}
         for place, batches in self._now.batches.items():
             kept = self.batches.setdefault(place, [])

@@ -72,7 +72,7 @@ class SharedIndices:
     def _tell(self, train: _Draws, held_out: _Draws) -> None:
         shared = len(np.intersect1d(train.index_N, held_out.index_N, assume_unique=True))
         numbers = len(train.index_N), len(held_out.index_N), shared
-        if numbers in self._told:  # loaders that are made anew in each epoch
+        if numbers in self._told:  # loaders that are created again in each epoch
             return
         self._told.add(numbers)
         self._job.recorder.notes.observe(

@@ -90,7 +90,7 @@ class CallCapture:
         """Capture a module's inputs before it can change them."""
         call = self._entered[id(module)] = self._entered.get(id(module), -1) + 1
         if not outermost and (wrapped(module) is not None or self._job.book.is_whole(module)):
-            return  # of a wrapper and what it wraps the inputs are the same
+            return  # a wrapper and the wrapped module have the same inputs
         given = {**{str(place): value for place, value in enumerate(args)}, **kwargs}
         self._take("input", module, given, call, levels=LEVELS + 1, of_root=outermost)
 
@@ -241,7 +241,7 @@ class CallCapture:
     def _ids_of(self, module: nn.Module) -> Ids:
         """Numbers of a module's inputs and outputs; the same for a wrapper of a model."""
         book = self._job.book
-        if book.roots_seen != self._roots_seen:  # models are named anew, or wrapped
+        if book.roots_seen != self._roots_seen:  # models are renamed or wrapped
             self._roots_seen = book.roots_seen
             self._found = ByIdentity()
         ids = self._found.get(module)

@@ -248,7 +248,7 @@ class EvaluationObserver:
         ran = self._ran(module, self._job.grouper.steps_applied)
         given = next((value for value in inputs if isinstance(value, torch.Tensor)), None)
         known = None
-        if given is not None and not given.is_inference():  # whose version tells of changes
+        if given is not None and not given.is_inference():  # whose version shows changes
             known = ContentRef(given), given._version
         self._ran_once(ran, module, known, trains=module.training, place=None)
 

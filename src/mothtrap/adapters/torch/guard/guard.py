@@ -79,7 +79,7 @@ class Guard:
         """Return the latest bad step."""
         return self.policy.unsound_step
 
-    # What the tracer tells
+    # Events of the tracer
 
     def looked(self, optimizer: str, look: GradientLook) -> bool:
         """Process captured gradients of an optimizer that is about to step.

@@ -191,7 +191,7 @@ def _by_weights(node: Node, weights: torch.Tensor) -> _Look | None:
         return None
     length, keys = weights.shape[-2:]
     chosen = _queries(length, weights.device)
-    # Without a head axis what lies along the first one may be heads or examples.
+    # Without a head axis, the first axis may be heads or examples.
     every = weights.detach()
     every = every[:MAX_ROWS] if weights.ndim == 4 else every[None]
     every = every[:, :64]

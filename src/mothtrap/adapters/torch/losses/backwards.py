@@ -195,7 +195,7 @@ class LossObserver:
         labels: dict[str, str] = {}
         for series in closed.series:
             labels[series.site] = series.series
-        if self._given is not None:  # what the user says overrides what was seen
+        if self._given is not None:  # the user's setting overrides the observation
             site, value = self._given
             labels = dict.fromkeys((*labels, site), f"{site} {closed.owners}")
             self._add(closed, labels[site], site, value)

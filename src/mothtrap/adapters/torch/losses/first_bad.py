@@ -216,7 +216,7 @@ class _Search:
                     if not finite:
                         self._given_bad.add(node)
                 elif producer in self._result and self._result[producer] is not values:
-                    # Of several outputs, or places that are not what they seem.
+                    # Nodes with several outputs, or with ambiguous places.
                     self._result[producer] = _Values.BAD
                 else:
                     self._result[producer] = values

@@ -87,7 +87,7 @@ class Attributes:
 
     def read(self) -> Attributes:
         """Read the attributes."""
-        # New ones come to be in the first steps, if at all.
+        # New attributes are created in the first steps, if at all.
         look = self._reads & (self._reads - 1) == 0 or self._reads % LOOK_EVERY == 0
         self._reads += 1
         roots_seen = self._known.book.roots_seen

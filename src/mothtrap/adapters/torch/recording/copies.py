@@ -212,9 +212,9 @@ class Copies:
         return TreeMaker(lambda _: None, self._array).tree(value)
 
     def _tensor(self, tensor: torch.Tensor) -> Tree:
-        if tensor.grad_fn is not None and tensor.requires_grad:  # a prediction, given to a loss
+        if tensor.grad_fn is not None and tensor.requires_grad:  # a prediction passed to a loss
             return {"opaque": "a tensor with a graph, or a parameter"}
-        # Of what was copied before it need not be asked whether it can be.
+        # Values that were copied before can be copied again.
         copy = None if tensor.requires_grad else self._lookup((id(tensor),), tensor, tensor)
         if copy is None:
             if tensor.layout in _PARTS and type(tensor) is torch.Tensor:
@@ -273,7 +273,7 @@ class Copies:
         mark = ("array", id(array) if array.flags.owndata else array.ctypes.data)
         known = self._known.get(mark)
         copy = known.copy() if known is not None else None
-        # Arrays have no version: what is the same is seen by looking.
+        # Arrays have no version: only a comparison shows whether they changed.
         if copy is None or not copy.same_bytes(array):
             copy = Copy(self._new_key(), np.array(array, order="C"))
             # Not of the array: numpy resizes no array that has a weak reference.

@@ -203,7 +203,7 @@ class Replaying:
         """Handle the start of an optimizer step."""
         if not closure:
             self._safely(self._step_begins, optimizer)
-        elif self.cues.begun and not self.cues.is_last:  # the gradients come to be inside of it
+        elif self.cues.begun and not self.cues.is_last:  # the gradients are computed inside of it
             self._safely(self._played.keep, optimizer, self.cues.step)
 
     def _step_begins(self, optimizer: Optimizer) -> None:
@@ -231,7 +231,7 @@ class Replaying:
         self.cues.stepped()
         self._truth.new_step()
         if self._state is not None and self.loaded.snapshot.state_step >= self.cues.step.step:
-            self._state.again()  # the step before only made what this one is fed with
+            self._state.again()  # the previous step only produced the inputs of this one
 
     def backward_begins(self, tensors: Any) -> None:
         """Handle the start of a backward pass from the loss."""
@@ -346,7 +346,7 @@ class Replaying:
     def _safely(self, act: Callable[..., T], *args: Any) -> T:
         """Run a part of the replay; a failure is reported and ends the process."""
         try:
-            # Past what leads the script's own calls to another device or type.
+            # Bypasses the redirection of the script's calls to another device or type.
             with self.localization.aside(), torch._C.DisableTorchFunction():
                 return act(*args)
         except Exception as err:

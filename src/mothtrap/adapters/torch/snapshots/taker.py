@@ -157,11 +157,11 @@ class TorchSnapshotTaker:
         if order.reason.startswith("finding"):
             if self._automatic <= 0 or self._is_kept(order.step):
                 return
-            if self._tracer.guard.unsound_step == step:  # its onset is kept: the rest follows
+            if self._tracer.guard.unsound_step == step:  # its onset is kept
                 return
             self._automatic -= 1
         if order.step is None or order.step >= step:
-            if self._taken == step:  # that one was not taken for whoever asks now
+            if self._taken == step:  # that snapshot was not taken for this request
                 self._orders.append(order)
             else:
                 self._take_now(order)
