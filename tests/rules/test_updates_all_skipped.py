@@ -44,8 +44,8 @@ def test_a_training_that_never_moved_began_at_step_0() -> None:
 
 
 @pytest.mark.parametrize("action", ["reported", "stopped"])
-def test_it_does_not_apply_where_no_step_was_left_out(action: str) -> None:
-    with pytest.raises(NotApplicable, match="no step was left out"):
+def test_it_does_not_apply_where_no_step_was_skipped(action: str) -> None:
+    with pytest.raises(NotApplicable, match="no step was skipped"):
         UpdatesAllSkipped().check(guarded(30, 59, action=action))
 
 

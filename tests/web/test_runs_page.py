@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.web.conftest import Site, Watched, until
-from tests.web.looking import assert_sound
+from tests.web.looking import assert_accessible, assert_narrow, assert_sound
 from tests.web.made_runs import MadeRun, exploding
 
 from mothtrap.reader.run import open_run
@@ -153,6 +153,18 @@ def test_any_parameter_of_the_record_colors_the_curves(page: Any) -> None:
     page.get_by_text("seed 2").wait_for()
 
 
+def test_runs_are_lines_over_their_parameters_and_metrics(page: Any) -> None:
+    page.get_by_text("Parallel coordinates").click()
+    picture = page.get_by_role("img", name=re.compile("6 runs over lr, seed, loss"))
+    picture.wait_for()
+    assert picture.locator("polyline").count() == 6
+    ends = picture.locator("g", has_text="seed").locator(".end").all_text_contents()
+    assert ends == ["2", "0"]
+    picture.locator("polyline").first.dispatch_event("mouseenter")
+    page.get_by_role("link", name=re.compile("^lr0")).first.wait_for()
+    page.get_by_text("lr 0.1, seed 2", exact=False).last.wait_for()
+
+
 def test_selected_runs_are_tagged_and_archived_together(page: Any, runs: Path) -> None:
     page.get_by_role("checkbox", name="Plot lr0.1-0").check()
     page.get_by_role("checkbox", name="Plot lr0.1-1").check()
@@ -223,3 +235,22 @@ def test_means_and_comparisons_of_runs_are_accessible_and_fit_a_phone(
     compared = "&".join(f"with=lr{rate}-1" for rate in RATES)
     places = [f"#/runs?{ticked}&group=seed", f"#/compare?run=lr0.1-0&{compared}"]
     assert_sound(browser, own, places, ready="main .chart")
+
+
+def test_the_question_and_the_coordinates_are_accessible_and_fit_a_phone(
+    browser: Any, own: Site
+) -> None:
+    for width in (1300, 390):
+        context = browser.new_context(viewport={"width": width, "height": 844})
+        seen = Watched(context.new_page(), own.origin)
+        seen.page.goto(own.url("#/runs?tick=lr0.1-0&tick=lr0.1-1"))
+        seen.page.get_by_role("button", name="Delete …").click()
+        seen.page.get_by_role("alertdialog").wait_for()
+        seen.page.get_by_text("Parallel coordinates").click()
+        seen.page.locator("svg.parallel").wait_for()
+        if width == 390:
+            assert_narrow(seen.page)
+        else:
+            assert_accessible(seen.page)
+        context.close()
+        seen.assert_quiet()

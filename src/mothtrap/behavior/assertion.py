@@ -47,7 +47,7 @@ class Assertion:
     asks_model: bool = False
 
     def __call__(self, X: Any, predictions: Any, **settings: Any) -> Any:
-        """Return what the function returns, as if it were not decorated."""
+        """Return the function's result, as if it were not decorated."""
         return self.check(X, predictions, **{**self.settings, **settings})
 
     def using(self, **settings: Any) -> Assertion:

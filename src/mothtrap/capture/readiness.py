@@ -1,4 +1,4 @@
-"""The facts that are needed, those that can come, and the steps in which they were searched for."""
+"""The needed facts, those that can be recorded, and the steps in which they were searched for."""
 
 from __future__ import annotations
 

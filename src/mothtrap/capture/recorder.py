@@ -1,4 +1,4 @@
-"""Steps of a job, one at a time: from what adapters see to records at the sinks."""
+"""Steps of a job, one at a time: from the observations of adapters to records at the sinks."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ class Recorder(Generic[ArrayT]):
         return opening_s
 
     def _take_held(self, step: int) -> Sequence[RawBlock]:
-        """Make what was held part of a step; return its copies."""
+        """Add the held data to a step; return its copies."""
         self.notes.take_held(step)
         return self.captures.take_held()
 

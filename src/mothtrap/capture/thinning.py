@@ -16,7 +16,7 @@ lacks the counts of so many steps at most, and its run one small fact in so many
 
 @dataclass(slots=True)
 class _Count:
-    """Of one stream in one mode, since it was last told of."""
+    """Counts of one stream in one mode, since its last report."""
 
     stream: Stream
     due: int = 0

@@ -18,7 +18,7 @@ Floats = npt.NDArray[np.float64]
 
 _TYPES: dict[str, np.dtype[Any]] = {"f": np.dtype("<f4"), "d": np.dtype("<f8")}
 _EQUAL = "e"
-"""Precedes one float64 that stands for all numbers."""
+"""Precedes one float64 that represents all numbers."""
 _COMPRESSED = {"F": ("f", 0), "D": ("d", 0), "T": ("d", 3)}
 """Type of compressed numbers, and how often their bits were subtracted from the next ones. A
 learning rate follows a smooth curve: its third differences are small integers."""
@@ -72,7 +72,7 @@ def unpacked(text: str, count: int) -> Floats:
 
 
 def _compressed(value_N: Floats, form: str) -> bytes:
-    """Compress numbers; bytes of the same significance come together, since they are alike."""
+    """Compress numbers; bytes of the same significance are adjacent, since they are similar."""
     letter, differences = _COMPRESSED[form]
     kind = _TYPES[letter]
     bits_N = value_N.astype(kind).view(f"<u{kind.itemsize}")

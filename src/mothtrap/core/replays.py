@@ -1,4 +1,4 @@
-"""The words of a replay: what the process that does a step again is asked, and what it tells."""
+"""Messages of a replay: the request to the process that repeats a step, and its answer."""
 
 from __future__ import annotations
 

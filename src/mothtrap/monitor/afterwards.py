@@ -110,7 +110,7 @@ def _lacks(codes: Iterable[str], monitors: Sequence[Monitor]) -> dict[str, str]:
 
 
 def _with_lacks(statuses: tuple[RuleStatus, ...], lacks: dict[str, str]) -> tuple[RuleStatus, ...]:
-    """Say what is lacking in place of a reason that waits for it: it never comes."""
+    """Replace the reason of a waiting rule by the missing data, which will never be recorded."""
     return tuple(
         msgspec.structs.replace(
             status,

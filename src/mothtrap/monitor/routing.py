@@ -144,7 +144,7 @@ class Router:
     def _of_something_else(
         self, reaction: Reaction, told: _Told, event: Event, now_s: float
     ) -> tuple[Event, bool] | None:
-        """Events that last no time; that a finding passed is told to whom it was told."""
+        """Events without a duration; whoever got a finding is also notified that it ended."""
         finding = event.finding
         if finding is None:
             about = event.rule.code if event.rule is not None else event.kind

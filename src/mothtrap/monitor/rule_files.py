@@ -118,7 +118,7 @@ def _run(file: Path, module: ModuleType) -> tuple[list[type[Rule]], list[LeftOut
 
 
 def _fault(file: Path, statement: ast.stmt, err: BaseException) -> LeftOut:
-    """Say what is wrong with a statement that raised."""
+    """Describe the fault of a statement that raised an exception."""
     line = line_in(err, str(file)) or getattr(err, "lineno", None) or statement.lineno
     said = str(err) if isinstance(err, ConfigError) else one_line(err)
     where = f"{file}:{line}"

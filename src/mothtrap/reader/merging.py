@@ -1,4 +1,4 @@
-"""Joins what several monitors said of the same run."""
+"""Joins the results of several monitors of the same run."""
 
 from __future__ import annotations
 

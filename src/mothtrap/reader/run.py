@@ -1,4 +1,4 @@
-"""A run, live or done: what it found and what it captured."""
+"""A run, running or finished: its findings and captured data."""
 
 from __future__ import annotations
 

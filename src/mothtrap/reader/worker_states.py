@@ -1,4 +1,4 @@
-"""State of each worker of an attempt, as far as it was read."""
+"""State of each worker of an attempt, up to the data read so far."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def _importance(model: BoostedModel) -> str:
 
 
 def _classes(rounds: Sequence[ScoredRound]) -> list[str]:
-    """Return what a classifier made of one set of data."""
+    """Render the scores of a classifier on one set of data."""
     last = rounds[-1]
     names = [str(number) for number in range(len(last.confusion))]
     roc = [
@@ -99,7 +99,7 @@ def _classes(rounds: Sequence[ScoredRound]) -> list[str]:
 
 
 def _numbers(rounds: Sequence[ScoredRound]) -> list[str]:
-    """Return what a regression made of one set of data."""
+    """Render the scores of a regression on one set of data."""
     last, parts = rounds[-1], []
     if last.error_per_bin:
         head = ["labels", *(f"{a:.3g} to {b:.3g}" for a, b in pairwise(last.error_edges))]

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 MAX_SERIES = 4
 """Losses that are drawn; chosen by hand: more cannot be distinguished."""
 MAX_STORIES = 100
-"""Stories that are shown in full; chosen by hand, far above what a run has."""
+"""Stories that are shown in full; chosen by hand, far more than a run has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

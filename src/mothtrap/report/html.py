@@ -310,7 +310,7 @@ def _joined(numbers: Iterable[int]) -> str:
 
 
 def _prose(text: str) -> str:
-    """Return advice; what stands between backticks is code."""
+    """Return advice; text between backticks is code."""
     return _CODE.sub(r"<code>\1</code>", _safe(text))
 
 

@@ -54,6 +54,7 @@ class EvaluationLabelsTrained(Rule):
     """
 
     code = "DAT522"
+    title = "training on evaluation labels"
     needs = (
         Need(facts=(LossCall,)),
         Need(facts=(Evaluation,)),

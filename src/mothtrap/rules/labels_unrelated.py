@@ -65,6 +65,7 @@ class LabelsUnrelated(Rule):
     """
 
     code = "DAT511"
+    title = "labels unrelated to the inputs"
     needs = (
         Need(facts=(Evaluation,)),
         Need(facts=(NormAverages,), scalars=("loss",), optional=True),
@@ -148,7 +149,7 @@ class LabelsUnrelated(Rule):
         if late > learned and not drifting:
             return None
         if one.last.first == one.last.best and (one.value_E == one.last.first).all():
-            return None  # the evaluated weights stand still (LOS413)
+            return None  # the evaluated weights do not change (LOS413)
         return self.finding(
             window,
             severity=Severity.WARNING,

@@ -184,7 +184,7 @@ class TrainModeInEvaluation(Rule):
             return Severity.ERROR if apart or several else Severity.WARNING
         enough = len(phases) >= self.evaluations
         if not enough and not any(phase.dropouts for phase in phases):
-            return None  # batch norm statistics that are computed anew
+            return None  # batch norm statistics that are computed again
         if not apart or not (enough or several):
             return None
         if _feeds_the_loss(window, phases) and not has_players(window):

@@ -253,7 +253,7 @@ class JobStop:
 
 
 def _find_all(store: JobStore, keys: list[str], found: dict[str, str], wait_s: float) -> None:
-    """Add what was left under each key to `found`, until all are there or time is up."""
+    """Add the stored value of each key to `found`, until all exist or time is up."""
     until_s = time.monotonic() + wait_s
     while len(found) < len(keys) and time.monotonic() < until_s:
         for key in keys:

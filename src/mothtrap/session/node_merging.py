@@ -30,7 +30,7 @@ from mothtrap.store.stalls import StallReader, sign_s
 from mothtrap.store.worker_reading import ReadState
 
 LOOK_EVERY_S = 1.0
-"""Pause between two looks at what workers have stored; chosen by hand."""
+"""Interval at which workers' files are read; chosen by hand."""
 QUIET_S = 2.0
 """Time without a step after which signs of life of a worker are passed on; chosen by hand."""
 RING_STEPS = 64
@@ -148,7 +148,7 @@ class NodeMerging:
         self._thread.start()
 
     def close(self) -> None:
-        """Merge what the workers stored last, and end."""
+        """Merge the last data of the workers, and end."""
         self._stopped.set()
         self._thread.join()
         self.look()
@@ -222,7 +222,7 @@ class _Attempt:
         """
         wanted = {0}
         for path in self._inbox.take():
-            with suppress(MothtrapError, OSError):  # workers report what is no request
+            with suppress(MothtrapError, OSError):  # workers report invalid requests
                 request = control_inbox.read(path)
                 if (
                     isinstance(request, DetailsRequest)

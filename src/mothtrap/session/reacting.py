@@ -1,4 +1,4 @@
-"""Follows a run from the launcher's process, and reacts to what happens in it."""
+"""Follows a run from the launcher's process, and reacts to its events."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ class Executor:
         )
         deliveries.resend(reactions.senders)
         first = layout.FIRST_ATTEMPT
-        if int(self._attempt.name) > first:  # told now if they were not, but acted on then
+        if int(self._attempt.name) > first:  # reported now; the reaction was then
             reactions.look(glance(run, time.time()), acts=False)
         return run, job, journal, deliveries, reactions
 

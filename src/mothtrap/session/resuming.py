@@ -30,7 +30,7 @@ MAX_LOSSES = 16
 MAX_STEPS = 100_000
 """Latest steps of earlier attempts among which that step is searched for. Chosen by hand: 10 MB."""
 RESTARTS = "TORCHELASTIC_RESTART_COUNT"
-"""Where torchrun tells its workers how often it has started them anew after a failure."""
+"""Variable in which torchrun counts how often it restarted its workers after a failure."""
 
 
 def restarts_of(environ: Mapping[str, str]) -> int:

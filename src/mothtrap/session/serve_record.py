@@ -153,7 +153,7 @@ class KeptRecord:
             say_on_stderr(f"mothtrap: assertion {assertion.name} {rest} ({in_one_line(error)})")
 
     def _notice_fork(self) -> None:
-        """Begin anew in a forked process: a lock may be held there by a thread that it lacks."""
+        """Start over in a forked process, where a lock may be held by a missing thread."""
         if self._pid != os.getpid():
             self._begin(os.getpid())
 
@@ -225,7 +225,7 @@ class KeptRecord:
             self._fail(err)
 
     def _fail(self, error: Exception) -> None:
-        """End the record, and say so once."""
+        """End the record, and report it once."""
         if not self._is_off:
             self._is_off = True
             say_on_stderr(
@@ -331,7 +331,7 @@ class _ServeRun:
         self._findings.append(findings, statuses)
 
     def replace(self, served: Served) -> None:
-        """Write the counts anew; raises OSError."""
+        """Rewrite the counts; raises OSError."""
         layout.write_served(self._attempt, served)
 
     def close(self) -> None:

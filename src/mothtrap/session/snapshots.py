@@ -334,7 +334,7 @@ class SnapshotWriter:
         return self._there
 
     def _make_room(self, coming: Kept, base: Path | None) -> list[Path]:
-        """Remove what has to go; what may go only when the new one lies there is returned."""
+        """Remove snapshots over the limit; return those to remove once the new one is stored."""
         gone = superfluous(
             list(self._lying().values()),
             coming,

@@ -101,7 +101,7 @@ def went_wrong(trial: ReplayResult, watched: ReplayResult, *, closely: bool) -> 
     if not trial.exception and not trial.nonfinite:
         return False
     if (trial.micro_batch or 0) > (watched.micro_batch or 0):
-        return False  # what is tried is in order, and what comes later is bad, too
+        return False  # the tried rows are good, and later ones are bad too
     if (trial.exception is None) is not (watched.exception is None):
         return None
     if trial.exception is not None and watched.exception is not None:

@@ -84,7 +84,7 @@ def alike_but_for_a_number(column: pa.Array, rows: Ints, head: bytes) -> Iterato
 
 
 def _begin_with(byte_B: npt.NDArray[np.uint8], start_C: Ints, word: bytes) -> npt.NDArray[np.bool_]:
-    """Return at which places the bytes of a word stand; all places have enough bytes behind."""
+    """Return the positions of a word; enough bytes must follow each position."""
     if not len(start_C):
         return np.zeros(0, np.bool_)
     found: npt.NDArray[np.bool_] = (

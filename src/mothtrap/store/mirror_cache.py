@@ -81,7 +81,7 @@ def configured_bytes() -> float:
     """Return the configured size limit of all mirrors together."""
     try:
         config, _ = load_config(start=Path.cwd(), environ=os.environ)
-    except (ConfigError, OSError):  # said to whoever asks for the configuration
+    except (ConfigError, OSError):  # reported when the configuration is loaded
         return float("inf")
     return config.cache_mb * 2**20 or float("inf")
 
@@ -97,7 +97,7 @@ def _measured(run: Path) -> StoredRun:
 
 
 def _remove(run: Path) -> bool:
-    """Remove a mirror that no process holds; return whether it is gone."""
+    """Remove a mirror that no process uses; return whether it was removed."""
     try:
         file = os.open(run / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError:

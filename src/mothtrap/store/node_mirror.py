@@ -46,7 +46,7 @@ class NodeMirror:
 
     @property
     def has_all(self) -> bool:
-        """True if the known nodes have all workers of the job, so that no other node will come."""
+        """True if the known nodes have all workers of the job, so no other node can appear."""
         found = {rank for ranks in self._ranks.values() for rank in ranks}
         return 0 < self._world_size <= len(found)
 

@@ -375,7 +375,7 @@ def _about(path: str, query: dict[str, list[str]]) -> str:
 
 
 def _sentence(err: Exception) -> str:
-    """An error in words, without the number that the system gave it."""
+    """Describe an error without its system error number."""
     if isinstance(err, OSError) and err.strerror:
         return f"{err.strerror}: {err.filename}" if err.filename else err.strerror
     return str(err)

@@ -1,4 +1,4 @@
-"""Runs that the page looks at: opened once, read on as they grow, few at a time."""
+"""Runs that the page shows: opened once, extended as they grow, few at a time."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ MOST_COLUMNS, MOST_CELLS = 2048, 5_000_000
 AT_WORK = 2
 """Requests that read at the same time; chosen by hand: the training has the rest of the machine."""
 FRESH_S = 0.4
-"""Age up to which a reading counts as new; chosen by hand: below what a person takes for live."""
+"""Age up to which a reading counts as new; chosen by hand: a person perceives it as live."""
 
 
 class OpenRun:

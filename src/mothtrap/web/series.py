@@ -183,7 +183,7 @@ def _scalar(
 def _scalar_rows(
     run: Run, scalar: ScalarName, begin: int, end: int, worker: int
 ) -> tuple[Ints, Floats, str | None]:
-    """Steps, values, and where in the script the scalar comes from."""
+    """Steps, values, and the scalar's place in the script."""
     steps, values = [np.empty(0, np.int64)], [np.empty(0)]
     location = None
     for part in run.parts(worker):

@@ -1,7 +1,7 @@
-"""JAX: calls of compiled functions as steps, with what they return and what a shadow sees.
+"""JAX: each call of a compiled step function is a step.
 
-Functions of the module `jax` are replaced at the end of its import. The user's executables
-stay as they are; gradients and activations come from a second one, run at sampled steps.
+Functions of the module `jax` are replaced at the end of its import. The user's executables are
+not changed. Gradients and activations come from a second executable, which runs at sampled steps.
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ class JaxHandle(BaseHandle):
         return jit
 
     def _stand_in(self, fun: Function) -> Traced | None:
-        """Return what stands for a function: the same one each time, as JAX caches by it."""
+        """Return the replacement of a function, always the same: JAX caches by identity."""
         try:
             known = self._traced.get(fun)
             if known is None:
@@ -310,7 +310,7 @@ class JaxHandle(BaseHandle):
             call.shown = leaves[layout.loss] if layout.loss is not None else None
             call.loss = call.shown if call.shown is not None else self._loss
             self._loss = None
-            if layout.totals is not None:  # they are given away to the next call
+            if layout.totals is not None:  # they are donated to the next call
                 call.loss, call.count = (leaves[index].copy() for index in layout.totals)
             call.rate = leaves[layout.rate] if layout.rate is not None else None
             gradients, self._gradients = self._gradients, {}
@@ -359,7 +359,7 @@ class JaxHandle(BaseHandle):
     def _judge(
         self, call: Call, inputs: Any, out: Any, gradients: Mapping[str, Any]
     ) -> tuple[Fault, int, Any] | None:
-        """Return the fault of a step that is not to be applied, and what stands for its results."""
+        """Return the fault of a step that must not be applied, and its replaced results."""
         guard, layout = self._guard, call.layout
         self._steps.settle(all_of_them=True)
         if not call.is_ready():

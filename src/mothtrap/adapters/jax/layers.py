@@ -1,4 +1,4 @@
-"""Facts about layers, from what the shadow of a step returned."""
+"""Facts about layers, from the results of the observed copy of a step."""
 
 from __future__ import annotations
 

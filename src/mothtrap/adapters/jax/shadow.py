@@ -1,7 +1,7 @@
-"""A second executable of a step, which returns only what is inspected.
+"""A second executable of a step, which returns only the inspected values.
 
-It runs before the step on the same inputs. The user's own executable is left as it is: looks
-inside it change how XLA fuses operations, and with that the weights.
+It runs before the step on the same inputs. The user's own executable is not changed, because
+additional outputs would change how XLA fuses operations, and therefore the weights.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ class Collector:
         self.looks.activations.append(result)
 
     def _take_inputs(self, values: Sequence[Any]) -> bool:
-        """Take what a layer is given, the weights second; say whether that is data."""
+        """Record the inputs of a layer, weights second; return whether they are data."""
         given, weights = values[0], values[1]
         self.looks.scales.append([jax.numpy.mean(jax.numpy.square(one)) for one in values[:2]])
         if id(given) not in self._data or id(weights) in self._data:
@@ -252,7 +252,7 @@ class Collector:
         )
 
     def _look_for_difference(self, summed: Any) -> None:
-        """Recognize a sum of squared or absolute differences between data and what is trained."""
+        """Recognize a sum of squared or absolute differences between data and trained values."""
         summed = self._source(summed)
         if self._operation(summed) not in ("square", "integer_pow", "abs", "mul"):
             return
@@ -367,7 +367,7 @@ class Shadow:
         self._run = _RAW_JIT(only, **options)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Looks:
-        """Return what is to be seen of the step that these arguments lead to."""
+        """Return the observed values of the step with these arguments."""
         with self._context():
             looks: Looks = self._run(*args, **kwargs)
         return looks

@@ -229,7 +229,7 @@ class Steps:
     def _since(self, function: str, total: float, count: float) -> list[float]:
         """Return the mean loss of a call from the totals of all of them."""
         before, rows = self._totals.get(function, (0.0, 0.0))
-        if count <= rows:  # begun anew
+        if count <= rows:  # started over
             before, rows = 0.0, 0.0
         self._totals[function] = total, count
         return [(total - before) / (count - rows)] if count > rows else []

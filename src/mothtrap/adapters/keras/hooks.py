@@ -355,7 +355,7 @@ class KerasHandle(Fitting):
         return apply
 
     def _applying(self, optimizer: Any, gradients: Any, variables: Any) -> Before | None:
-        """Take what an optimizer is given; return the state where this call is a step itself."""
+        """Record the arguments of an optimizer; return the state if this call is a step."""
         self._steps.updates = True
         own = getattr(optimizers.innermost(optimizer), "_trainable_variables", ())
         LOOKS.optimized.update(map(id, variables or own))

@@ -166,5 +166,5 @@ def _labels(call: probes.LossCall) -> Called | None:
 
 
 def _read(layer: Any, given: Slot) -> Array:
-    """Return what a layer took; tokens as integers, which a model may get as floats."""
+    """Return the input of a layer; tokens as integers, although a model may get them as floats."""
     return given.read().astype(np.int64) if layers.looks_up(layer) else given.read()

@@ -158,7 +158,7 @@ def _state_of(model: Any) -> float | None:
 
 
 def _row_digests(array: Array) -> npt.NDArray[np.uint64] | None:
-    """Return a digest of each row; None of what has none, or is too large."""
+    """Return a digest of each row; None without rows, or if they are too large."""
     if array.ndim < 2 or not array.size or array.size > MAX_CELLS or array.dtype.kind not in "fiu":
         return None
     plain = np.ascontiguousarray(array.reshape(len(array), -1))

@@ -1,4 +1,4 @@
-"""Steps of Keras: pass what programs and eager steps have shown to the job."""
+"""Steps of Keras: passes observations of programs and eager steps to the job."""
 
 from __future__ import annotations
 
@@ -224,7 +224,7 @@ class Steps:
         applied: Sequence[Applied],
         count: int = 1,
     ) -> Made:
-        """Return what a call has made: `count` steps of the optimizer `name`."""
+        """Return the steps of a call: `count` steps of the optimizer `name`."""
         made = Made(
             site=before.location,
             optimizer=name,

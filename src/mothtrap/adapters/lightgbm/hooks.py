@@ -127,7 +127,7 @@ class LightGBMHandle(BoostingHandle):
         """Add the callback to the arguments of a training; None if they do not fit."""
         try:
             bound = inspect.signature(original).bind(*args, **kwargs)
-        except TypeError:  # the library says so itself
+        except TypeError:  # the library itself reports it
             return None
         call = "fit" if _is_estimator() else original.__name__
         callback = AfterRound(self, call, bound.arguments)

@@ -49,7 +49,7 @@ def _marking(work: TrainerAtWork) -> Any:
 
 
 def _holders(trainer: Any) -> Iterator[tuple[str, Any]]:
-    """Yield what holds `global_step`, `current_epoch` and the counters that decide on steps."""
+    """Yield the objects with `global_step`, `current_epoch`, and the counters of steps."""
     loop = trainer.fit_loop
     epoch = loop.epoch_loop
     yield "epoch_loop", epoch

@@ -177,7 +177,7 @@ def fitted(
     curve = [float(loss) for loss in getattr(estimator, "loss_curve_", losses)][-CURVE:]
     most = int(getattr(estimator, "max_iter", 0) or 0)
     passes = int(np.max(getattr(estimator, "n_iter_", 0)))
-    unbounded = getattr(estimator, "tol", 0.0) is None  # so many passes are what was requested
+    unbounded = getattr(estimator, "tol", 0.0) is None  # this number of passes was requested
     return EstimatorFitted(
         step=step,
         fit=fit.label,

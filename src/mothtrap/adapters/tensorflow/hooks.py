@@ -151,7 +151,7 @@ class Shared:
         return call
 
     def _raise_ending(self) -> None:
-        """Raise what is to end the job, after a step that is not sound."""
+        """Raise the exception that ends the job after an unsound step."""
         for listener, contain in self._listeners:
             ending = contain(listener.take_ending)
             if ending is not None:
@@ -261,7 +261,7 @@ def _difference_in(look: Look, loss: Any) -> Broadcast | None:
 
 
 def _subtracted(left: Any, result: Any, args: tuple[Any, ...], *_: object) -> None:
-    """Take a difference of an eager step, of what the model computes and what it does not."""
+    """Record a difference in an eager step between a computed tensor and data."""
     if not LOOKS.tapes or not args or not isinstance(args[0], tf.Tensor):
         return
     if not tf.executing_eagerly() or not is_broadcast(left, args[0]):

@@ -10,7 +10,7 @@ from mothtrap.adapters.tensorflow.scene import Scene
 
 Shape = tuple[str, ...]
 Told = tuple[str, tuple[str, ...]]
-"""A sentence, and what to do, the likeliest first."""
+"""A sentence, and fixes, the likeliest first."""
 
 SPARSE: Final = ("sparse_categorical_crossentropy", "sparse_softmax_cross_entropy_with_logits")
 ONE_HOT: Final = (

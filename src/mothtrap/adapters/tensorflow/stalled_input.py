@@ -55,7 +55,7 @@ class StalledInput:
         self._files_of: tuple[list[int], Files] = [], ()
 
     def __call__(self) -> InputState:
-        """Return what pipelines wait for and work on."""
+        """Return the files and records that pipelines wait for."""
         files = self._files()
         blocked = [one for one in blocked_files() if os.path.realpath(one.path) in files]
         found = [self._waits(one) for one in blocked]

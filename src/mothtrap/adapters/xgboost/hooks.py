@@ -112,7 +112,7 @@ class XGBoostHandle(BoostingHandle):
     def _seen(
         self, objective: Function, booster: xgboost.Booster, table: xgboost.DMatrix
     ) -> Function:
-        """An objective of the user's that shows what it returns."""
+        """A user's objective whose results are recorded."""
 
         def seen(*args: Any, **kwargs: Any) -> Any:
             result = objective(*args, **kwargs)
@@ -184,7 +184,7 @@ class XGBoostHandle(BoostingHandle):
     def _evaluated(
         self, booster: xgboost.Booster, text: str, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> None:
-        """Take what the booster says of its metrics: `[3]<tab>train-rmse:0.2`."""
+        """Record the booster's line of metrics: `[3]<tab>train-rmse:0.2`."""
         loop = self.here.loop
         if self.here.in_library or loop is None or loop.owner is not booster:
             return

@@ -1,4 +1,4 @@
-"""BEH603: new rows have values that the model has never seen."""
+"""BEH603: new rows have values that did not occur in the training data."""
 
 from __future__ import annotations
 

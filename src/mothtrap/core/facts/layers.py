@@ -1,8 +1,7 @@
-"""Facts about layers in a few sampled steps: what they take and give, their weights.
+"""Facts about layers in a few sampled steps: their inputs, outputs, and weights.
 
-A weighted layer is a module with a matrix of its own weights (linear, convolution,
-recurrent). Values are over a sample of the rows of a batch, and finite: what held NaN or
-Inf was not looked at.
+A weighted layer is a module with its own weight matrix (linear, convolution, recurrent). Values
+are from a sample of the rows of a batch, and finite: tensors with NaN or Inf are left out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Facts about losses: their series, how they are computed, what they are given."""
+"""Facts about losses: their series, computation, and inputs."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def _same_batches(first: Run, second: Run) -> str:
 
 
 def _batches(run: Run) -> Digests:
-    """Digests of what batches hold: a row for each place in the batch, as far as all have it."""
+    """Digests of batches: a row for each position in the batch that all batches have."""
     found = [s.values_S for s in run.scalars("digest:batch:*", mode=Mode.TRAIN)]
     found = found or [s.values_S for s in run.scalars("digest:input:*", mode=Mode.TRAIN)]
     length = min(map(len, found), default=0)

@@ -49,7 +49,7 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """Two runs, where they part, and what they were started with that differs."""
+    """Two runs, their first difference, and their different start conditions."""
 
     first: Run
     second: Run

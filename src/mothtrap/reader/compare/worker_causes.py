@@ -64,7 +64,7 @@ def rows_at(run: Run, step: int) -> dict[int, int]:
 
 
 def _factors(one: Run, many: Run, step: int) -> dict[str, float]:
-    """Return what the gradient norm of each tensor is multiplied by in the run of many ranks."""
+    """Return the factor of each tensor's gradient norm in the run with many ranks."""
     norms: list[dict[str, float]] = []
     for run in (one, many):
         matrix = run.range(step, step + 1).stats(

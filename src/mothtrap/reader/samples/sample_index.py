@@ -139,7 +139,7 @@ class Samples:
 
 
 class _PartReader:
-    """Reads what one rank trained on in one attempt."""
+    """Reads the samples that one rank trained on in one attempt."""
 
     def __init__(self, worker: int, part: Part) -> None:
         self._worker, self._part = worker, part

@@ -1,4 +1,4 @@
-"""Reports of steps as they become complete: once no more worker will bring them."""
+"""Reports steps as they become complete, when no further worker can add to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers about one run: its verdict, one finding, its source, its record, what was not seen."""
+"""Answers about one run: verdict, one finding, source, record, unobserved parts."""
 
 from __future__ import annotations
 

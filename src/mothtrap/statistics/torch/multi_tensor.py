@@ -1,9 +1,9 @@
 """One kernel for the statistics of many tensors on an accelerator, written in Triton.
 
-Tensors are cut into pieces, and each program of the kernel reads one piece once. Where they
-lie is told by a table of addresses and lengths, so that a hundred tensors of one type are one
-launch. Sums are float64, so nothing of 32 bits over- or underflows, and no second pass is ever
-needed: whether one is could be told only by waiting for the first.
+Tensors are cut into pieces, and each program of the kernel reads one piece once. A table has
+their addresses and lengths, so a hundred tensors of one type need only one launch. Sums are
+float64, so 32-bit values neither overflow nor underflow, and no second pass is needed. Deciding
+about a second pass would require waiting for the first.
 
 Shape suffixes: T = tensors, P = pieces, E = columns of `exact.EXACT`.
 """

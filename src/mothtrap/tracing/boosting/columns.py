@@ -202,7 +202,7 @@ def _copies(sample: Sample) -> list[tuple[int, int]]:
 
 
 def _sentinel(values_R: Floats) -> tuple[float, float] | None:
-    """A value outside of all others that stands for none, and its share of the rows."""
+    """A value outside of all others that represents missing values, and its share of the rows."""
     finite_R = values_R[np.isfinite(values_R)]
     if len(finite_R) < MIN_ROWS:
         return None

@@ -54,7 +54,7 @@ REPORTS: Final = Reports(
     facts=frozenset({*OF_EACH_ROUND, *OF_TREES, *OF_LOSSES, *OF_EVALS, *OF_OBJECTIVES}),
     modes=frozenset({Mode.TRAIN, Mode.EVAL}),
 )
-"""All that ever comes from rounds."""
+"""Everything that rounds can provide."""
 
 
 @dataclass(slots=True, eq=False)
@@ -163,7 +163,7 @@ class Rounds:
         self._job.fact(GradientsGiven(step=self._job.now.step, fit=label, **found))
 
     def finish(self) -> None:
-        """Report, after the last round, what was unavailable in all training runs."""
+        """Report, after the last round, the data that no training run had."""
         if not self._made:
             return
         if not self._held_out:
@@ -386,7 +386,7 @@ class Rounds:
         return fit.guesses[name]
 
     def _close(self, fit: Fit, latest: Latest) -> None:
-        """Make the step, then tell of the evaluations after it."""
+        """Close the step, then report the evaluations after it."""
         own = latest.get(fit.train_site, {}) if fit.train_site else {}
         losses = []
         if fit.loss is not None and fit.loss in own:

@@ -20,7 +20,7 @@ GROWTH: Final = 1.25
 """Importance is read when so many times the rounds are made as at the last reading, as it takes
 time by the number of trees."""
 SCORED: Final = 2.0
-"""Predictions are compared with labels when so many times the rounds are made."""
+"""Growth factor of the number of rounds between two comparisons of predictions and labels."""
 SHOWN: Final = 32
 
 

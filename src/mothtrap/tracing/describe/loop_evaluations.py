@@ -1,4 +1,4 @@
-"""Evaluations in custom loops: what one line computes between two steps."""
+"""Evaluations in custom loops: values that one line computes between two steps."""
 
 from __future__ import annotations
 

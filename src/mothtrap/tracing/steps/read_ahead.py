@@ -17,7 +17,7 @@ Iterate = Callable[[Any], Iterator[Any]]
 Intercept = Callable[[Any, Iterate], Iterator[Any]]
 
 intercepts: list[Intercept] = []
-"""In a replay, makes the iterator of such a loader, which hands out what was recorded."""
+"""In a replay, makes the iterator of such a loader, which returns the recorded batches."""
 
 
 class _Running(threading.local):
@@ -31,7 +31,7 @@ _running = _Running()
 
 
 class _Waiting:
-    """Reports of what a loader has read, until it hands that on."""
+    """Reports of batches that a loader has read and not returned yet."""
 
     def __init__(self) -> None:
         self._reports: deque[tuple[bool, Callable[[], None]]] = deque()
@@ -49,7 +49,7 @@ class _Waiting:
             report()
 
     def end(self) -> None:
-        """Report the rest."""
+        """Report the remaining batches."""
         while self._reports:
             self._reports.popleft()[1]()
 

@@ -23,7 +23,7 @@ from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import TensorInfo
 
 MAX_ROWS: Final = 64
-"""Rows of a batch that are kept of what a layer takes and gives."""
+"""Rows that are kept of the inputs and outputs of a layer."""
 LOSS_ROWS: Final = 256
 """Rows of targets and predictions that are kept of a loss."""
 MAX_PROGRAMS: Final = 16
@@ -31,7 +31,7 @@ MAX_PROGRAMS: Final = 16
 LOOKS_OF: Final = "_mothtrap_looks"
 """Attribute of a function that holds the looks of its programs."""
 ALONE: Final = 8
-"""Consecutive times that one program alone has run, before only that one is asked."""
+"""Consecutive runs of the same program after which only this program is read."""
 
 
 class Slot:
@@ -450,7 +450,7 @@ class Looks(threading.local):
         return found
 
     def _ran(self) -> list[Look]:
-        """Programs that ran; where it was the same one alone for a while, it is asked first."""
+        """Programs that ran; if it was always the same one for a while, it comes first."""
         calls, self.calls = self.calls, 0
         before = self._alone() if self._alone is not None else None
         if calls == 1 and self._times >= ALONE and before is not None and before.has_run():

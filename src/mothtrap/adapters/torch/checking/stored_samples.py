@@ -1,4 +1,4 @@
-"""Samples of a data set as it stores them, before its `__getitem__` changes them."""
+"""Samples of a data set as stored, before its `__getitem__` changes them."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class DigestObserver:
         self._stepped: ByIdentity[Optimizer, bool] = ByIdentity()
         self.every_tensor = False
 
-    # What goes in
+    # Inputs
 
     def loaded(self, loader: str, tensors: Sequence[Placed]) -> None:
         """Handle a batch from a loader; it counts for the next training forward pass.

@@ -18,7 +18,7 @@ import torch
 from mothtrap.core.ledger import LedgerValue, Start
 
 WORDS = 624
-"""Of the state of a Mersenne twister; so many are made anew together."""
+"""Number of words of a Mersenne twister's state, which are all generated together."""
 TURNS = 512
 """Times that all words are made anew, up to which a state is followed: 300,000 numbers.
 Chosen by hand: 10 ms."""
@@ -162,7 +162,7 @@ class _Twister:
         raise NotImplementedError
 
     def turn(self) -> None:
-        """Make all words anew."""
+        """Generate all words again."""
         raise NotImplementedError
 
 
@@ -205,7 +205,7 @@ def _seed_of(state: _Words, seeds: Sequence[int], twister: type[_Python | _Numpy
 
 
 def _leads(generator: _Twister, state: _Words, turns: int) -> bool:
-    """Return whether a generator comes to the words of a state; it is turned on the way."""
+    """Return whether a generator reaches a state; this advances the generator."""
     wanted = state[:WORDS]
     for _ in range(turns + 1):
         if generator.words() == wanted:

@@ -50,7 +50,7 @@ HELD = 16
 as in reinforcement learning, which trains several times on the rows that it has just collected.
 Chosen by hand."""
 BY_HAND = "calls"
-"""First word of the name of evaluations whose rows come from no loader."""
+"""First word of the name of evaluations whose rows are not from a loader."""
 MAX_ENTRIES = 1 << 20
 """Entries of a sparse matrix whose rows are inspected. Chosen by hand: 20 ms."""
 STEPS_OF_LINES = 64
@@ -380,7 +380,7 @@ class OverlapObserver:
             found.sample.add(as_array(rows.to(torch.float64)), digest_R)
 
     def _by_hand(self, location: str | None, rows: int) -> str:
-        """Name calls by their line and size; what is left at the end counts with the rest."""
+        """Name calls by their line and size; an incomplete last batch counts with the others."""
         size, calls = self._sizes.get(location, (rows, 0))
         if rows < size and calls > 1:
             rows = size

@@ -1,4 +1,4 @@
-"""Names that a batch itself has for its rows: keys, paths or identifiers from the data set."""
+"""Names of the rows in a batch itself: keys, paths or identifiers from the data set."""
 
 from __future__ import annotations
 

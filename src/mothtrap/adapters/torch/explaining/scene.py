@@ -156,7 +156,7 @@ def _is_torch(filename: str) -> bool:
 
 
 def _raises(entry: TracebackType) -> bool:
-    """Return whether the line was left by a `raise` statement of its own."""
+    """Return whether the line contains the `raise` statement itself."""
     byte = entry.tb_frame.f_code.co_code[entry.tb_lasti]
     return dis.opname[byte] in ("RAISE_VARARGS", "RERAISE")
 

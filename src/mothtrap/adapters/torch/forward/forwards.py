@@ -125,7 +125,7 @@ class ForwardObserver:
         self.new_step()
 
     def new_step(self) -> None:
-        """Determine what is due in the step that begins."""
+        """Determine the captures of the step that begins."""
         if self.compilations.functions:
             self.compilations.step_closed(self.roots_called)
         self.attributes.is_read = False

@@ -168,7 +168,7 @@ class ModeObserver:
             samples.module = weakref.ref(module)
 
     def _tell_samples(self, samples: _Samples, step: int) -> None:
-        """Tell what was inspected so far."""
+        """Report the inspected modules."""
         module = samples.module() if samples.module is not None else None
         if module is None:
             return

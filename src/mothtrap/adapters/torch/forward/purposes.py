@@ -40,7 +40,7 @@ class ForwardPurpose:
         reaching = [output for output in outputs if output.requires_grad]
         for output in reaching[:MAX_OUTPUTS]:
             if output.grad_fn is None:
-                self._is_reached = True  # a leaf: its gradient goes by no node
+                self._is_reached = True  # a leaf: no node has its gradient
             else:
                 output.grad_fn.register_prehook(self._reached)
         if len(reaching) > MAX_OUTPUTS:

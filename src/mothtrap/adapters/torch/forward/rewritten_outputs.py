@@ -16,7 +16,7 @@ from mothtrap.adapters.torch.job.retained_outputs import Noted
 from mothtrap.tracing.jobs.identity import ByIdentity, OwnRef
 
 Output = tuple[nn.Module, torch.Tensor | None, bytes | None]
-"""A module, what it returned, without a graph, and the row that was taken of it."""
+"""A module, its output without a graph, and the row that was computed from it."""
 BATCH_BYTES = 64 * 2**20
 """Values of a forward that are held until they are inspected together. Chosen by hand: as
 little memory, and hundreds of calls in one."""

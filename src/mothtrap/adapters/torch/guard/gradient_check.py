@@ -1,4 +1,4 @@
-"""A look at gradients for the guard alone, where capture has not just taken one."""
+"""Check of gradients for the guard, if capture has not just read them."""
 
 from __future__ import annotations
 

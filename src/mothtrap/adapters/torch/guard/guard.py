@@ -79,7 +79,7 @@ class Guard:
         """Return the latest bad step."""
         return self.policy.unsound_step
 
-    # What the tracer tells
+    # Events of the tracer
 
     def looked(self, optimizer: str, look: GradientLook) -> bool:
         """Process captured gradients of an optimizer that is about to step.
@@ -156,7 +156,7 @@ class Guard:
         """End the agreement, because the job has ended."""
         self._agreement.close()
 
-    # What is asked before a step
+    # Queries before a step
 
     def decide(self, optimizer: Optimizer, in_backward: bool) -> Fault | None:
         """Return the fault because of which an optimizer step must not be applied.
@@ -290,7 +290,7 @@ class Guard:
 
 
 def _number(loss: object) -> float | None:
-    """The value of what a closure returned; None if it is no number."""
+    """Value of the result of a closure; None if it is not a number."""
     if isinstance(loss, torch.Tensor):
         return float(loss.detach()) if loss.numel() == 1 else None
     return float(loss) if isinstance(loss, int | float) else None

@@ -345,7 +345,7 @@ class Tracer(Parts):
         if self.recorder.depths.in_group:
             self._pace.backward_ended()
         self.forwards.retained.used = True
-        if self.grouper.running:  # a closure: its gradients are what will be applied
+        if self.grouper.running:  # a closure: its gradients will be applied
             for known, optimizer in self.optimizers.other_threads.unshared():
                 if any(p.grad is not None for p in _first_parameters(optimizer)):
                     told = self.observers.told["gradients_final"]

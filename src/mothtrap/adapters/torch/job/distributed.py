@@ -1,4 +1,4 @@
-"""Training on many workers: what part of a tensor is here, which values must be equal."""
+"""Training on many workers: the local part of a tensor, and the values that must be equal."""
 
 from __future__ import annotations
 

@@ -194,7 +194,7 @@ class _Way(NamedTuple):
     optimistic: bool | None
 
     def through(self, name: str, place: int) -> _Way:
-        """Return the way to an operand of the operation `name`, which stands at its end."""
+        """Return the path to an operand of the operation `name`, which is its last element."""
         above, negated, optimistic = (*self.above, name), self.negated, self.optimistic
         if name in ("minimum", "maximum"):
             optimistic = None if negated is None else (name == "maximum") is negated
@@ -317,7 +317,7 @@ def _class_loss(node: Node) -> LossTerm:
 
 
 def _log_softmax_loss(node: Node, log_softmax: Node, given: Node | None = None) -> LossTerm:
-    """A log-softmax under a class loss; `given`: what a loss of labels is called with."""
+    """A log-softmax under a class loss; `given`: the arguments of a loss of labels."""
     shape = output_shape(log_softmax)
     axis = _axis(log_softmax, len(shape)) if shape else None
     classes = shape[axis] if shape and axis is not None else None

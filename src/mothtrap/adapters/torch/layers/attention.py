@@ -36,7 +36,7 @@ MAX_ROWS, MAX_QUERIES = 4, 32
 MIN_CHOICES = 8
 """Keys that a query must choose among to count: with fewer any weights are narrow."""
 _BETWEEN = ("native_dropout", "mul", "div", "where", "nan_to_num", "masked_fill")
-"""Operations that may stand between attention weights and their product with values."""
+"""Operations that may be between attention weights and their product with values."""
 _SOFTMAX = ("softmax", "safe_softmax")
 
 
@@ -191,7 +191,7 @@ def _by_weights(node: Node, weights: torch.Tensor) -> _Look | None:
         return None
     length, keys = weights.shape[-2:]
     chosen = _queries(length, weights.device)
-    # Without a head axis what lies along the first one may be heads or examples.
+    # Without a head axis, the first axis may be heads or examples.
     every = weights.detach()
     every = every[:MAX_ROWS] if weights.ndim == 4 else every[None]
     every = every[:, :64]

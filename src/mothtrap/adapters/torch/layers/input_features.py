@@ -34,7 +34,7 @@ def rows_of(values: torch.Tensor, module: nn.Module) -> torch.Tensor | None:
     if not values.numel():
         return None
     rows = max(1, min(MAX_ROWS, MAX_VALUES // features))
-    # Rows of different examples say more than neighbors in one.
+    # Rows of different examples are more informative than neighbors in one.
     per_example = max(1, values[0].numel() // features)
     examples = max(1, min(len(values), rows // per_example + 1))
     flat = values.detach()[:examples].reshape(-1, features)

@@ -195,7 +195,7 @@ class LossObserver:
         labels: dict[str, str] = {}
         for series in closed.series:
             labels[series.site] = series.series
-        if self._given is not None:  # what the user says overrides what was seen
+        if self._given is not None:  # the user's setting overrides the observation
             site, value = self._given
             labels = dict.fromkeys((*labels, site), f"{site} {closed.owners}")
             self._add(closed, labels[site], site, value)
@@ -371,7 +371,7 @@ _MAKERS = {
 
 
 def _made_at(term: graph.LossTerm) -> str | None:
-    """Return the only line that calls what made the prediction, of a few functions."""
+    """Return the only line that calls the function that made the prediction."""
     makers = [name for name in term.chain if name in _MAKERS]
     if term.operation == "cross_entropy" and not makers:
         makers = ["log_softmax"]  # of a loss that the script puts together

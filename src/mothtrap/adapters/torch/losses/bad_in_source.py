@@ -144,7 +144,7 @@ def operation_name(found: BadValue) -> str:
 
 
 def _qualified(name: str, found: BadValue) -> str:
-    """Return the name of a function with its library; of a layer that of its function."""
+    """Return the name of a function with its library; for a layer, of its function."""
     if any(isinstance(value, np.ndarray | np.generic) for _, value in found.operands):
         return f"numpy.{'divide' if name == 'div' else name}"
     layer = _layer_of(found)

@@ -40,7 +40,7 @@ class _Collected:
     calls: int = 0
 
     def fold(self) -> None:
-        """Put what was collected so far into sums: one transfer from a device."""
+        """Add the collected losses to the sums, with one transfer from a device."""
         if self.values:
             host = torch.stack([value.double() for value in self.values]).tolist()
             self.total += sum(v * n for v, n in zip(host, self.rows, strict=True))

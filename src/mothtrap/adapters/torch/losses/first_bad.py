@@ -181,7 +181,7 @@ class _Search:
         self._memory: dict[Node, int] = {}
 
     def run(self) -> FirstBad | None:
-        """Read what was saved, nearest to the loss first, and go through the graph in order."""
+        """Read the saved tensors, nearest to the loss first, then walk the graph in order."""
         for node in reversed(self._order):
             self._saved[node] = self._values.of(node)
             self._take_evidence(node)
@@ -216,7 +216,7 @@ class _Search:
                     if not finite:
                         self._given_bad.add(node)
                 elif producer in self._result and self._result[producer] is not values:
-                    # Of several outputs, or places that are not what they seem.
+                    # Nodes with several outputs, or with ambiguous places.
                     self._result[producer] = _Values.BAD
                 else:
                     self._result[producer] = values
@@ -244,7 +244,7 @@ class _Search:
         return _Values.FINITE if name in _PASSING | _OVERFLOWING else _Values.UNKNOWN
 
     def _worked_out(self, node: Node, name: str) -> torch.Tensor | None:
-        """The result of an operation on what it has saved, where that is all it takes."""
+        """Recompute an operation if it saved all of its inputs."""
         saved = self._saved[node]
         own, other = saved.get("self"), saved.get("other")
         if name == "div" and other is not None:

@@ -1,7 +1,7 @@
-"""Targets of a loss beside what the model was given and gave, looked at now and then.
+"""Compares the targets of a loss with the inputs and outputs of the model, in sampled steps.
 
-Read are the target and the prediction that the loss operation itself saved (by the rules of
-`loss_values`), and what is held of the latest forward anyway: its inputs and its outputs.
+It reads the target and the prediction that the loss operation saved (by the rules of
+`loss_values`), and the inputs and outputs of the latest forward pass, which are kept anyway.
 """
 
 from __future__ import annotations
@@ -244,7 +244,7 @@ def _first_rows(values: torch.Tensor) -> npt.NDArray[Any]:
 
 
 def _outside_share(term: LossTerm, finite_N: torch.Tensor) -> float | None:
-    """Share of targets outside of what the last operation before the loss can give."""
+    """Share of targets outside the range of the last operation before the loss."""
     bounds = _range_of(term)
     if term.operation != "elementwise" or bounds is None or not finite_N.numel():
         return None

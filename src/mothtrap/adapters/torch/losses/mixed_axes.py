@@ -163,7 +163,7 @@ def _joins_heads(given: Shape, became: Shape) -> bool:
 
 
 def _unsliced(view: Node) -> Node:
-    """Return the operation that made what a view, or slices before it, were given."""
+    """Return the operation before a view, or before the slices in front of it."""
     node = _behind(view)
     while node is not None and operation(node) in _SLICES:
         node = _behind(node)

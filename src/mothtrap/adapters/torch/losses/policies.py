@@ -34,7 +34,7 @@ REPORT_AT = (12, 80)
 MEAN_OF = 5
 """Steps whose entropies are averaged. Chosen by hand."""
 FIRST_REPORT = 5
-"""Steps with draws before the first report; each further one comes after twice as many."""
+"""Steps with draws before the first report; each further report is after twice as many."""
 LOWEST = -80.0
 """Stands for the logarithm of 0 in a product with 0."""
 MAX_SAMPLES = 4096
@@ -135,7 +135,7 @@ class EntropyObserver:
 
 @dataclass(slots=True)
 class _Line(Line):
-    """Backwards of one line, and what the looks at them found."""
+    """Backward passes of one line, and the results of their inspections."""
 
     zero: int = 0
     unweighted: int = 0
@@ -269,7 +269,7 @@ def _sign_before(node: Node, negated: bool | None) -> bool | None:
 
 
 def _weighted(node: Node) -> tuple[Node, str] | None:
-    """Return what a product weighs, and the name of its weight, if the weight has no graph."""
+    """Return the weighted factor of a product, and the name of a weight without a graph."""
     inputs = [child for child, _ in node.next_functions]
     if operation(node) != "mul" or len(inputs) != 2 or inputs.count(None) != 1:
         return None

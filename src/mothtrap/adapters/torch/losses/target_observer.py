@@ -1,4 +1,4 @@
-"""Inspections of what losses are given, on sampled backwards, and at the tokens of the model."""
+"""Inspections of the inputs of losses, on sampled backward passes, and of the model's tokens."""
 
 from __future__ import annotations
 

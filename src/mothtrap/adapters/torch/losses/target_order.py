@@ -1,4 +1,4 @@
-"""The targets of each loss call site, batch after batch: whether they come in an order."""
+"""The targets of each loss call site over the batches: detects whether they are in an order."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ _OF_DIFFERENCES = frozenset(["pow", "abs", "mul"])
 
 @dataclass(slots=True)
 class _Line(Line):
-    """Backwards of one line, and what the looks at them found."""
+    """Backward passes of one line, and the results of their inspections."""
 
     trained: int = 0
     idle: int = 0
@@ -91,7 +91,7 @@ class TrainedTargetObserver:
             self._stepped.update(id(p) for p in parameters(optimizer))
 
     def closed(self, step: int) -> None:
-        """Compare what the target reaches with the stepped parameters."""
+        """Compare the parameters that the target reaches with the stepped parameters."""
         target, self._target = self._target, None
         if target is None or not self._stepped:
             return
@@ -145,7 +145,7 @@ def _sides(root: Node) -> Iterator[tuple[Node, Node]]:
 
 
 def _two_sides(node: Node, children: list[Node]) -> tuple[Node, Node] | None:
-    """Return what a node compares, if it is a loss of two operands that have a graph."""
+    """Return the operands of a loss of two operands that have a graph."""
     name = operation(node)
     if name in _TWO_SIDED and len(children) == 2:
         return children[0], children[1]

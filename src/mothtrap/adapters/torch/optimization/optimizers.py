@@ -108,7 +108,7 @@ class OptimizerObserver:
         self._closure = ClosureEvaluations()
         self.distributed = DistributedObserver(job, self)
 
-    # Who is there
+    # Known optimizers
 
     def add(self, optimizer: Optimizer) -> Known:
         """Register an optimizer under its class name, numbered from the second on."""
@@ -164,7 +164,7 @@ class OptimizerObserver:
         latest = reference()
         if latest is not None and self._holds(latest, parameter):
             return latest
-        for _, optimizer in self.alive():  # the latest one that took it in is gone
+        for _, optimizer in self.alive():  # the latest optimizer with it was deleted
             if self._holds(optimizer, parameter):
                 self._owned_by[parameter] = weakref.ref(optimizer)
                 return optimizer

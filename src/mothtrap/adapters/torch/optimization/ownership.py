@@ -1,4 +1,4 @@
-"""Parameters that no optimizer holds, of trained roots and of new ones."""
+"""Parameters without an optimizer, of trained roots and of new ones."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 SURVEYS_FROM = 2
-"""Own step of an optimizer after which the modules of what is unreached are watched."""
+"""Own step of an optimizer after which modules with unreached parameters are watched."""
 SURVEYED_FORWARDS = 8
 """Forwards whose modules are all looked at, for their order and for cut outputs."""
 TOLD_AT = (5, 20, 50, 100)
@@ -220,7 +220,7 @@ class ReachObserver:
             seen.given_out = seen.given_out or any(id(p) in made_of for p in own)
 
     def _keep(self, module: nn.Module, tensors: list[torch.Tensor]) -> None:
-        """Remember where the outputs of unreached modules lie, and what parts make of them."""
+        """Remember the memory of outputs of unreached modules, and the operations on them."""
         source: nn.Module | None = module
         if module not in self._watched:
             last = next(reversed(self._outputs.values()), None)

@@ -200,7 +200,7 @@ class OperationObserver(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return None
         origin = min(found, key=lambda origin: origin.number)
         if origin.operation is None and self._holders.of(origin.memory) is None:
-            origin = self._origins.first() or origin  # it went where no operation is seen
+            origin = self._origins.first() or origin  # it entered invisible code
         return self._told(origin)
 
     def raised(self, error: BaseException) -> Localized | None:

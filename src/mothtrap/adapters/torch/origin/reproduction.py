@@ -298,7 +298,7 @@ class _Named:
 
 
 def _title(found: Localized, step: int) -> str:
-    """Return the first line: what goes wrong, without folders and secrets."""
+    """Return the first line, which describes the fault without folders and secrets."""
     what = found.operation or found.holder or found.module or "a layer"
     verb = f"raised {found.error.partition(':')[0]}" if found.error else "made bad values"
     if found.holder:

@@ -232,7 +232,7 @@ class Beforehand:
             self._add(added)
 
     def _add(self, added: list[tuple[_Known, torch.Tensor]]) -> None:
-        """Copy what was not copied before, the smallest first, as much as there is room for."""
+        """Copy values that have no copy yet, the smallest first, as long as there is room."""
         copies = (known.copy for _, own in self._models.items() for known in own.kept)
         self.bytes_held = sum(copy.nbytes for copy in copies if copy is not None)
         for known, tensor in sorted(added, key=lambda pair: pair[1].nbytes):

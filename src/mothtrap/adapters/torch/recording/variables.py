@@ -1,9 +1,9 @@
-"""Variables of the calling code that feed a step: those that changed since the last look.
+"""Variables of the calling code that are inputs of a step: those that changed recently.
 
-A replay starts the script again, which makes anew whatever was there before the first step:
-the whole data, say. So only what has changed since the code was first seen to call a model
-is taken, beside small tensors, which may be random and cost nothing to keep. Frames and
-values are not held: tensors and arrays are known by weak references.
+A replay starts the script again, which recreates everything that existed before the first step,
+such as the whole dataset. So only variables that changed since the code first called a model are
+recorded, and small tensors, which may be random and cost little. Frames and values are not
+referenced: tensors and arrays are known by weak references.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class ChangedVariables:
                 continue
             size, mark = 0, None
             if kind == _TENSOR:
-                if value.grad_fn is not None:  # known by what it was computed from
+                if value.grad_fn is not None:  # known from the values that it was computed from
                     continue
                 mark = ContentRef(value), -1 if value.is_inference() else value._version
                 if not value.requires_grad and value.layout is torch.strided:
@@ -208,7 +208,7 @@ class _Marks:
         if kind == _VALUE:
             return None if _is_long(value) else (value,)
         if kind == _TENSOR:
-            if value.grad_fn is not None:  # known by what it was computed from
+            if value.grad_fn is not None:  # known from the values that it was computed from
                 return None
             return ContentRef(value), -1 if value.is_inference() else value._version
         if kind == _ARRAY:
@@ -224,7 +224,7 @@ class _Marks:
             if kind < 0:
                 kind = kinds[type(part)] = _kind_of(type(part))
             marks.append(self.of(part, kind, kinds, depth + 1))
-        # Nothing but losses of a step, say: they are known by what they were computed from.
+        # For example only losses of a step, which are known from their inputs.
         return marks if len(marks) == 1 or any(mark is not None for mark in marks[1:]) else None
 
 

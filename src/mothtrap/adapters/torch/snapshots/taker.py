@@ -1,7 +1,7 @@
-"""Takes snapshots: when one is due, state, recorded steps and truth are put together.
+"""Takes snapshots: combines the state, the recorded steps, and the reference values.
 
-All of it happens just before an optimizer applies a step, when the state is still that before
-the step: at the onset of something unsound, or when one has been requested meanwhile.
+This happens just before an optimizer applies a step, when the state is still the one before the
+step: at the onset of an unsound step, or if a snapshot was requested.
 """
 
 from __future__ import annotations
@@ -157,11 +157,11 @@ class TorchSnapshotTaker:
         if order.reason.startswith("finding"):
             if self._automatic <= 0 or self._is_kept(order.step):
                 return
-            if self._tracer.guard.unsound_step == step:  # its onset is kept: the rest follows
+            if self._tracer.guard.unsound_step == step:  # its onset is kept
                 return
             self._automatic -= 1
         if order.step is None or order.step >= step:
-            if self._taken == step:  # that one was not taken for whoever asks now
+            if self._taken == step:  # that snapshot was not taken for this request
                 self._orders.append(order)
             else:
                 self._take_now(order)

@@ -49,7 +49,7 @@ class DerivativeSearch:
         """
         scope = self._values.scope(call, frame)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # they were given when the user's code ran
+            warnings.simplefilter("ignore")  # they were issued when the user's code ran
             for node in self._values.arguments(call):
                 self._look(node, scope, MAX_DEPTH)
         self._values.forget()

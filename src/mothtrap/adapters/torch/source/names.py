@@ -1,4 +1,4 @@
-"""Reads what names in a line of code stand for, without running any code."""
+"""Reads the meaning of names in a line of code, without running any code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAKERS = frozenset(
 
 
 class _Nothing:
-    """Stands for what cannot be read."""
+    """Placeholder of an unreadable value."""
 
 
 NOTHING = _Nothing()

@@ -215,7 +215,7 @@ function Worst({ found, unit }) {
   if (!rows.length) return null;
   return html`<section><h2>${unit === "round" ? "Worst features" : "Worst layers"}</h2>
     <table class="worst"><thead><tr><th scope="col">Layer</th>
-      <th scope="col">Curve</th><th scope="col">Last value</th><th scope="col">Finding</th></tr></thead>
+      ${names.length > 0 && html`<th scope="col">Curve</th><th scope="col">Last value</th>`}<th scope="col">Finding</th></tr></thead>
       <tbody>${rows.map((row) => {
         const curve = curves.get(row.curve);
         const { finding } = found.findings[row.fingerprint];
@@ -223,9 +223,9 @@ function Worst({ found, unit }) {
           <th scope="row"><a title=${row.layer} href=${row.curve ? href("curves", { run: run.value,
             name: row.curve, at: finding.step }) : href("findings", { run: run.value, finding: row.fingerprint })}>${
             row.layer}</a></th>
-          <td><${Spark} curve=${curve} mark=${finding.step} /></td>
+          ${names.length > 0 && html`<td><${Spark} curve=${curve} mark=${finding.step} /></td>
           <td class="number ${curve && !Number.isFinite(lastOf(curve)) ? "nonfinite" : ""}">${
-            curve ? number(lastOf(curve)) : ""}</td>
+            curve ? number(lastOf(curve)) : ""}</td>`}
           <td><a href=${href("findings", { run: run.value, finding: row.fingerprint })}>
             <${Status} of=${row.severity} quiet /> ${row.code}</a></td></tr>`;
       })}</tbody></table>
