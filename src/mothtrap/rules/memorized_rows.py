@@ -9,9 +9,9 @@ import numpy as np
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.data import BatchesLoaded, LoaderBegan
 from mothtrap.core.facts.losses import LossCall
-from mothtrap.core.findings import Finding as Finding
-from mothtrap.core.findings import Severity
+from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Series, Window
@@ -65,6 +65,7 @@ class MemorizedRows(Rule):
         Need(facts=(LoaderBegan, BatchesLoaded)),
         Need(facts=(LossCall,), scalars=("loss",)),
     )
+    proof = Proof(title="Loss of each step", scalars=("loss",))
     explains = ("loss_not_decreasing", "overfit", "overtraining", "stuck_at_chance")
 
     least_passes: int = threshold(5, unit="passes over the data", source="chosen by hand")

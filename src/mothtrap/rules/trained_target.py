@@ -42,7 +42,8 @@ class TargetWithGradient(Rule):
         - PyTorch: Compute the target without a gradient: `with torch.no_grad():` around it, or
           `target.detach()`.
         - JAX: Compute the target without a gradient: `jax.lax.stop_gradient(target)`.
-        - Weight the log probability by numbers: `-log_prob * (returns - values.detach())`.
+        - PyTorch: Weight the log probability by numbers:
+          `-log_prob * (returns - values.detach())`.
 
     Example:
         target = reward + gamma * q(next_state).max(1).values      # needs no_grad
