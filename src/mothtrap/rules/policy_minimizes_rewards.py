@@ -37,7 +37,8 @@ class PolicyMinimizesRewards(Rule):
     Stays quiet:
         If the script negates or subtracts rewards, returns, or advantages anywhere, as in `value -
         returns`, because these may be costs. Without an environment or discounts, as for tours
-        whose length is minimized. For optimizers with `maximize=True`, and for updates without an optimizer.
+        whose length is minimized. For optimizers with `maximize=True`, and for updates without an
+        optimizer.
 
     What to do:
         - Subtract the gain: `loss = -(log_prob * returns).mean()`.
