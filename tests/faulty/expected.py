@@ -85,6 +85,7 @@ PLANTED = (
     near("equal_views", "DAT523", 0, severity="warning"),
     near("end_never_a_target", "DAT521", 0, severity="info"),
     exactly("targets_shifted_wrongly", "DAT524", 0, severity="warning"),
+    exactly("overlap_minimized", "LOS421", 0, severity="warning"),
     exactly("attention_over_batch", "STR725", 0, severity="warning"),
     exactly("memorized_rows", "DAT525", 0, severity="warning"),
     near("learning_rate_too_high", "OPT602", 0),

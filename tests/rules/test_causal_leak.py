@@ -57,6 +57,7 @@ def test_a_decoder_that_is_given_its_targets_is_reported() -> None:
     given = TargetSample(dtype="int64", count=40, input_offsets=(0, 1), decoded=True)
     seen = [msgspec.structs.replace(call(step, None), targets=given) for step in STEPS]
     [finding] = check(seen, math.log(4))
+    assert finding.fixes[0].startswith("Give a decoder the tokens before its targets")
     assert finding.severity is Severity.WARNING
     assert "the targets are the inputs of the decoder at the same position" in finding.message
 

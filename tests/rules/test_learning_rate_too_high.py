@@ -103,6 +103,16 @@ def test_warns_of_a_first_step_that_threw_the_weights_away() -> None:
     assert "step 0 changed the weights by 150 %" in finding.message
 
 
+def test_warns_of_a_first_step_that_left_nothing_of_the_weights() -> None:
+    begin, change = [9.2, 8.0, 8.6, 10.9, 9.9], [3.6, 0.7, 0.43, 0.2, 0.09, 0.02, 0.01, 0.01]
+    [finding] = check(loss([*begin, *np.linspace(7, 2, 295)]), ratios(change), rate=0.3)
+    assert finding.severity is Severity.WARNING
+    assert "the loss is 0.26 times its initial value after 299 steps" in finding.message
+    assert check(loss([*begin, *np.linspace(7, 0.2, 295)]), ratios(change), rate=0.3) == []
+    smooth = [9.2, 8.9, 8.6, 8.0, 7.5, *np.linspace(7, 2, 295)]
+    assert check(loss(smooth), ratios(change), rate=0.3) == []
+
+
 @pytest.mark.parametrize(
     ("values", "change"),
     [

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
@@ -18,6 +19,7 @@ def check(
     steps: tuple[int, ...] = STEPS,
     outputs: int = 3,
     first_rms: float | None = None,
+    samples: bool = False,
 ) -> list[Finding]:
     """Check a model whose outputs are a reconstruction, and means and log variances of a code."""
     looks = [
@@ -35,6 +37,8 @@ def check(
         for step in steps
         for place, shape in enumerate([(32, 64), (32, 8), (32, 8)][:outputs])
     ]
+    if samples:
+        looks.append(structs.replace(looks[0], step=7, place="", shape=(10, 64)))
     return PosteriorCollapse().check(window(*looks))
 
 
@@ -53,6 +57,10 @@ def test_a_code_that_has_vanished_is_reported_while_the_decoder_still_follows_th
     [finding] = check(0.01, 0.5, first_rms=0.1)
     assert finding.message.endswith("by 0.5 of its size: the KL term outweighs the reconstruction")
     assert check(0.04, 0.5, first_rms=0.4) == []
+
+
+def test_a_model_that_drew_samples_in_between_is_judged_too() -> None:
+    assert len(check(0.01, 0.02, samples=True)) == 1
 
 
 @pytest.mark.parametrize(

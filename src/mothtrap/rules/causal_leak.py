@@ -55,6 +55,8 @@ class CausalLeak(Rule):
     What to do:
         - Shift the labels: predict `tokens[:, 1:]` from `tokens[:, :-1]`. If the model shifts
           labels internally, pass them unshifted. Give a decoder `target[:, :-1]`.
+        - Give a decoder the tokens before its targets: `target[:, :-1]`, or in a loop the token of
+          the step before.
         - PyTorch: Mask the attention: `is_causal=True`, or a mask of `-inf` above the diagonal.
         - PyTorch: Use unidirectional recurrent layers (`bidirectional=False`) to predict the
           next token.
@@ -117,7 +119,7 @@ class CausalLeak(Rule):
             what = "attention without a mask reveals"
             if recurrent:
                 what = "bidirectional recurrent layers reveal"
-            _, mask, one_way = self.fixes(window)
+            _, _, mask, one_way = self.fixes(window)
             return finding_of_calls(
                 self,
                 window,
@@ -147,6 +149,7 @@ class CausalLeak(Rule):
             + "at the same position: the labels are not shifted"
             + (shown if latest is not None else ""),
             {"offset": 0, "value": latest, "entropy": chance, "limit": self.copying_ratio},
+            fixes=self.fixes(window)[1:2] if decoded else None,
         )
 
 

@@ -61,6 +61,9 @@ class LearningRateTooHigh(Rule):
         `ratio_limit`. Warning when first steps with an update ratio above `erasing_ratio` raise
         the loss to `erased_ratio` times its initial value and it is not yet below
         `learned_share` of it, or to `jump_ratio` times and it is not yet below `slowed_share`.
+        Warning when first steps with an update ratio above `overwriting_ratio` raise a loss to
+        `raised_ratio` times its initial value and it is not below `learned_share` of it
+        `settled_after` steps later.
 
     Stays quiet:
         For large first steps of Adam after which the loss falls, warm-up, noisy losses,
@@ -144,6 +147,13 @@ class LearningRateTooHigh(Rule):
     erasing_ratio: float = threshold(
         0.5, unit="update ratio", source="chosen by hand: half of a weight is overwritten"
     )
+    overwriting_ratio: float = threshold(
+        1.0,
+        unit="update ratio",
+        source="chosen by hand: nothing is left of the weight; 0.12 in a healthy recurrent network "
+        "and 3.6 at 30 times its rate",
+    )
+    raised_ratio: float = threshold(1.1, unit="times the initial loss", source="chosen by hand")
     erased_ratio: float = threshold(2.0, unit="times the initial loss", source="chosen by hand")
     learned_share: float = threshold(0.1, unit="of the initial loss", source="chosen by hand")
     slowed_share: float = threshold(0.5, unit="of the initial loss", source="chosen by hand")
@@ -235,7 +245,9 @@ class LearningRateTooHigh(Rule):
                 severity = Severity.WARNING
         learned = self.learned_share if jump >= self.erased_ratio else self.slowed_share
         thrown = high[1] >= self.erasing_ratio and jump >= self.jump_ratio
-        if severity is None and thrown and level >= learned:
+        overwritten = high[1] >= self.overwriting_ratio and course.highest() >= self.raised_ratio
+        overwritten = overwritten and since >= self.settled_after and level >= self.learned_share
+        if severity is None and (overwritten or (thrown and level >= learned)):
             severity = Severity.WARNING
         if severity is None:
             return None

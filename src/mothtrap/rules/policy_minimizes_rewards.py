@@ -31,13 +31,14 @@ class PolicyMinimizesRewards(Rule):
     Fires:
         Warning when in each of at least `looks` sampled backward passes of a line all products of
         a log probability (or a ratio of two probabilities) and a number without a gradient have a
-        plus sign. The script must get the rewards from an environment: `state, reward, done, info =
-        env.step(action)`.
+        plus sign. The script must get the rewards from an environment (`state, reward, done, info =
+        env.step(action)`), or discount them (`total = reward + gamma * total`).
 
     Stays quiet:
         If the script negates or subtracts rewards, returns, or advantages anywhere, as in `value -
-        returns`, because these may be costs. Without an environment, as for tours whose length is
-        minimized. For optimizers with `maximize=True`, and for updates without an optimizer.
+        returns`, because these may be costs. Without an environment or discounts, as for tours
+        whose length is minimized. For optimizers with `maximize=True`, and for updates without an
+        optimizer.
 
     What to do:
         - Subtract the gain: `loss = -(log_prob * returns).mean()`.

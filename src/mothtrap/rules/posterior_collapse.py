@@ -101,8 +101,7 @@ class PosteriorCollapse(Rule):
             raise NotApplicable("no model returns a reconstruction, a mean, and a log variance")
         for by_place in candidates:
             late = {place: self._late(looks) for place, looks in by_place.items()}
-            if min(map(len, late.values())) < self.looks:
-                continue
+            late = {place: looks for place, looks in late.items() if len(looks) >= self.looks}
             codes = [place for place, looks in late.items() if self._is_small(looks)]
             same = [looks for place, looks in late.items() if self._is_constant(looks)]
             pair = _of_one_shape([late[place] for place in codes])

@@ -53,8 +53,8 @@ class TokenRatio(Rule):
         when the loss ignores that many positions or each sequence has one label: then at most time
         is lost, as long as the model masks padding. If the model outputs (nearly) the same for each
         sequence, it does not, and the finding is a warning. Also when any label that ends
-        sequences of different lengths, and occurs nowhere else, counts in the loss: warning if it
-        fills `padded_share` of the targets, info if it fills a third of that.
+        sequences of different lengths, and occurs nowhere else, counts in the loss and fills
+        `padded_share` of the targets.
 
     Stays quiet:
         Models that read no integers in rows of four or more. Inputs of two values, such as masks. A
@@ -129,12 +129,12 @@ class TokenRatio(Rule):
         padding = [call.targets.padding for call in calls if call.targets is not None]
         found = [one for one in padding if one is not None]
         share = float(np.median([share for _, share in found]))
-        if len({label for label, _ in found}) > 1 or share < self.padded_share / 3:
+        if len({label for label, _ in found}) > 1 or share < self.padded_share:
             return []
         return [
             self.finding(
                 window,
-                severity=Severity.WARNING if share >= self.padded_share else Severity.INFO,
+                severity=Severity.WARNING,
                 title="padding counts in the loss",
                 step=calls[0].step,
                 last_step=calls[-1].step,

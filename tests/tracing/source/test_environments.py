@@ -49,6 +49,16 @@ def test_rewards_that_are_subtracted(tmp_path: Path, text: str) -> None:
     assert not found(tmp_path, STEP, text)
 
 
+@pytest.mark.parametrize("text", ["R = r + 0.9 * R", "total = total * gamma + rewards[step]"])
+def test_rewards_that_are_discounted(tmp_path: Path, text: str) -> None:
+    assert found(tmp_path, text)
+    assert not found(tmp_path, text, "reward = -cost")
+
+
+def test_a_moving_average_discounts_no_rewards(tmp_path: Path) -> None:
+    assert not found(tmp_path, "mean = 0.05 * loss + 0.95 * mean")
+
+
 @pytest.mark.parametrize(
     "text", ["length = tour.step(action)", "loss, count = trainer.step(batch)", "def f(:", ""]
 )

@@ -231,6 +231,18 @@ class PolicyEntropy(Fact, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
+class OverlapAdded(Fact, frozen=True, kw_only=True, tag=True):
+    """A loss adds the overlap of prediction and target, such as a Dice coefficient.
+
+    It did so in `added` of `looks` inspected backward passes of a line. `location` is the line of
+    the loss.
+    """
+
+    looks: int
+    added: int
+    location: str | None = None
+
+
 class PolicyLoss(Fact, frozen=True, kw_only=True, tag=True):
     """Weights of the log probabilities of actions in the loss of a policy.
 

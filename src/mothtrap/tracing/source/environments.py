@@ -1,7 +1,7 @@
 """Rewards that the user's source gets from an environment, and whether it changes their sign.
 
-An environment of reinforcement learning returns rewards, which are maximized. Costs, such as the
-length of a tour, are computed in other ways.
+An environment of reinforcement learning returns rewards, which are maximized, and only rewards are
+discounted. Costs, such as the length of a tour, are computed in other ways.
 """
 
 from __future__ import annotations
@@ -36,20 +36,21 @@ def running_files() -> set[str]:
 
 
 def maximizes_rewards(files: Iterable[str]) -> bool:
-    """Return whether some files step an environment, and nowhere subtract rewards."""
+    """Return whether some files step an environment or discount, and nowhere subtract rewards."""
     known = [_look(file) for file in files]
     return any(steps for steps, _ in known) and not any(negates for _, negates in known)
 
 
 @functools.lru_cache(maxsize=MOST_FILES)
 def _look(file: str) -> tuple[bool, bool]:
-    """Return whether a file steps an environment, and whether it subtracts rewards."""
+    """Return whether a file steps an environment or discounts, and whether it subtracts rewards."""
     try:
         with open(file, "rb") as opened:
             tree = ast.parse(opened.read(MOST_BYTES))
     except (OSError, SyntaxError, ValueError, RecursionError):
         return False, False
-    return any(map(_steps, ast.walk(tree))), _negates(tree)
+    rewards = any(_steps(node) or _discounts(node) for node in ast.walk(tree))
+    return rewards, _negates(tree)
 
 
 def _steps(node: ast.AST) -> bool:
@@ -64,6 +65,21 @@ def _steps(node: ast.AST) -> bool:
         and isinstance(target, ast.Tuple)
         and len(target.elts) >= LEAST_RETURNED
     )
+
+
+def _discounts(node: ast.AST) -> bool:
+    """Return whether a statement is like `total = reward + gamma * total`."""
+    if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name):
+        return False
+    total, value = node.targets[0].id, node.value
+    if not isinstance(value, ast.BinOp) or not isinstance(value.op, ast.Add):
+        return False
+    for reward, product in ((value.left, value.right), (value.right, value.left)):
+        if isinstance(product, ast.BinOp) and isinstance(product.op, ast.Mult):
+            factors = [part.id for part in ast.walk(product) if isinstance(part, ast.Name)]
+            # A moving average has two products.
+            return total in factors and not isinstance(reward, ast.BinOp)
+    return False
 
 
 def _negates(tree: ast.AST) -> bool:

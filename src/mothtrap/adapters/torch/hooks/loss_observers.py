@@ -8,6 +8,7 @@ from mothtrap.adapters.torch.layers.attention import AttentionObserver
 from mothtrap.adapters.torch.layers.attention_axes import AttentionAxisObserver
 from mothtrap.adapters.torch.losses.detached_terms import DetachedTermObserver
 from mothtrap.adapters.torch.losses.mixed_axes import MixedAxesObserver
+from mothtrap.adapters.torch.losses.overlaps import OverlapObserver
 from mothtrap.adapters.torch.losses.policies import EntropyObserver, PolicyObserver
 from mothtrap.adapters.torch.losses.trained_targets import TrainedTargetObserver
 from mothtrap.core.facts.data import TargetOrder
@@ -15,6 +16,7 @@ from mothtrap.core.facts.layers import AttentionAxis, AttentionLook
 from mothtrap.core.facts.losses import (
     DetachedTerm,
     MixedAxes,
+    OverlapAdded,
     PolicyEntropy,
     PolicyLoss,
     TrainedTarget,
@@ -43,6 +45,7 @@ def add_loss_observers(
     observers.add("loss terms", lambda: TrainedTargetObserver(job), TrainedTarget)
     observers.add("policies", lambda: PolicyObserver(job, sampled), PolicyLoss)
     observers.add("policies", lambda: EntropyObserver(job, sampled), PolicyEntropy)
+    observers.add("loss terms", lambda: OverlapObserver(job), OverlapAdded)
     observers.add("views", lambda: MixedAxesObserver(job), MixedAxes)
     observers.add("attention", lambda: AttentionObserver(job), AttentionLook)
     observers.add("attention", lambda: AttentionAxisObserver(job), AttentionAxis)

@@ -39,6 +39,7 @@ from mothtrap.core.facts.losses import (
     DetachedTerm,
     LossCall,
     MixedAxes,
+    OverlapAdded,
     PolicyEntropy,
     PolicyLoss,
     TokenShares,
@@ -87,7 +88,10 @@ OF_FORWARDS: Final = frozenset(
 )
 """Facts that only a forward of a model can show."""
 OF_BACKWARDS: Final = frozenset(
-    (LossCall, MixedAxes, PolicyEntropy, PolicyLoss, TokenShares, LossesKept, GradientsCleared)
+    (
+        *(LossCall, MixedAxes, OverlapAdded, PolicyEntropy, PolicyLoss, TokenShares),
+        *(LossesKept, GradientsCleared),
+    )
 )
 """Facts that only a backward can show."""
 OF_OPTIMIZERS: Final = frozenset(

@@ -1,0 +1,121 @@
+"""Overlaps of prediction and target (Dice, intersection over union) in the graph of a loss."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from mothtrap.adapters.torch.job import graph
+from mothtrap.adapters.torch.job.graph import Node, operation
+from mothtrap.adapters.torch.losses.line_looks import Line, LineLooks
+from mothtrap.adapters.torch.losses.saved_values import SavedValues
+from mothtrap.core.facts.losses import OverlapAdded
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.job.job import Job
+    from mothtrap.adapters.torch.job.observers import BackwardRoot
+
+MAX_DEPTH = 8
+"""Sums, factors, and constants between a quotient and its product. Chosen by hand."""
+
+
+@dataclass(slots=True)
+class _Line(Line):
+    """Backwards of one line, and how many of the inspected ones add an overlap."""
+
+    added: int = 0
+
+
+class OverlapObserver:
+    """Determines whether a loss adds the overlap that it should subtract."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._lines = LineLooks(_Line)
+
+    def loss_began(self, loss: BackwardRoot) -> None:
+        """Inspect the graph of a loss if due."""
+        line = self._lines.due(loss)
+        if line is None or loss.root.grad_fn is None:
+            return
+        line.looks += 1
+        signs = set(_signs(loss.root.grad_fn))
+        line.added += signs == {False}
+        if line.is_complete and line.added:
+            self._job.recorder.notes.observe(
+                OverlapAdded(
+                    step=self._job.grouper.step,
+                    looks=line.looks,
+                    added=line.added,
+                    location=loss.place,
+                )
+            )
+
+
+def _signs(root: Node) -> Iterator[bool | None]:
+    """Yield for each overlap near a root whether it is subtracted; None where that is unknown."""
+    waiting: deque[tuple[Node, bool | None]] = deque([(root, False)])
+    seen, saved = {root}, SavedValues()
+    while waiting and len(seen) <= graph.MAX_HEAD_NODES:
+        node, negated = waiting.popleft()
+        if _is_overlap(node):
+            yield negated
+            continue
+        if node is not root and not graph.is_arithmetic(node):
+            continue
+        name, children = operation(node), node.next_functions
+        for place, (child, _) in enumerate(children):
+            if child is None or child in seen:
+                continue
+            seen.add(child)
+            if name == "mul":
+                waiting.append((child, _weighted(negated, saved.of(node))))
+            else:
+                waiting.append((child, graph.sign_through(negated, name, place)))
+
+
+def _weighted(negated: bool | None, factors: dict[str, torch.Tensor]) -> bool | None:
+    """Return the sign of what is multiplied with weights; None if they are not of one sign."""
+    if negated is None or len(factors) != 1:
+        return None
+    [weights] = factors.values()
+    if bool((weights >= 0).all()):
+        return negated
+    return not negated if bool((weights <= 0).all()) else None
+
+
+def _is_overlap(node: Node) -> bool:
+    """Return whether a node divides summed products of prediction and target by their sizes."""
+    if operation(node) != "div" or any(child is None for child, _ in node.next_functions):
+        return False
+    (top, _), (bottom, _) = node.next_functions
+    product = _behind_sums(top)
+    if product is None or operation(product) != "mul" or operation(bottom) not in ("add", "sub"):
+        return False
+    return any(
+        child is not None and operation(child) == "sum"
+        for part in (bottom, *(child for child, _ in bottom.next_functions))
+        if part is not None
+        for child, _ in (*part.next_functions, (part, 0))
+    )
+
+
+def _behind_sums(node: Node | None) -> Node | None:
+    """Return the product of a prediction and a constant that is summed, scaled, and shifted."""
+    summed = False
+    for _ in range(MAX_DEPTH):
+        if node is None:
+            return None
+        inputs = [child for child, _ in node.next_functions if child is not None]
+        name = operation(node)
+        if len(inputs) != 1 or name not in ("add", "mul", "sum", "view"):
+            return None
+        if name == "mul" and summed:
+            return node
+        summed = summed or name == "sum"
+        node = inputs[0]
+    return None

@@ -1,0 +1,79 @@
+"""LOS421: the loss adds the overlap of prediction and target, which should grow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.losses import OverlapAdded
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+from mothtrap.rules._effects import UNLEARNED
+
+
+@dataclass(frozen=True)
+class OverlapMinimized(Rule):
+    """The loss adds the overlap of prediction and target, which should grow.
+
+    What it detects:
+        A Dice coefficient, an intersection over union, or another quotient of the common area and
+        the sum of both areas, that is added to the loss instead of subtracted.
+
+    Why it matters:
+        The overlap is 1 for a perfect prediction. With a plus sign, training moves it to 0: the
+        model learns to predict everything but the target, or another term of the loss works
+        against it. The loss falls all the same.
+
+    Fires:
+        Warning when in `looks` sampled backward passes of a line all overlaps of a prediction and a
+        constant have a plus sign.
+
+    Stays quiet:
+        For `1 - overlap`, `-overlap`, and `-log(overlap)`. If any overlap of the loss is
+        subtracted, or its sign is unknown. For overlaps of two predictions.
+
+    What to do:
+        - Subtract the overlap: `loss = 1 - dice`.
+
+    Example:
+        loss = (2 * (p * y).sum() + 1) / (p.sum() + y.sum() + 1)
+        loss = 1 - (2 * (p * y).sum() + 1) / (p.sum() + y.sum() + 1)
+
+    References:
+        Milletari, Navab, Ahmadi 2016, V-Net: fully convolutional neural networks for volumetric
+        medical image segmentation, https://arxiv.org/abs/1606.04797
+    """
+
+    code = "LOS421"
+    title = "overlap is minimized"
+    needs = (Need(facts=(OverlapAdded,)),)
+    explains = (*UNLEARNED, "constant_output", "dead_units", "metric_contradicts_loss")
+
+    looks: int = threshold(4, unit="backward passes", source="chosen by hand")
+
+    def check(self, window: Window) -> list[Finding]:
+        """Report losses that add an overlap."""
+        if window.total_steps < self.looks:
+            raise NotEnoughData(f"needs {self.looks} steps, saw {window.total_steps}")
+        for one in window.seen(OverlapAdded):
+            if one.added == one.looks >= self.looks:
+                return [
+                    self.finding(
+                        window,
+                        severity=Severity.WARNING,
+                        step=0,
+                        last_step=one.step,
+                        count=one.added,
+                        message=(
+                            "the loss adds the overlap of prediction and target in "
+                            f"{one.added} of {one.looks} sampled backward passes: minimizing it "
+                            "makes the overlap smaller"
+                        ),
+                        evidence={"looks": one.looks, "limit": self.looks},
+                        location=one.location,
+                    )
+                ]
+        return []
