@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 from tests.rules.windows import window
 
@@ -38,6 +39,15 @@ def test_fires_when_every_prediction_meets_every_target(
     )
     assert [(f.severity, f.step, f.location) for f in found] == [(Severity.ERROR, 3, "train.py:12")]
     assert str(prediction) in found[0].message
+
+
+def test_one_output_of_keras_for_several_targets_is_a_warning() -> None:
+    one = msgspec.structs.replace(call((32, 1), (32, 12), (32, 12)), function="mean_squared_error")
+    [found] = LossBroadcast().check(window(one))
+    assert found.severity is Severity.WARNING
+    assert "return_sequences=True" in found.fixes[0]
+    quantiles = msgspec.structs.replace(one, function=None)
+    assert not LossBroadcast().check(window(quantiles))
 
 
 @pytest.mark.parametrize(

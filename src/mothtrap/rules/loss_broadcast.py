@@ -27,7 +27,9 @@ class LossBroadcast(Rule):
         all targets, and the model learns to predict this mean for every input.
 
     Fires:
-        Error at the first such loss call.
+        Error at the first such loss call. Warning if a loss of Keras compares one output of each
+        row, `(N, 1)`, with several targets, `(N, T)`: a recurrent layer that returns only its last
+        output, or a last layer with too few units.
 
     Stays quiet:
         For scalar targets, targets of size 1, and intended outer differences, in which both
@@ -66,7 +68,8 @@ class LossBroadcast(Rule):
             raise NotApplicable("no elementwise loss is used")
         broadcast = [call for call in elementwise if _is_broadcast(call)]
         if not broadcast:
-            return []
+            stretched = [call for call in elementwise if _is_stretched(call)]
+            return [self._one_for_all(window, stretched)] if stretched else []
         first = min(broadcast, key=lambda call: call.step)
         prediction, target = first.prediction_shape or (), first.target_shape or ()
         result = first.result_shape or ()
@@ -90,6 +93,38 @@ class LossBroadcast(Rule):
                 mode=first.mode.value,
             )
         ]
+
+    def _one_for_all(self, window: Window, calls: list[LossCall]) -> Finding:
+        """Report one output of each row that is compared with all targets of the row."""
+        first = min(calls, key=lambda call: call.step)
+        prediction, target = first.prediction_shape or (), first.target_shape or ()
+        return self.finding(
+            window,
+            severity=Severity.WARNING,
+            step=first.step,
+            last_step=max(call.step for call in calls),
+            count=len({call.step for call in calls}),
+            message=(
+                f"the prediction has shape {prediction} and the target {target}: "
+                f"`{first.function}` compares the one output of each row with {target[-1]} targets"
+            ),
+            evidence={"prediction_shape": list(prediction), "target_shape": list(target)},
+            location=first.location,
+            mode=first.mode.value,
+            fixes=(
+                f"If each of the {target[-1]} positions of a sequence has a target, set "
+                "`return_sequences=True` in the last recurrent layer, and pass targets with a last "
+                "axis of size 1.",
+                f"Otherwise, give the last layer {target[-1]} units.",
+            ),
+        )
+
+
+def _is_stretched(call: LossCall) -> bool:
+    prediction, target = call.prediction_shape or (), call.target_shape or ()
+    one_axis = len(prediction) == len(target) > 1 and prediction[:-1] == target[:-1]
+    stretches = one_axis and prediction[-1] == 1 < target[-1] and call.result_shape == target
+    return bool(call.function) and stretches
 
 
 def _is_broadcast(call: LossCall) -> bool:

@@ -84,14 +84,20 @@ class Outside:
             return
         models = self._steps.models
         if tf.executing_eagerly():
-            self._here.waiting.clear()
+            self._here.clear()
             if models.wants(model):
                 models.evaluated(_model_call(model, values, result, training), self._steps.given)
         elif SHARED.is_running():
             graph = tf.compat.v1.get_default_graph()
             if self._here.waiting and self._here.waiting[0][0] is not graph:
-                self._here.waiting.clear()
+                self._here.clear()
+            # Until the program shows a loss, it may be exported: it gets no operation.
+            bare = _model_call(model, (), result, training)
             self._here.waiting.append((graph, model, values, result, training))
+            look = LOOKS.current()
+            if look is not None and not look.why:
+                look.models.append(bare)
+                self._here.bare.append(bare)
 
     def assigned(self) -> None:
         """Process an assignment to a variable: pending data is an evaluation with a metric."""
@@ -100,8 +106,10 @@ class Outside:
             return
         look = LOOKS.current()
         if look is not None and not look.why:
+            bare = self._here.bare
+            look.models[:] = [one for one in look.models if not any(one is each for each in bare)]
             look.models += [_model_call(*each[1:]) for each in waiting]
-        waiting.clear()
+        self._here.clear()
 
     def lost(self, loss: Any, result: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         """Record a loss."""
@@ -141,6 +149,12 @@ class _Thread(threading.local):
 
     def __init__(self) -> None:
         self.waiting: list[tuple[Any, ...]] = []
+        self.bare: list[ModelCall] = []
+
+    def clear(self) -> None:
+        """Forget the calls of a program."""
+        self.waiting.clear()
+        self.bare.clear()
 
 
 def _model_call(model: Any, values: Sequence[Any], result: Any, training: Any) -> ModelCall:

@@ -402,7 +402,7 @@ class KerasHandle(Fitting):
     def began(self) -> None:
         """Read the state before a function that may run a step."""
         if not self._here.depth:
-            before = self._begin_step()
+            before, self._here.given = self._begin_step(), LOOKS.given
             self._steps.loops.call_began(LOOKS.owner)
             self._here.function = self._with_state(before)
             if self._steps.evaluated.began():
@@ -420,6 +420,7 @@ class KerasHandle(Fitting):
         """Record a step for a function in which an optimizer was applied."""
         self._traces.called(function, traces)
         before, self._here.function = self._here.function, None
+        given, self._here.given = self._here.given, None
         if before is None or self._here.depth:
             return False
         if any(look.targets for look in looks):
@@ -439,7 +440,7 @@ class KerasHandle(Fitting):
             self._steps.computed = [look for look in looks if look.targets]
             if self._steps.has_optimizers:
                 self._steps.calls.ran(looks)
-                self._steps.models.ran(looks, self._steps.given)
+                self._steps.models.ran(looks, self._steps.given, given)
             return False
         before.location = frames.user_location()
         self._look_for_left_out(looks)
@@ -447,6 +448,7 @@ class KerasHandle(Fitting):
         has_stepped = self._steps.end(before, looks, hidden)
         if has_stepped:
             self.job.contain(self._loop_rests.stepped, function, looks)
+            self.job.contain_part("rows", self._steps.models.stepped, given)
         return has_stepped
 
     def tape_began(self) -> None:
@@ -473,3 +475,4 @@ class _Thread(threading.local):
     depth = 0
     applying = 0
     function: Before | None = None
+    given: Any = None

@@ -174,6 +174,7 @@ def fact(
         chain=one.chain,
         prediction_shape=prediction.shape,
         target_shape=one.target.shape,
+        result_shape=_stretched(one, prediction),
         classes=one.classes if not one.is_binary else None,
         location=call.location,
         chosen_at=chosen_at,
@@ -196,20 +197,28 @@ def fact(
     )
 
 
+def _stretched(one: Called, prediction: Array) -> tuple[int, ...] | None:
+    """Return the shape of an elementwise result whose one output meets several targets."""
+    if one.operation != "elementwise" or one.target.ndim != prediction.ndim:
+        return None
+    same = one.target.shape[:-1] == prediction.shape[:-1]
+    return one.target.shape if same and prediction.shape[-1] == 1 < one.target.shape[-1] else None
+
+
 def softmax_size(call: probes.LossCall, prediction: Array) -> int | None:
     """Return the size of the axis over which the softmax before a loss runs; None for none.
 
-    A softmax that is not a layer is recognized by its results: the numbers of each row sum to 1,
-    but not those of each column.
+    A softmax over the batch is recognized by its results: the numbers of each column sum to 1, but
+    not those of each row.
     """
-    if "softmax" in call.chain[:1]:
-        return int(prediction.shape[-1])
+    is_layer = "softmax" in call.chain[:1]
+    along = int(prediction.shape[-1]) if is_layer else None
     if operation_of(call) != "cross_entropy" or _takes_logits(call) or prediction.ndim != 2:
-        return None
+        return along
     values = prediction.astype(np.float64)
     rows, columns = (np.abs(values.sum(axis=axis) - 1).max() for axis in (1, 0))
     is_over_batch = len(values) > 1 and columns < 1e-3 < rows and bool((values >= 0).all())
-    return len(values) if is_over_batch else None
+    return len(values) if is_over_batch else along
 
 
 def _reduction(loss: Any) -> str:

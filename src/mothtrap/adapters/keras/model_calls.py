@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
+import tensorflow as tf
 
 from mothtrap.adapters.keras import internals, layers
 from mothtrap.adapters.tensorflow.probes.cells import Array
@@ -16,6 +17,7 @@ from mothtrap.core.adapters import Job
 from mothtrap.core.facts.data import InputDistribution
 from mothtrap.core.facts.evaluations import EvaluationPhase
 from mothtrap.core.steps import Mode
+from mothtrap.tracing.describe.loop_rows import LoopRows
 
 MAX_NAMES: Final = 8
 MAX_CELLS: Final = 1 << 24
@@ -79,6 +81,11 @@ class ModelCalls:
         self._job = job
         self._models: weakref.WeakKeyDictionary[Any, _Model] = weakref.WeakKeyDictionary()
         self._open: dict[int, _Phase] = {}
+        self._rows = LoopRows(job, "the model")
+
+    def stepped(self, given: Any) -> None:
+        """Record the arguments of a function that has made a step in a custom loop."""
+        self._rows.trained(_host(given))
 
     def told(self, model: Any, mode: Mode) -> None:
         """Mark the inputs of a model as already described."""
@@ -94,13 +101,20 @@ class ModelCalls:
                 steps.append(step)
                 self._tell_scale(call, call.given.read(), Mode.TRAIN)
 
-    def ran(self, looks: Sequence[Look], trained: Callable[[], Collection[int]]) -> None:
+    def ran(
+        self, looks: Sequence[Look], trained: Callable[[], Collection[int]], given: Any
+    ) -> None:
         """Process programs that made no step.
 
         Args:
             looks: observations of the programs.
             trained: returns the identities of the variables in optimizers.
+            given: arguments of the function that ran them.
         """
+        models = [call.model for look in looks for call in look.models]
+        if models and self.wants(models[0]):
+            place = next(look.models[0].location for look in looks if look.models)
+            self._rows.evaluated(place or "calls", _host(given), place)
         for look in looks:
             for call in look.models:
                 self.evaluated(call, trained)
@@ -133,6 +147,8 @@ class ModelCalls:
         phase.forwards += 1
         phase.trains &= bool(call.training)
         phase.gave = None if call.gave is None else weakref.ref(call.gave)
+        if call.gave is not None and call.given is not None:
+            self._rows.evaluated(call.location or "calls", [call.given.read()], call.location)
         scales = phase.first and known.evaluations < SCALES and phase.forwards <= EVAL_LOOKS
         if call.given is None or not (scales or call.training):
             return
@@ -151,6 +167,7 @@ class ModelCalls:
 
     def tell(self) -> None:
         """Report the evaluations that have ended."""
+        self._rows.ended()
         if not self._open:
             return
         found, self._open = self._open, {}
@@ -190,6 +207,17 @@ class ModelCalls:
         found = scale(call.model, 0, rows, mode, self._job.now.step, call.location)
         if found is not None:
             self._job.fact(found)
+
+
+def _host(given: Any) -> list[Array]:
+    """Return the arrays among the arguments of a function that can be read without a copy."""
+    found = []
+    for one in tf.nest.flatten(given):
+        is_here = tf.is_tensor(one) and hasattr(one, "numpy") and "CPU" in str(one.device)
+        array = one.numpy() if is_here and one.dtype.is_floating | one.dtype.is_integer else one
+        if isinstance(array, np.ndarray):
+            found.append(array)
+    return found
 
 
 def scale(

@@ -228,6 +228,8 @@ def _binary(named: str, labels: Shape, outputs: Shape) -> Told | None:
         return sentence, (
             f"Give the last layer {labels[-1]} units: with softmax and `categorical_crossentropy` "
             "if exactly one class is right, with sigmoid if several can be.",
+            f"If each of the {labels[-1]} positions of a sequence has a label, set "
+            "`return_sequences=True` in the last recurrent layer to get an output for each.",
         )
     return None
 
