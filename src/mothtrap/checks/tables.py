@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -75,14 +75,16 @@ def read(dataset: DataSet, subject: Subject, most: int = MAX_ROWS) -> Rows:
     return dataset.read(order[: max(1, MAX_BYTES // max(size, 1))], until)
 
 
-def digested(dataset: DataSet, subject: Subject) -> Digested:
-    """Read samples in parts, keeping digests instead of inputs."""
+def digested(
+    dataset: DataSet, subject: Subject, digest: Callable[[Rows], Iterator[bytes]] | None = None
+) -> Digested:
+    """Read samples in parts, keeping digests instead of inputs; `digest` replaces `digests`."""
     indices: list[int] = []
     keys: list[bytes] = []
     targets: list[Array] = []
     for rows in _parts(dataset, subject):
         indices += rows.indices
-        keys += digests(rows)
+        keys += (digest or digests)(rows)
         if rows.targets is not None and rows.targets.dtype.kind in "biuf":
             targets.append(rows.targets)
     shapes = {array.shape[1:] for array in targets}
@@ -133,6 +135,26 @@ def digests(rows: Rows) -> Iterator[bytes]:
             told.update(repr(plain.shape).encode())
             told.update(np.ascontiguousarray(plain).tobytes())
         yield told.digest()
+
+
+def sequence_digests(rows: Rows) -> Iterator[bytes]:
+    """Yield a digest of the longest input of each row, such as its tokens."""
+    for place in range(len(rows.indices)):
+        yield sequence_digest(longest_input(rows, place))
+
+
+def sequence_digest(values: Array) -> bytes:
+    """Return a digest of a sequence; empty if it is shorter than two or all values are equal."""
+    if len(values) < 2 or values.dtype.kind not in "biuf" or (values == values[0]).all():
+        return b""
+    plain = np.ascontiguousarray(values.astype(np.float32) + 0.0)
+    return hashlib.blake2b(repr(plain.shape).encode() + plain.tobytes(), digest_size=12).digest()
+
+
+def longest_input(rows: Rows, place: int) -> Array:
+    """Return the input of a row with the most values, with at least one axis."""
+    parts = [np.atleast_1d(np.asarray(array[place])) for array in rows.inputs]
+    return max(parts, key=lambda part: part.size)
 
 
 def columns(rows: Rows) -> Array | None:

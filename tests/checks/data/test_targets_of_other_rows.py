@@ -76,3 +76,32 @@ def test_one_of_several_data_sets_is_judged_alone() -> None:
         if one.targets is not None
     ]
     assert finding(CODE, *sound, Given(x, y, handed=batches)).severity == "error"
+
+
+def padded(y: Array, *, is_apart: bool, at_the_end: bool) -> Given:
+    """Return sequences of tokens, and batches that are sorted by length and padded with 0."""
+    rng = np.random.default_rng(3)
+    texts = np.empty(len(y), object)
+    texts[:] = [rng.integers(1, 50, rng.integers(3, 13)) for _ in y]
+    batches = []
+    for begin in (0, 40, 80):
+        places = np.arange(begin, begin + 16)
+        places = places[np.argsort([-len(texts[place]) for place in places], kind="stable")]
+        tokens = np.zeros((16, max(len(texts[place]) for place in places)), int)
+        for row, place in enumerate(places):
+            part = slice(len(texts[place])) if at_the_end else slice(-len(texts[place]), None)
+            tokens[row, part] = texts[place]
+        lengths = np.array([len(texts[place]) for place in places])
+        given = y[np.sort(places)] if is_apart else y[places]
+        batches.append(
+            Rows(indices=tuple(places.tolist()), inputs=(tokens, lengths), targets=given)
+        )
+    return Given(texts, y, handed=batches)
+
+
+@pytest.mark.parametrize("at_the_end", [True, False])
+def test_padded_sequences_that_are_sorted_without_their_targets_are_named(at_the_end: bool) -> None:
+    y = np.random.default_rng(0).integers(0, 2, 200)
+    found = finding(CODE, padded(y, is_apart=True, at_the_end=at_the_end))
+    assert "3 of 3 batches" in found.message
+    assert passes(CODE, padded(y, is_apart=False, at_the_end=at_the_end))

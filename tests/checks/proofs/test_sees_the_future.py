@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from tests.checks.checked import finding, network, passes, result, table
 from torch import nn
@@ -52,6 +53,59 @@ def test_no_mask_at_all_is_found() -> None:
 
 def test_a_causal_mask_is_no_fault() -> None:
     assert passes("PRE102", **checked(Language(0)))
+
+
+class Convolutions(nn.Module):
+    """Steps on the last axis; `right` = steps of the future that the second convolution sees."""
+
+    def __init__(self, right: int, width: int = 16) -> None:
+        super().__init__()
+        self.embed, self.head = nn.Embedding(TOKENS, width), nn.Conv1d(width, TOKENS, 1)
+        self.first, self.second = nn.Conv1d(width, width, 3), nn.Conv1d(width, width, 3)
+        self.right = right
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        hidden = self.embed(tokens).transpose(1, 2)
+        hidden = self.first(functional.pad(hidden, (2, 0))).relu()
+        hidden = self.second(functional.pad(hidden, (2 - self.right, self.right)))
+        return self.head(hidden)
+
+
+def convolved(model: nn.Module) -> dict:
+    def step(batch: torch.Tensor) -> torch.Tensor:
+        return functional.cross_entropy(model(batch[:, :-1]), batch[:, 1:])
+
+    return {"model": model, "batches": batches(), "step": step}
+
+
+def test_a_convolution_that_is_padded_on_both_sides_is_named() -> None:
+    found = finding("PRE102", **convolved(Convolutions(1)))
+    assert "the first layer that sees the future is second" in found.message
+
+
+@pytest.mark.parametrize("width", [16, 12])
+def test_convolutions_of_the_past_are_no_fault(width: int) -> None:
+    """12 is also the number of steps."""
+    assert passes("PRE102", **convolved(Convolutions(0, width)))
+
+
+class Recurrent(nn.Module):
+    """Steps on the first axis."""
+
+    def __init__(self, *, both: bool) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(TOKENS, 16)
+        self.layer = nn.GRU(16, 8, bidirectional=both)
+        self.head = nn.Linear(16 if both else 8, TOKENS)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        hidden, _ = self.layer(self.embed(tokens).transpose(0, 1))
+        return self.head(hidden).transpose(0, 1)
+
+
+def test_a_recurrence_from_both_sides_is_named() -> None:
+    assert "is layer" in finding("PRE102", **checked(Recurrent(both=True))).message
+    assert passes("PRE102", **checked(Recurrent(both=False)))
 
 
 def test_a_classifier_is_not_judged() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,9 +22,9 @@ class TargetsOfOtherRows(Check):
 
     What it detects:
         Batches that hold the targets of other rows. The check finds the rows of a batch in the data
-        set, and compares their targets. Two loaders whose data sets have equally many rows, one of
-        inputs and one of targets, are compared by index. Of a Keras `PyDataset`, the arrays that it
-        holds are compared.
+        set, also if they are padded, and compares their targets. Two loaders whose data sets have
+        equally many rows, one of inputs and one of targets, are compared by index. Of a Keras
+        `PyDataset`, the arrays that it holds are compared.
 
     Why it matters:
         The model can memorize such batches, but learns nothing that helps with other rows. The loss
@@ -64,14 +64,20 @@ class TargetsOfOtherRows(Check):
         for train in subject.of("train"):
             if train.random or not train.handed:
                 continue
-            rows = tables.digested(train.origin or train, subject)
-            if rows.targets is None:
-                continue
-            known = _targets_by_digest(rows.digests, rows.targets)
-            pairs = [self._compared(known, batch) for batch in train.handed]
-            compared = [pair for pair in pairs if pair is not None]
-            judged += len(compared)
-            yield from self._found(train, compared, rows.targets)
+            for digest, digests in (
+                (tables.digests, _digests),
+                (tables.sequence_digests, _padded_digests),
+            ):
+                rows = tables.digested(train.origin or train, subject, digest)
+                if rows.targets is None:
+                    break
+                known = _targets_by_digest(rows.digests, rows.targets)
+                pairs = [self._compared(known, batch, digests(batch)) for batch in train.handed]
+                compared = [pair for pair in pairs if pair is not None]
+                judged += len(compared)
+                yield from self._found(train, compared, rows.targets)
+                if compared:
+                    break
         if not judged:
             raise NotApplicable(
                 "the rows of the watched batches were not found in a data set with targets"
@@ -101,17 +107,45 @@ class TargetsOfOtherRows(Check):
         )
 
     def _compared(
-        self, known: Mapping[bytes, Array | None], batch: Rows
+        self,
+        known: Mapping[bytes, Array | None],
+        batch: Rows,
+        digests: Iterable[tuple[bytes, ...]],
     ) -> tuple[Array, Array] | None:
         """Return the targets that rows of a batch have in the data set, and in the batch."""
         if batch.targets is None or batch.targets.dtype.kind not in "biuf":
             return None
-        found = [known.get(digest) for digest in tables.digests(batch)]
+        found = [
+            next((target for one in row if (target := known.get(one)) is not None), None)
+            for row in digests
+        ]
         places = [place for place, target in enumerate(found) if target is not None]
         if len(places) < max(self.rows, len(found) // 2):
             return None
         right, given = np.stack([one for one in found if one is not None]), batch.targets[places]
         return (right, given) if right.shape == given.shape else None
+
+
+def _digests(batch: Rows) -> Iterator[tuple[bytes, ...]]:
+    return ((digest,) for digest in tables.digests(batch))
+
+
+def _padded_digests(batch: Rows) -> Iterator[tuple[bytes, ...]]:
+    """Yield the digests that each row of a batch may have without its padding.
+
+    Padding is the run of equal values at the end or at the beginning of a sequence.
+    """
+    for place in range(len(batch.indices)):
+        values = tables.longest_input(batch, place)
+        ends = values[: len(values) - _run(values[::-1])]
+        begins = values[_run(values) :]
+        yield tuple(tables.sequence_digest(one) for one in (values, ends, begins))
+
+
+def _run(values: Array) -> int:
+    """Return the number of equal values at the beginning."""
+    differs = (values != values[:1]).reshape(len(values), -1).any(axis=1)
+    return int(differs.argmax()) if differs.any() else len(values)
 
 
 def _targets_by_digest(digests: Sequence[bytes], targets: Array) -> dict[bytes, Array | None]:

@@ -97,9 +97,9 @@ class SeesTheFuture(Check):
         position: int,
     ) -> float:
         found = [
-            _change_before(position, before, after)
+            _change_before(position, before, after, axes)
             for before, after in zip(usual, other, strict=True)
-            if _is_sequence(before, shape)
+            if (axes := _axes_of_steps(before, shape))
         ]
         if not found:
             raise NotApplicable("no output of the model has one row for each position")
@@ -110,20 +110,37 @@ class SeesTheFuture(Check):
     ) -> str:
         parts = zip(forward.parts(), forward.parts({path: changed}), strict=False)
         for (name, before), (_, after) in parts:
-            alike = _is_sequence(before, shape) and before.shape == after.shape
-            if alike and _change_before(position, before, after) > self.least:
+            axes = _axes_of_steps(before, shape) if before.shape == after.shape else ()
+            if axes and _change_before(position, before, after, axes) > self.least:
                 return name
         return ""
 
 
-def _is_sequence(array: Array, shape: tuple[int, ...]) -> bool:
-    return array.ndim >= 2 and array.shape[:2] == shape[:2]
+def _axes_of_steps(array: Array, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the axes that may hold the steps of sequences; `shape` is that of the tokens.
+
+    Steps are on the axis after the rows, on the last axis (convolutions), or before the rows
+    (recurrent layers).
+    """
+    rows, steps = shape[:2]
+    if array.ndim < 2:
+        return ()
+    if array.shape[0] == rows:
+        return tuple(axis for axis in {1, array.ndim - 1} if array.shape[axis] == steps)
+    return (0,) if array.shape[:2] == (steps, rows) else ()
 
 
-def _change_before(position: int, before: Array, after: Array) -> float:
-    """Return the largest change before a position, in standard deviations."""
-    difference = np.abs(after[:, :position] - before[:, :position])
-    return float(difference.max(initial=0.0)) / (float(before.std()) or 1.0)
+def _change_before(position: int, before: Array, after: Array, axes: tuple[int, ...]) -> float:
+    """Return the largest change before a position, in standard deviations.
+
+    With several axes of the same size, the one with the smallest change is that of the steps.
+    """
+    difference = np.abs(after - before)
+    spread = float(before.std()) or 1.0
+    return min(
+        float(difference.take(range(position), axis=axis).max(initial=0.0)) / spread
+        for axis in axes
+    )
 
 
 def _other(tokens: Array) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import itertools
 import math
 import time
@@ -101,7 +102,7 @@ class ExplicitStep:
         return cls(
             model,
             batches,
-            step or (lambda batch: _loss_of(model, loss, batch)),
+            step or (lambda batch: _loss_of(model, _observable(loss), batch)),
             optimizer or torch.optim.Adam(owned, lr=ADAM_RATE),
         )
 
@@ -294,6 +295,22 @@ def answered(answer: Callable[[str, Any, Any], Any]) -> Iterator[None]:
     finally:
         for name, original in originals.items():
             setattr(functional, name, original)
+
+
+def _observable(loss: Callable[..., Any] | None) -> Callable[..., Any] | None:
+    """Return a loss that calls functions of `torch.nn.functional` by name.
+
+    Calls are observed by replacing these functions in their module, which a function that the
+    caller already holds, such as `F.mse_loss`, would bypass.
+    """
+    if isinstance(loss, functools.partial):
+        inner = _observable(loss.func)
+        assert inner is not None
+        return functools.partial(inner, *loss.args, **loss.keywords)
+    name = getattr(loss, "__name__", "")
+    if name not in FUNCTIONS or getattr(loss, "__module__", "") != functional.__name__:
+        return loss
+    return lambda *args, **kwargs: getattr(functional, name)(*args, **kwargs)
 
 
 def _loss_of(model: nn.Module, loss: Callable[..., Any] | None, batch: Any) -> torch.Tensor:
