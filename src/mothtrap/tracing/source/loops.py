@@ -57,7 +57,7 @@ def _loops(file: str, first: int, name: str) -> tuple[ast.For | ast.AsyncFor | a
     if tree is None:
         return ()
     if name != "<module>":
-        tree = next((one for one in ast.walk(tree) if _begins(one, first)), None)  # type: ignore[arg-type]
+        tree = next((one for one in ast.walk(tree) if _begins(one, first)), None)
     if tree is None:
         return ()
     return tuple(_inside(tree))
