@@ -41,8 +41,8 @@ class Fault(NamedTuple):
 
 
 FAULTS = (
-    Fault("all_reduce_missing", "DST951", "differ from those on the other ranks", "third"),
-    Fault("weights_changed_on_one", "DST951", "differ from those on the other ranks", "third"),
+    Fault("all_reduce_missing", "DST951", "differ from those on rank 0", "third"),
+    Fault("weights_changed_on_one", "DST951", "differ from those on rank 0", "third"),
     Fault("rate_on_one", "DST955", "learning rate", "first.weight"),
     Fault("frozen_on_one", "DST955", "frozen on rank 1", "second.bias"),
     Fault("tied_on_one", "DST955", "separate on rank 1", "third.weight"),

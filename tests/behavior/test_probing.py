@@ -146,6 +146,7 @@ def test_probes_are_selected_by_the_beginning_of_their_code() -> None:
     }
     with pytest.raises(ConfigError, match="BEH9"):
         selected(["BEH9"])
+    assert selected(["BEH901"], further=["BEH901"]) == ()  # the code of the user's own assertion
 
 
 def test_a_model_that_refuses_all_rows_is_an_error_of_the_user() -> None:

@@ -90,9 +90,10 @@ def test_each_worker_has_a_line_and_missing_ones_are_named(attempt: Path) -> Non
     add_worker(attempt, 2, ended)
     first, head, zero, two = lines()
     assert first == "2 of 4 ranks seen; missing: 1, 3"
-    assert head.split() == ["rank", "node", "steps", "age", "own", "step", "state"]
+    titles = "rank node steps last step mothtrap step time state"
+    assert " ".join(head.split()) == titles
     assert zero.split()[:3] == ["0", socket.gethostname(), "3"]
-    assert zero.endswith("12.1 ms  80 ms  trains")
+    assert " ".join(zero.split()).endswith("s ago 12.1 ms 80 ms trains")
     assert two.endswith("failed: ValueError: no")
 
 
@@ -105,7 +106,7 @@ def test_where_workers_are_that_make_no_step(attempt: Path) -> None:
         write_stall(add_worker(attempt, state.rank), state)
     first, _, *rows = lines()
     assert first == "4 of 4 ranks seen"
-    words = [row.partition(" s  ")[2].strip() for row in rows]
+    words = [row.partition(" s ago ")[2].strip() for row in rows]
     assert words == [
         "waits: all_reduce in f (train.py:9)",
         "idle: f (data.py:8)",

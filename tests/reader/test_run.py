@@ -255,8 +255,8 @@ def test_what_was_thinned_is_told_of_a_run_that_was_killed_too_most_thinned_firs
     write_worker(attempt, record(0, observations=(thinned("copies", 9, 10),)))
     run = open_run(tmp_path / "digits")
     assert run.overhead.shed == (
-        "copies: 10 of 11 captures skipped",
-        "means: 41 of 108 captures skipped",
+        "copies (10 of 11 captures)",
+        "means (41 of 108 captures)",
     )
     assert run.dropped == 0  # no queue was full
 

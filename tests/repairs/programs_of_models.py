@@ -335,7 +335,7 @@ SIMILAR = {
     ),
     "deep model": (
         "vanishing_gradient",
-        {"message": "the first layers get 1e-8 of the gradient of the last ones"},
+        {"message": "the gradient of the first layers is 1e-8 times that of the last layers"},
         "loss = loss * 1e-9\n",
         "vanishes in the model",
     ),

@@ -47,19 +47,20 @@ SHORT = Overhead(ratio=0.5, seconds=0.6, capture_seconds=0.1, budget=0.02)
                 ratio=0.02, seconds=0.6, budget=0.02, shed=("copies: 9 of 9", "means: 1 of 9")
             ),
             400,
-            "2.0 % of the training time (0.60 s); skipped: copies: 9 of 9; means: 1 of 9",
+            "2.0 % of the training time (0.60 s); skipped to stay in the budget: copies: 9 of 9; "
+            "means: 1 of 9",
         ),
         (
             Overhead(ratio=0.02, seconds=0.6, budget=0.02, shed=tuple("abcdef")),
             400,
-            "2.0 % of the training time (0.60 s); skipped: a; b; c; d; and 2 more "
-            "(mothtrap show --format json --all lists all)",
+            "2.0 % of the training time (0.60 s); skipped to stay in the budget: a; b; c; d; "
+            "and 2 more (mothtrap show --format json --all lists all)",
         ),
         (
             Overhead(ratio=0.02, seconds=0.6, budget=0.02, unwatched=7840, shed=("a",)),
             10_000,
             "2.0 % of the training time (0.60 s); 7,840 of 10,000 steps were too short to "
-            "observe (overhead = 0 observes each); skipped: a",
+            "observe (overhead = 0 observes each); skipped to stay in the budget: a",
         ),
         (
             Overhead(ratio=0.03, seconds=0.6, budget=0.02, unwatched=7840),

@@ -221,7 +221,7 @@ def test_every_format_is_written_and_found_by_a_name() -> None:
 
 def test_values_that_are_not_finite_have_a_lane_and_leave_a_gap() -> None:
     nan = float("nan")
-    drawn = chart.loss_chart(losses(3.0, 2.0, nan, 1.0, 0.5, float("inf")), [exploding(step=2)])
+    drawn = chart.series_chart(losses(3.0, 2.0, nan, 1.0, 0.5, float("inf")), [exploding(step=2)])
     assert drawn.count('class="line') == 2
     assert drawn.count("1 not finite") == 2
     assert "2 values are not finite" in drawn
@@ -233,7 +233,7 @@ def test_values_that_are_not_finite_have_a_lane_and_leave_a_gap() -> None:
     "values", [[1.0], [float("nan")], [0.0] * 5, [-1e300, 1e300], [1e-320, 1.0]]
 )
 def test_odd_losses_are_drawn(values: list[float]) -> None:
-    ET.fromstring(chart.loss_chart(losses(*values), []))
+    ET.fromstring(chart.series_chart(losses(*values), []))
 
 
 def test_buckets_keep_extremes_and_their_edges_as_the_run_grows() -> None:
@@ -259,16 +259,16 @@ def heights(drawn: str) -> list[float]:
 
 
 def test_no_peak_is_cut() -> None:
-    drawn = heights(chart.loss_chart(losses(*[2.3, 2.4] * 100, 2.53, 2.51, 2.3), []))
+    drawn = heights(chart.series_chart(losses(*[2.3, 2.4] * 100, 2.53, 2.51, 2.3), []))
     assert drawn.count(min(drawn)) == 1
 
 
 def test_labels_are_round_numbers_and_different() -> None:
     for values in ((2.28, 2.31, 2.534), (1e-3, 7.0, 2e4), (0.0, 22.0), (1e5, 1.0003e5)):
-        drawn = chart.loss_chart(losses(*values), [])
+        drawn = chart.series_chart(losses(*values), [])
         labels = re.findall(r'text-anchor="end">([-\d.e+]+)</text>', drawn)[:-1]
         assert len({*labels}) == len(labels) >= 3, labels
-    drawn = chart.loss_chart(losses(2.28, 2.31, 2.534), [])
+    drawn = chart.series_chart(losses(2.28, 2.31, 2.534), [])
     labels = re.findall(r'text-anchor="end">([\d.]+)</text>', drawn)
     assert labels[:3] == ["2.3", "2.4", "2.5"]
 
@@ -276,9 +276,9 @@ def test_labels_are_round_numbers_and_different() -> None:
 def test_a_line_breaks_where_training_steps_were_not_recorded() -> None:
     [whole] = losses(3.0, 2.0, 1.5, 1.2, 1.0)
     gap = replace(whole, steps_S=np.array([0, 1, 2, 500, 501]))
-    assert chart.loss_chart((whole,), []).count('class="line') == 1
-    assert chart.loss_chart((gap,), []).count('class="line') == 2
-    assert chart.loss_chart((replace(gap, mode=Mode.EVAL),), []).count('class="line') == 1
+    assert chart.series_chart((whole,), []).count('class="line') == 1
+    assert chart.series_chart((gap,), []).count('class="line') == 2
+    assert chart.series_chart((replace(gap, mode=Mode.EVAL),), []).count('class="line') == 1
 
 
 def test_the_lines_around_the_place_are_shown_and_the_place_is_marked() -> None:
@@ -288,4 +288,4 @@ def test_the_lines_around_the_place_are_shown_and_the_place_is_marked() -> None:
 
 
 def test_notes_are_not_marked() -> None:
-    assert "mark" not in chart.loss_chart(losses(2.0, 1.0), [exploding(severity=Severity.INFO)])
+    assert "mark" not in chart.series_chart(losses(2.0, 1.0), [exploding(severity=Severity.INFO)])

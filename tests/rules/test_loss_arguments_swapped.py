@@ -25,6 +25,11 @@ def test_a_target_that_the_model_computes() -> None:
     assert "binary_crossentropy is given the prediction as its target" in finding.message
 
 
+def test_a_divergence_beside_a_class_loss() -> None:
+    [finding] = check(call(0), call(2, "kl_div", function="kl_div", swapped=True))
+    assert finding.message.startswith("kl_div is given the prediction as its target")
+
+
 def test_stays_quiet() -> None:
     assert check(call(0), call(1)) == []
 

@@ -12,7 +12,12 @@ STEPS = (0, 1, 3, 7, 15, 31, 63, 127, 255)
 
 
 def check(
-    code_rms: float, share: float, *, steps: tuple[int, ...] = STEPS, outputs: int = 3
+    code_rms: float,
+    share: float,
+    *,
+    steps: tuple[int, ...] = STEPS,
+    outputs: int = 3,
+    first_rms: float | None = None,
 ) -> list[Finding]:
     """Check a model whose outputs are a reconstruction, and means and log variances of a code."""
     looks = [
@@ -22,7 +27,7 @@ def check(
             place=str(place),
             shape=shape,
             spread=share * 0.5 if place == 0 else code_rms,
-            rms=0.5 if place == 0 else code_rms,
+            rms=0.5 if place == 0 else (first_rms or code_rms) if step == 0 else code_rms,
             largest=1.0,
             inputs_differ=True,
             location="vae.py:30",
@@ -42,6 +47,12 @@ def test_a_code_that_shrinks_to_nothing_is_reported() -> None:
     )
     assert "outputs 1 and 2 of vae have shrunk to 0.01" in finding.message
     assert "output 0 differs between rows by 0.02 of its size" in finding.message
+
+
+def test_a_code_that_has_vanished_is_reported_while_the_decoder_still_follows_the_noise() -> None:
+    [finding] = check(0.01, 0.5, first_rms=0.1)
+    assert finding.message.endswith("by 0.5 of its size: the KL term outweighs the reconstruction")
+    assert check(0.04, 0.5, first_rms=0.4) == []
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,16 @@ import msgspec
 import pytest
 from tests.rules.windows import window
 
-from mothtrap.core.diagnosis import sentence_of
+from mothtrap.core.diagnosis import diagnose, sentence_of
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.replicas import ReplicaDigests, UnwrappedDigests
 from mothtrap.core.facts.workers import WorkerStarted
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.installed_rules import explains
+from mothtrap.core.rule import Rule
 from mothtrap.core.window import Window
+from mothtrap.rules.loss_diverging import LossDiverging
+from mothtrap.rules.loss_spike import LossSpike
 from mothtrap.rules.ranks_diverge import RanksDiverge
 
 
@@ -104,7 +108,7 @@ def test_without_a_wrapper_a_module_that_is_not_averaged_is_a_warning() -> None:
     (found,) = by_hand({0: "a", 1: "b", 3: "c"}, {0: "x", 1: "y", 3: "z"})
     assert (found.severity, found.step, found.workers) == (Severity.WARNING, 0, (1,))
     assert found.layers == ("head",)
-    assert "they started equal on all 2 ranks" in found.message
+    assert "they started equal on both ranks" in found.message
     assert found.fixes[0].startswith("Without a wrapper")
     (found,) = by_hand({0: "a", 1: "b", 3: "c", 7: "d"}, {0: "a", 1: "b", 3: "z", 7: "y"})
     assert (found.step, found.evidence["last_equal_step"]) == (2, 1)
@@ -130,3 +134,25 @@ def test_models_that_are_not_averaged_are_not_compared() -> None:
 def test_the_finding_can_be_stored() -> None:
     (found,) = check({0: {"fc": "a"}}, {0: {"fc": "b"}})
     assert msgspec.json.decode(msgspec.json.encode(found), type=Finding) == found
+
+
+@pytest.mark.parametrize("rule", [LossDiverging, LossSpike])
+@pytest.mark.parametrize("workers", [(1,), (0, 1)])
+def test_a_loss_that_jumps_on_the_odd_rank_is_its_effect(
+    rule: type[Rule], workers: tuple[int, ...]
+) -> None:
+    """A rank with other weights has another loss: one story, and the ranks are its root."""
+    other = SAME | {"fc2": "x"}
+    (cause,) = check({0: SAME, 3: SAME, 7: SAME}, {0: SAME, 3: other, 7: other}, {0: SAME, 3: SAME})
+    jump = rule().finding(window(steps=20), message="", step=4, workers=workers)
+    (story,) = diagnose([jump, cause], explains()).stories
+    assert story.root == cause.fingerprint
+    assert story.effects == (jump.fingerprint,)
+
+
+def test_a_loss_that_jumped_before_the_ranks_differed_is_no_effect() -> None:
+    other = SAME | {"fc2": "x"}
+    (cause,) = check({9: SAME, 300: other}, {9: SAME, 300: SAME})
+    jump = LossSpike().finding(window(steps=12), message="", step=1, workers=(0, 1))
+    assert cause.step > jump.step
+    assert len(diagnose([jump, cause], explains()).stories) == 2

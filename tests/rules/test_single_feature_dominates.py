@@ -22,7 +22,7 @@ def test_a_feature_that_gives_a_perfect_score_at_once_is_an_error() -> None:
     [finding] = SingleFeatureDominates().check(window(AUC, gains(0.95), LEAK))
     assert (finding.severity, finding.location) == (Severity.ERROR, PLACE)
     assert finding.layers == ("days",)
-    assert "auc of valid is 0.9990 after the first round" in finding.message
+    assert "auc on valid is 0.9990 after the first round" in finding.message
 
 
 def test_without_such_a_score_it_is_a_note() -> None:

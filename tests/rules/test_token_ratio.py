@@ -38,6 +38,35 @@ def test_of_whole_sequences_it_is_a_note() -> None:
     assert check(tokens(PADDED), whole, each)[0].severity is Severity.WARNING
 
 
+def counting(share: float, *, step: int = 0, label: int = 2) -> LossCall:
+    targets = TargetSample(dtype="int64", count=400, padding=(label, share))
+    return LossCall(
+        step=step, operation="cross_entropy", classes=30, location="lm.py:4", targets=targets
+    )
+
+
+def test_padding_that_the_loss_counts_is_to_be_excluded_first() -> None:
+    [finding] = check(tokens(PADDED), counting(0.6, label=0))
+    assert finding.severity is Severity.WARNING
+    assert finding.message.endswith("(limit 50 %), and the loss counts them")
+    assert finding.fixes[0].startswith("Exclude padding from the loss")
+
+
+def test_any_label_that_pads_targets_is_reported() -> None:
+    words = tokens({5: 0.5, 6: 0.3, 2: 0.2})
+    calls = [counting(0.4, step=step) for step in (0, 8, 16)]
+    [finding] = check(words, *calls)
+    assert (finding.severity, finding.location) == (Severity.WARNING, "lm.py:4")
+    assert "40% of the targets are token 2" in finding.message
+    assert finding.fixes[0].startswith("Exclude padding from the loss")
+    [note] = check(words, *(counting(0.2, step=step) for step in (0, 8, 16)))
+    assert note.severity is Severity.INFO
+    assert check(words, *(counting(0.05, step=step) for step in (0, 8, 16))) == []
+    assert check(words, *calls[:2]) == []
+    each = structs.replace(calls[0], reduction="none", above=("mean", "mul"))
+    assert check(words, each, *calls[1:]) == []
+
+
 def test_many_classes_of_whole_sequences_are_no_tokens() -> None:
     """A class of 18 countries looks like a vocabulary, but there is one label for 20 letters."""
     many = LossCall(

@@ -73,6 +73,28 @@ def test_two_evaluations_that_compute_a_loss_are_enough() -> None:
     assert check(*phases(count=2, dropouts=(), trains=False)) == []
 
 
+def test_one_test_of_a_trained_model_is_enough() -> None:
+    [finding] = check(*phases(count=1, steps=60))
+    assert finding.severity is Severity.WARNING
+    [finding] = check(CLASS_LOSS, *phases(count=1, steps=60, labelled=0))
+    assert finding.severity is Severity.WARNING
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"steps": 40},  # the model has hardly been trained
+        {"output_shape": (10, 10)},  # a few rows to look at
+        {"output_shape": (200, 3)},  # no prediction
+        {"dropouts": ()},
+    ],
+)
+def test_one_forward_may_have_another_purpose(other: dict[str, object]) -> None:
+    given: dict[str, object] = {"count": 1, "steps": 60, "labelled": 0, **other}
+    with pytest.raises((NotEnoughData, NotApplicable)):
+        check(CLASS_LOSS, *phases(**given))
+
+
 def test_what_is_evaluated_at_every_step_is_a_warning() -> None:
     [finding] = check(*phases(steps=1))
     assert finding.severity is Severity.WARNING

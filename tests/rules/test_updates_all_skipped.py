@@ -24,8 +24,8 @@ def test_a_training_that_no_longer_moves_is_an_error() -> None:
     [found] = UpdatesAllSkipped().check(guarded(30, 59))
     assert (found.severity, found.step, found.count) == (Severity.ERROR, 30, 30)
     assert found.message == (
-        "no step was applied from step 30 to step 59: the guard left all of them out; reason "
-        "for the first: the loss is NaN (train.py:10)"
+        "the guard skipped every step from 30 to 59, so the weights no longer change; at step 30, "
+        "the loss is NaN"
     )
     assert found.location == "train.py:10"
 
@@ -44,8 +44,8 @@ def test_a_training_that_never_moved_began_at_step_0() -> None:
 
 
 @pytest.mark.parametrize("action", ["reported", "stopped"])
-def test_it_does_not_apply_where_no_step_was_left_out(action: str) -> None:
-    with pytest.raises(NotApplicable, match="no step was left out"):
+def test_it_does_not_apply_where_no_step_was_skipped(action: str) -> None:
+    with pytest.raises(NotApplicable, match="no step was skipped"):
         UpdatesAllSkipped().check(guarded(30, 59, action=action))
 
 

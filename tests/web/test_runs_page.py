@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.web.conftest import Site, Watched, until
-from tests.web.looking import assert_sound
+from tests.web.looking import assert_accessible, assert_narrow, assert_sound
 from tests.web.made_runs import MadeRun, exploding
 
 from mothtrap.reader.run import open_run
@@ -152,6 +153,18 @@ def test_any_parameter_of_the_record_colors_the_curves(page: Any) -> None:
     page.get_by_text("seed 2").wait_for()
 
 
+def test_runs_are_lines_over_their_parameters_and_metrics(page: Any) -> None:
+    page.get_by_text("Parallel coordinates").click()
+    picture = page.get_by_role("img", name=re.compile("6 runs over lr, seed, loss"))
+    picture.wait_for()
+    assert picture.locator("polyline").count() == 6
+    ends = picture.locator("g", has_text="seed").locator(".end").all_text_contents()
+    assert ends == ["2", "0"]
+    picture.locator("polyline").first.dispatch_event("mouseenter")
+    page.get_by_role("link", name=re.compile("^lr0")).first.wait_for()
+    page.get_by_text("lr 0.1, seed 2", exact=False).last.wait_for()
+
+
 def test_selected_runs_are_tagged_and_archived_together(page: Any, runs: Path) -> None:
     page.get_by_role("checkbox", name="Plot lr0.1-0").check()
     page.get_by_role("checkbox", name="Plot lr0.1-1").check()
@@ -163,6 +176,39 @@ def test_selected_runs_are_tagged_and_archived_together(page: Any, runs: Path) -
     page.get_by_role("button", name="Archive", exact=True).click()
     page.get_by_text("Archived: 2 runs.").wait_for()
     until(lambda: len(names(page)) == 4)
+
+
+def test_selected_runs_are_deleted_after_a_question(page: Any, runs: Path) -> None:
+    for name in ("lr0.1-0", "lr0.1-1"):
+        page.get_by_role("checkbox", name=f"Plot {name}").check()
+    page.get_by_role("button", name="Delete …").click()
+    question = page.get_by_role("alertdialog")
+    assert question.get_by_role("listitem").all_inner_texts() == ["lr0.1-0", "lr0.1-1"]
+    question.get_by_text("You cannot undo this.").wait_for()
+    question.get_by_role("button", name="Keep them").click()
+    question.wait_for(state="detached")
+    assert (runs / "lr0.1-0").is_dir()
+    page.get_by_role("button", name="Delete …").click()
+    page.get_by_role("button", name="Delete 2 runs").click()
+    until(lambda: len(names(page)) == 4)
+    assert not (runs / "lr0.1-0").exists()
+    assert page.get_by_role("region", name="Selected runs").count() == 0
+
+
+def test_a_run_is_deleted_only_by_its_name_and_not_while_it_runs(own: Site, runs: Path) -> None:
+    MadeRun(runs / "alive").train([1.0])
+    for name, body, status in (
+        ("lr0.1-0", {}, 400),
+        ("lr0.1-0", {"name": "lr0.1-1"}, 400),
+        ("alive", {"name": "alive"}, 409),
+        ("../runs/lr0.1-0", {"name": "lr0.1-0"}, 404),
+        ("lr0.1-0", {"name": "lr0.1-0"}, 200),
+    ):
+        text = json.dumps(body).encode()
+        answer = own.ask(f"/api/control/delete?run={name}", "POST", text, x_mothtrap="1")
+        assert answer[0] == status, (name, body, answer)
+    assert sorted(path.name for path in runs.iterdir())[:2] == ["alive", "lr0.01-0"]
+    assert not (runs / "lr0.1-0").exists()
 
 
 def test_a_metric_that_is_nan_comes_last(tmp_path: Path) -> None:
@@ -189,3 +235,22 @@ def test_means_and_comparisons_of_runs_are_accessible_and_fit_a_phone(
     compared = "&".join(f"with=lr{rate}-1" for rate in RATES)
     places = [f"#/runs?{ticked}&group=seed", f"#/compare?run=lr0.1-0&{compared}"]
     assert_sound(browser, own, places, ready="main .chart")
+
+
+def test_the_question_and_the_coordinates_are_accessible_and_fit_a_phone(
+    browser: Any, own: Site
+) -> None:
+    for width in (1300, 390):
+        context = browser.new_context(viewport={"width": width, "height": 844})
+        seen = Watched(context.new_page(), own.origin)
+        seen.page.goto(own.url("#/runs?tick=lr0.1-0&tick=lr0.1-1"))
+        seen.page.get_by_role("button", name="Delete …").click()
+        seen.page.get_by_role("alertdialog").wait_for()
+        seen.page.get_by_text("Parallel coordinates").click()
+        seen.page.locator("svg.parallel").wait_for()
+        if width == 390:
+            assert_narrow(seen.page)
+        else:
+            assert_accessible(seen.page)
+        context.close()
+        seen.assert_quiet()

@@ -36,7 +36,7 @@ VERDICTS = {
         "crash.py:12",
         "Watched all 30 steps",
     ),
-    "guard": ("Non-finite loss", "Skipped by the guard", "Updates all skipped", "Lasted"),
+    "guard": ("Non-finite loss", "Skipped by the guard", "All updates skipped", "Lasted"),
     "overfit": ("Overfit", "since step", "overfit.py:33", "Stop at the best evaluation"),
     "healthy": ("Nothing wrong was found", "230 steps", "rules ok", "need more data"),
     "short": ("Nothing wrong was found", "Watched", "of 8,000 steps", "overhead budget"),

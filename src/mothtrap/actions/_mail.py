@@ -1,4 +1,4 @@
-"""Mail to what a `mailto` URL of Apprise names, under a Message-ID of our own."""
+"""Send mail to the address of a `mailto` URL of Apprise, with mothtrap's own Message-ID."""
 
 from __future__ import annotations
 

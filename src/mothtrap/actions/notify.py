@@ -89,7 +89,7 @@ def make(settings: object, where: str) -> Sequence[Action]:
 def _instantiate() -> Callable[[str], Any]:
     """Return the function of Apprise that makes an object of a URL; None for one it cannot read."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a script's filter may make errors of what imports warn of
+        warnings.simplefilter("ignore")  # a filter may turn warnings of imports into errors
         try:
             import apprise
         except ImportError as err:
@@ -127,7 +127,7 @@ def _line(text: str, most: int) -> str:
 
 @contextmanager
 def _quiet_logs() -> Iterator[None]:
-    """Keep what Apprise logs on this thread to ourselves: it may hold parts of a URL."""
+    """Hide Apprise's log messages of this thread, because they may contain parts of a URL."""
     here, logger = threading.get_ident(), logging.getLogger("apprise")
 
     def is_elsewhere(_: logging.LogRecord) -> bool:

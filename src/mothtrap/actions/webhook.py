@@ -25,7 +25,7 @@ from mothtrap.core.events import Event
 TIMEOUT_S = 10.0
 """Limit for the whole exchange, including redirects; chosen by hand."""
 MAX_ANSWER_BYTES = 64 << 10
-"""Bytes of an answer that are read; the rest is never fetched; chosen by hand."""
+"""Bytes of an answer that are read; no more are fetched; chosen by hand."""
 MAX_REDIRECTS = 3
 AGAIN = (408, 425, 429)
 """Codes below 500 after which trying again may help."""

@@ -1,6 +1,6 @@
-"""Accelerate: the settings of an Accelerator, and what it logs; the loop is the script's own.
+"""Accelerate: settings of an Accelerator, and logged values; the loop belongs to the script.
 
-What happens in a step is seen of PyTorch.
+The steps themselves are observed by PyTorch's adapter.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class AccelerateHandle(TrainerHandle):
 
 
 def _is_called_by_a_trainer() -> bool:
-    """Return whether the Trainer of another library makes what is made, with its settings."""
+    """Return whether the Trainer of another library creates the Accelerator, with its settings."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if str(frame.f_globals.get("__name__", "")).startswith("transformers."):

@@ -1,6 +1,6 @@
-"""MLflow: what a script gives to `log_metric` and the like is also a number of the step.
+"""MLflow: values that a script passes to `log_metric` and similar functions are also recorded.
 
-The logger itself gets what it always got.
+MLflow itself still receives them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""TensorBoard: what a script gives to a `SummaryWriter` is also a number of the step.
+"""TensorBoard: values that a script passes to a `SummaryWriter` are also recorded.
 
-The logger itself gets what it always got.
+TensorBoard itself still receives them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The Trainer of Hugging Face: phases, settings and what it logs; it trains on PyTorch.
+"""The Trainer of Hugging Face: phases, settings, and logged values; it trains on PyTorch.
 
-Methods of its classes are replaced; no callback is added to a trainer. What happens in a step is
-seen of PyTorch.
+Methods of its classes are replaced, and no callback is added to a trainer. The steps themselves are
+observed by PyTorch's adapter.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ ITEMS = "num_items_in_batch"
 
 
 def _unwrapped(model: Any) -> Any:
-    """Return a model without what a trainer has put around it to train it."""
+    """Return a model without the wrappers that a trainer added."""
     while hasattr(model, "module"):
         model = model.module
     return model
@@ -210,7 +210,7 @@ def _undivided(one: Any) -> Any:
     keyword arguments (`model_accepts_loss_kwargs`) and no `compute_loss_func` is given. It passes
     the number of items instead. The same tests decide in its method `training_step`.
     """
-    if getattr(one, "loss_is_scaled_for_ga", None) is False:  # says so itself, since 5.0
+    if getattr(one, "loss_is_scaled_for_ga", None) is False:  # reports it itself, since 5.0
         return None
     function = getattr(one, "compute_loss_func", None)
     if function is None and getattr(one, "model_accepts_loss_kwargs", False):

@@ -1,6 +1,6 @@
-"""Weights & Biases: what a script gives to `run.log` is also a number of the step.
+"""Weights & Biases: values that a script passes to `run.log` are also recorded.
 
-The logger itself gets what it always got.
+Weights & Biases itself still receives them.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def _add_reading(server: MCPServer, tools: Tools) -> None:
 
     @server.tool(structured_output=False)
     def verdict(run: str = "") -> str:
-        """Say what is wrong in a run, root cause first. Start here."""
+        """Report what is wrong in a run, root cause first. Start here."""
         return _asked(tools, "verdict", run=run)
 
     @server.tool(structured_output=False)
@@ -88,7 +88,7 @@ def _add_reading(server: MCPServer, tools: Tools) -> None:
 
     @server.tool(structured_output=False)
     def coverage(run: str = "") -> str:
-        """Say what was not observed, and which rules could not be evaluated, and why."""
+        """Report which parts were not observed, and which rules could not be evaluated, and why."""
         return _asked(tools, "coverage", run=run)
 
     @server.tool(structured_output=False)

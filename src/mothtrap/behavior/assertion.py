@@ -31,7 +31,7 @@ class Assertion:
         code: capital letters and three digits.
         name: name of the function.
         severity: severity of the finding if a prediction breaks it.
-        check: called with the rows and their predictions; returns one bool per row, True where
+        check: called with the rows and their predictions; returns one bool per row, True if
             the assertion holds.
         correction: called with the rows and their predictions; returns better predictions.
         settings: values of the check's keyword-only arguments.
@@ -47,7 +47,7 @@ class Assertion:
     asks_model: bool = False
 
     def __call__(self, X: Any, predictions: Any, **settings: Any) -> Any:
-        """Return what the function returns, as if it were not decorated."""
+        """Return the function's result, as if it were not decorated."""
         return self.check(X, predictions, **{**self.settings, **settings})
 
     def using(self, **settings: Any) -> Assertion:
@@ -93,7 +93,7 @@ def assertion(
 ) -> Callable[[Callable[..., Any]], Assertion]:
     """Turn a function of rows and predictions into an assertion.
 
-    The function returns one bool per row, True where the prediction can be right. Its settings are
+    The function returns one bool per row, True if the prediction can be right. Its settings are
     keyword-only arguments with defaults. An argument `*, predict` receives the predict function.
     `correct` adds a correction::
 

@@ -164,7 +164,7 @@ def agrees_with(
     Its correction is the answer of the rule.
 
     Args:
-        rule: takes rows and returns one answer per row, None or NaN where it has none.
+        rule: takes rows and returns one answer per row, None or NaN if it has none.
         tolerance: largest difference of numbers; labels must be equal.
         code: code of the finding.
         severity: severity of the finding.

@@ -163,7 +163,7 @@ def _maps(network: Network, given: npt.NDArray[Any], margin: Margin, name: str) 
 
 
 def _rank_correlation(first: Floats, second: Floats) -> float:
-    """Return the mean rank correlation of two maps of the same row; 0 where no map varies."""
+    """Return the mean rank correlation of two maps of the same row; 0 if no map varies."""
     from scipy.stats import rankdata
 
     found = []

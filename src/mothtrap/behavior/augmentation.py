@@ -31,7 +31,7 @@ ROWS = 500
 KEPT = 0.9
 """Share of correct answers that must stay correct; chosen by hand."""
 LEAST_NEIGHBORS = 50
-"""Rows among which the nearest neighbors are looked for, at least; chosen by hand."""
+"""Rows among which the nearest neighbors are searched for, at least; chosen by hand."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,9 +42,9 @@ class Augmentation:
         name: name of the transformation.
         is_safe: Whether it preserves the labels.
         kept_by_model: share of the model's correct answers that stay correct.
-        kept_by_neighbors: the same for the nearest neighbors; None where rows have no distance.
+        kept_by_neighbors: the same for the nearest neighbors; None if rows have no distance.
         gain: gain by how much the mean held-out loss falls if the model is trained with transformed
-            rows, too; None where it was not tried.
+            rows, too; None if it was not tried.
         error: standard error of the gain.
         code: the transformation as code.
         asked_by: Codes of the findings that suggest it.

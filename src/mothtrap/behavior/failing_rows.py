@@ -33,7 +33,7 @@ def described_rows(X: Any, predictions: Any, rows: Sequence[int]) -> Iterator[tu
 
 
 def _columns(X: Any) -> list[tuple[Any, Any]] | None:
-    """Return the names and values of columns; None where there are none."""
+    """Return the names and values of columns; None if there are none."""
     if isinstance(X, Mapping):
         return [(name, as_array(values)) for name, values in X.items()]
     if hasattr(X, "columns"):

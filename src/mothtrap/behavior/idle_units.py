@@ -16,7 +16,7 @@ from mothtrap.behavior.subject import Subject
 
 MOST_POSITIONS = 4_096
 MOST_CHANNELS = 2_048
-"""Channels of a layer up to which copies are looked for; chosen by hand: the comparison is
+"""Channels of a layer up to which copies are searched for; chosen by hand: the comparison is
 quadratic."""
 SAME = 0.999
 """Correlation and cosine from which on two channels count as copies; chosen by hand."""

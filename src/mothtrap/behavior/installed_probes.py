@@ -23,20 +23,23 @@ def probe_classes() -> tuple[type[Probe], ...]:
     return tuple(sorted(found, key=lambda probe: probe.code))
 
 
-def selected(select: Sequence[str] = (), ignore: Sequence[str] = ()) -> tuple[Probe, ...]:
+def selected(
+    select: Sequence[str] = (), ignore: Sequence[str] = (), *, further: Sequence[str] = ()
+) -> tuple[Probe, ...]:
     """Return the selected probes, cheapest first.
 
     Args:
         select: Code prefixes to include; none = all.
         ignore: Code prefixes to exclude.
+        further: Codes that may be named, too: those of the user's assertions.
 
     Raises:
         ConfigError: a prefix matches no code.
     """
     classes = probe_classes()
     for word in (*select, *ignore):
-        if not any(probe.code.startswith(word) for probe in classes):
-            codes = [probe.code for probe in classes]
+        codes = [*(probe.code for probe in classes), *further]
+        if not any(code.startswith(word) for code in codes):
             raise ConfigError(
                 f"no probe has a code that begins with {word!r}{nearest(word, codes)}"
             )

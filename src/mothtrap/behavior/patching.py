@@ -113,7 +113,7 @@ def _refusal(subject: Subject, gain_R: Floats, judged_R: Mask, means: list[float
 
 
 def _harm(subject: Subject, rise_R: Floats) -> str:
-    """Return the segment in which the loss rises; empty where there is none."""
+    """Return the segment in which the loss rises; empty if there is none."""
 
     def is_enough(mask_R: Mask) -> bool:
         return float(proposed_R[mask_R].mean()) > 0

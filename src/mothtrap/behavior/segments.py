@@ -217,7 +217,7 @@ class _Space:
         is_enough: Callable[[Mask], bool],
         spend: Callable[[], None],
     ) -> Candidate | None:
-        """Return the segment with the clearest excess; None where no effect is large enough."""
+        """Return the segment with the clearest excess; None if no effect is large enough."""
         if not self._literals:
             return None
         spread = float(value_R.std())
@@ -381,7 +381,7 @@ class _Space:
 def _scores(
     total: npt.NDArray[Any], count: npt.NDArray[Any], rows: int, least: int
 ) -> npt.NDArray[Any]:
-    """Return sums of standardized values as standard errors; 0 where there are too few rows."""
+    """Return sums of standardized values as standard errors; 0 if there are too few rows."""
     left = np.maximum(rows - count, 1)
     z: npt.NDArray[Any] = total / np.sqrt(np.maximum(count, 1) * left / rows)
     return np.where((count >= least) & (count <= rows - least), z, 0)

@@ -35,7 +35,7 @@ class Column:
 
     @functools.cached_property
     def number_R(self) -> npt.NDArray[np.float64] | None:  # noqa: N802  # a shape suffix
-        """The values as float64, NaN where missing; None for categories."""
+        """The values as float64, NaN if missing; None for categories."""
         values_R = np.asarray(self.given_R)
         if values_R.dtype.kind in "biuf":
             return values_R.astype(np.float64)

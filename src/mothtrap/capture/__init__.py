@@ -1,1 +1,1 @@
-"""The recorder of a step: plan, budgets, copies, rests."""
+"""The recorder of a step: plan, budgets, copies, step sampling."""

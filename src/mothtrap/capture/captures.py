@@ -212,5 +212,5 @@ class Captures(Generic[ArrayT]):
     def take_raw(self) -> list[RawBlock]:
         """Return and remove the copies and counts of the step."""
         raw = [*self.copies.take(), *self._exponents.take()]
-        self.has_raw = bool(raw)  # the next one is asked, too: it goes by what this one took
+        self.has_raw = bool(raw)  # the next one is handled too: it depends on this one
         return raw

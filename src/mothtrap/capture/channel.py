@@ -71,7 +71,7 @@ class Channel:
         self._limit_bytes, self._on_full, self._poll_s = limit_bytes, on_full, poll_s
         self._waiting: deque[StepRecord] = deque()
         self._bytes = self._raw_bytes = 0
-        self._consumed: list[StepRecord] = []  # what the consumer has at the moment
+        self._consumed: list[StepRecord] = []  # records that the consumer has at the moment
         self._consumed_bytes = 0
         self.lost = 0
         self._waits = on_full == "block"
@@ -128,7 +128,7 @@ class Channel:
         return not self._waiting or taken + size <= self._limit_bytes * of
 
     def _wait_for_room(self, size: int) -> bool:
-        """Wait where that is asked for; return whether there is room now, or no taker."""
+        """Wait where that is requested; return whether there is room now, or no taker."""
         if not self._waits:
             return False
         self._wake()
@@ -181,5 +181,5 @@ class Channel:
 
 
 def _polls(spent_s: float, poll_s: float) -> float:
-    """For how many polling intervals to rest after a call that took `spent_s` of a processor."""
+    """Return the polling intervals to sleep after a call with `spent_s` of processor time."""
     return min(max(1.0, spent_s / _SHARE / poll_s), _LONGEST_POLLS)

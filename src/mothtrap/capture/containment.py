@@ -1,4 +1,4 @@
-"""Keeps our own failures away from the training: caught, said once, switched off."""
+"""Keeps errors of mothtrap away from the training: caught, reported once, and switched off."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def say_on_stderr(line: str) -> None:
         else:
             _write(line)
     except (OSError, ValueError, AttributeError):
-        return  # stderr is closed or gone: no one reads it
+        return  # stderr is closed: no one reads it
 
 
 def _write(line: str) -> None:

@@ -1,17 +1,18 @@
-"""Choice of the steps that are watched in full, and of the light ones.
+"""Choice of full and light steps.
 
-To look at a step from all sides takes a few milliseconds, whatever the model. So
+A full step takes a few milliseconds more, for any model. These steps are full:
 
-- the first steps are watched in full, since most faults show there;
-- then pairs of steps are: n and n + 1, where n is a multiple of a round number. It is the smallest
-  with which the pairs take no more than a part of the budget, but never more than a tenth of the
-  step number: what shows only in full steps is seen after a tenth more steps;
-- so are those after a loss or a gradient norm has left its range, and the first ones of a loss
-  that the job had not had: another training begins.
+- the first steps, since most faults show there;
+- then pairs of steps n and n + 1, where n is a multiple of a round number. This is the smallest
+  number for which the pairs take no more than a part of the budget. It is at most a tenth of the
+  step number, so a fault that only full steps show is found at most a tenth later;
+- steps after a loss or a gradient norm has left its range, and the first steps of a loss that is
+  new in the job, because another training run begins.
 
-All others are light: their losses, gradient norms and inputs are kept, and they are guarded and
-replayed like any other. In a group of processes the step number alone decides, so that all ranks
-look at the same steps. Where even light steps cost too much, `step_sampling.py` decides.
+All other steps are light: their losses, gradient norms, and inputs are kept, and they are
+guarded and replayed like full ones. In a process group, only the step number decides, so all
+ranks observe the same steps in full. If even light steps cost too much, `step_sampling.py`
+decides.
 """
 
 from __future__ import annotations
@@ -22,20 +23,20 @@ from statistics import fmean, median
 from mothtrap.capture.signals import Signals
 
 FIRST, FEWEST = 64, 10
-"""Steps at the start that are watched in full; and whatever they cost."""
+"""Steps at the start that are full; and how many of them regardless of their cost."""
 FIRST_S = 1.5
-"""Seconds that mothtrap may take in the first steps before the others are light; as the credit in
-`step_sampling.py`."""
+"""Seconds that mothtrap may take in the first steps before steps become light; equals the credit
+in `step_sampling.py`."""
 TOGETHER = 2
-"""Steps watched one after the other: what a step did shows in the next."""
+"""Consecutive full steps: the effect of a step shows in the next one."""
 PART = 0.25
 """Part of the budget that full steps may take beyond light ones; the rest is for the light ones
 and for captures. Chosen by hand."""
 ALL = 2
-"""As the distance between pairs: every step is watched in full."""
+"""Distance between pairs that stands for: every step is full."""
 ROUND = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 DENSITY = 10
-"""The distance is at most the step number divided by this, where that is above `ROUND[0]`."""
+"""The distance is at most the step number divided by this, but at least `ROUND[0]`."""
 APART_IN_GROUP = 50
 DECIDED_EVERY = 100
 """Steps after which the distance is decided again: not in each one, since times vary."""
@@ -43,7 +44,7 @@ LOOKED_AT, SIGNALS, SIGNALS_IN = 32, 3, 1000
 """Steps watched in full after a signal, and how many signals count in a stretch of steps: so
 fewer than one step in ten is full because of them."""
 MOST_LOSSES = 64
-"""Losses whose first step is looked for: a script that trains more models is a search."""
+"""Losses whose first step is searched for: a script that trains more models is a search."""
 REMEMBERED = 32
 """Steps of either kind whose times are remembered."""
 

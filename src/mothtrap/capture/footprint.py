@@ -10,7 +10,7 @@ import numpy as np
 from mothtrap.core.records import RawBlock, StepRecord
 
 RECORD_BYTES = 1024
-"""Of a record beside what it holds."""
+"""Bytes of a record without its content."""
 SCALAR_BYTES = 128
 """Of a number with its names."""
 OBSERVATION_BYTES = 512

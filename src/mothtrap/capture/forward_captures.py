@@ -12,7 +12,7 @@ from mothtrap.core.records import RawBlock
 from mothtrap.core.steps import StepKey
 
 Purpose = Callable[[], StepKey | None]
-"""Says, once its step is over, what a forward was: None for training, else its own record."""
+"""Returns the purpose of a forward pass after its step: None for training, else its record."""
 _Parked = tuple[Purpose, list[Part], Sequence[RawBlock], Mapping[int, Any]]
 
 

@@ -1,41 +1,42 @@
-"""Keeps what mothtrap costs a training within its share of the time.
+"""Keeps the overhead of mothtrap within its share of the training time.
 
-The law. A step of `t` seconds earns `overhead * t`. From that goes first what mothtrap itself
-took in the step beside captures that can be thinned: hooks, records, the norms that the
-non-finite checks need. The rest is paid into budgets, one for each stream (one reason to
-capture). A stream may capture when its budget holds what a capture of it is expected to cost,
-and then the true cost is taken out, be it more or less. So over any stretch of steps
+A step of `t` seconds earns `overhead * t`. The time of hooks, records, and the norms of the
+non-finite checks is subtracted first, because these cannot be thinned. The rest is paid into
+budgets, one for each stream (a reason to capture). A stream may capture when its budget covers
+the expected cost of a capture. Afterwards, the actual cost is subtracted. So over any range of
+steps
 
-    own time <= overhead * time + what the budgets held at its beginning
+    own time <= overhead * time + the content of the budgets at the beginning
 
-and as a budget holds at most one capture and the pay of one step, the right side is the overhead
-as soon as the stretch is long against one capture of each stream. Nothing in this knows how
-long a step takes: when steps become ten times shorter, the pay does with the next one.
+A budget holds at most the cost of one capture and the pay of one step. So the right side
+approaches the overhead as soon as the range is long compared with one capture of each stream.
+The duration of a step is not assumed anywhere: if steps become ten times shorter, the pay is ten
+times smaller from the next step on.
 
-Who goes short. The budgets of one priority are filled before those of the next get anything
-(`Priority`): where the pay does not suffice for all, copies are shed first, then activations,
-then weights, gradients last. Streams of equal priority get the same number of seconds, and what
-a full budget does not take goes to the others: a cheap stream starves no expensive one, and one
-that is due each 50 steps saves for its turn while others are due at every step.
+Priorities. The budgets of a priority are filled before those of the next one (`Priority`). If
+the pay is too small for all of them, copies are skipped first, then activations, then weights,
+and gradients last. Streams of equal priority get the same number of seconds, and the part that a
+full budget does not need goes to the others. So a cheap stream does not starve an expensive one,
+and a stream that is due every 50 steps can save while others are due at every step.
 
-What bounds the law at its ends:
+Special cases:
 
-- The first capture of a stream is free, since it pays for imports and first-touched memory. The
-  second is on credit, since only then the cost is known; towards it goes a gift of what a step
-  usually pays, so that cheap streams are not thinned while the budgets fill for the first time.
-- Time without steps buys nothing: a step that earns more than ten usual ones was a pause, and
+- The first capture of a stream is free, because it includes imports and the first use of memory.
+  The second one is on credit, because only then the cost is known. It gets a bonus of the usual
+  pay, so that cheap streams are not thinned while the budgets fill for the first time.
+- Time without steps earns nothing. A step that earns more than ten usual ones was a pause, and
   pays like a usual one.
-- Where hooks took more than a step earned, later steps owe it: for at most `OWED_STEPS` steps'
-  pay, so that it is over soon after steps became longer.
-- Where they leave nothing at all, as with steps of a few milliseconds, captures still get a
-  tenth of what the hooks take. So the budget is exceeded by a tenth of it at most where the
-  hooks alone are within it, and short steps do not leave the rules blind.
+- If hooks took more than a step earned, later steps pay the debt, limited to the pay of
+  `OWED_STEPS` steps. So the debt is paid soon after steps become longer.
+- If hooks use up the whole pay, as with steps of a few milliseconds, captures still get a tenth
+  of the time of the hooks. So the budget is exceeded by at most a tenth if the hooks alone are
+  within it, and rules still get data in short steps.
 
-Where hooks alone take many times the budget, most steps are not watched at all
-(`step_sampling.py`), and the time of those pays for the ones that are.
+If hooks alone take many times the budget, most steps are not observed at all
+(`step_sampling.py`), and the time of these steps pays for the observed ones.
 
-What is not counted: threads that write and judge beside the training, which rest for 500 times
-as long as they work, and what the hooks cost outside of what they measure themselves.
+Not counted: background threads that write and evaluate, which sleep 500 times as long as they
+work, and the cost of hooks outside of their own measurement.
 """
 
 from __future__ import annotations
@@ -45,11 +46,11 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 FIRST_STEPS = 8
-"""Steps at the start whose fixed cost is owed by no later step: they are looked at in full."""
+"""Steps at the start whose fixed cost is never a debt, since they are observed in full."""
 OWED_STEPS = 200
 """Ten times longer steps pay as much in 20; chosen by hand."""
 PAUSE_STEPS = 10
-"""So many times longer may a step be; chosen by hand: as evaluations and slow loaders make it."""
+"""Longest step, in multiples of a usual one; chosen by hand for evaluations and slow loaders."""
 SMOOTHING = 0.3
 """Weight of the newest value in a running mean; chosen by hand."""
 HOOKS_PART = 0.1
@@ -98,7 +99,7 @@ class Governor:
         if budget is None:
             budget = self._budgets[stream] = _Budget(priority)
             self._equals = self._by_priority()
-        elif budget.priority is not priority:  # other tensors were asked for under its name
+        elif budget.priority is not priority:  # other tensors were requested under its name
             budget.priority = priority
             self._equals = self._by_priority()
         return not self._overhead or budget.captures < TRIALS or budget.held_s >= budget.cost_s

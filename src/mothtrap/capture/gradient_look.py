@@ -1,4 +1,4 @@
-"""Findings of the look at a step's gradients, for the guard and the rules."""
+"""Results of inspecting a step's gradients, for the guard and the rules."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ class Logged:
         self._take(name, value, "tensor", self._tensors.add)
 
     def _is_deferred(self, name: Any, value: Any, take: Callable[[Any], None]) -> bool:
-        """Return whether a framework hands on the values of a tensor that has none yet."""
+        """Return whether a framework passes on the values of a tensor that has none yet."""
         return any(defers(name, value, take) for defers in self._recorder.deferring)
 
     def _take(self, name: Any, value: Any, wanted: str, act: Callable[[str, Any], None]) -> bool:

@@ -51,7 +51,7 @@ class Notes:
         (self._held_facts if may_be_next else self.facts).append(observation)
 
     def blind(self, step: int, what: str, reason: str) -> None:
-        """Report, once, what is not observed, and why."""
+        """Report once that something is not observed, with the reason."""
         if what not in self._blind:
             self._blind.add(what)
             self.observe(Blind(step=step, what=what, reason=reason))

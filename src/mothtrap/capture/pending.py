@@ -47,7 +47,7 @@ class PendingNumber(Protocol):
     """A number that is still being transferred."""
 
     def __float__(self) -> float:
-        """Wait for the number; RuntimeError when it never comes."""
+        """Wait for the number; raises RuntimeError if it is never available."""
 
 
 class Device(Copier[ArrayT], Protocol[ArrayT]):

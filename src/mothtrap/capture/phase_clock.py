@@ -1,4 +1,4 @@
-"""Times the phases of training steps, so that a run can say where its time goes."""
+"""Times the phases of training steps, for the breakdown of a run's time."""
 
 from __future__ import annotations
 

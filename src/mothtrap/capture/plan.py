@@ -80,7 +80,7 @@ class Plan:
         return mode in self._turns and self._turns[mode].is_any
 
     def begin(self, step: int) -> None:
-        """Decide what is captured in the train step that begins."""
+        """Determine the captures of the train step that begins."""
         self.step = self._mode_steps[Mode.TRAIN] = step
         self._admitted.clear()
         if self._has_ending:
@@ -109,7 +109,7 @@ class Plan:
         self.begin(step)
 
     def begin_forward(self) -> None:
-        """Decide what is captured in the next forward pass, after an evaluation forward pass."""
+        """Determine the captures of the next forward pass, after an evaluation forward pass."""
         key, self.evaluated = self.evaluated, None
         if key is not None:
             self._mode_steps[key.mode] = key.mode_step + 1
@@ -134,7 +134,7 @@ class Plan:
         return False
 
     def end_forward(self, key: StepKey) -> None:
-        """Keep the decision for an evaluation until the next one: its loss is still to come."""
+        """Keep the decision for an evaluation until the next one: its loss is computed later."""
         self.evaluated = key
         self._thinning.count(self._thinnable[key.mode], key.mode, self.step)
 
@@ -214,7 +214,7 @@ class Plan:
         return key.mode_step + 1 if key and key.mode is mode else self._mode_steps[mode]
 
     def _leave_what_is_over(self) -> None:
-        """Put out of force what was asked for some steps that have passed."""
+        """End requested captures whose steps have passed."""
         steps = {mode: self._next(mode) for mode in MODES}
         over = {s.name for s in self.streams if s.ends and s.is_over(steps)}
         if not over:

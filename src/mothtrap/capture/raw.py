@@ -20,9 +20,9 @@ _Row = tuple[int, str, tuple[int, ...], int, frozenset[str]]
 """Number, element type, shape, end in the piece, and purpose of a copy."""
 KEEP = frozenset({RAW})
 Wanted = tuple[int, ArrayT, frozenset[str]]
-"""Number, tensor, and what a copy of it is for."""
+"""Number, tensor, and purpose of its copy."""
 _GROWTH = 1.1
-"""Room beyond what the last step took, so that a slightly larger one fits in one piece."""
+"""Room beyond the size of the last step, so that a slightly larger one fits in one piece."""
 
 
 class Copier(Protocol[ArrayT]):
@@ -142,7 +142,7 @@ class RawCopies(Generic[ArrayT]):
         return self._taken + self._end
 
     def _copy(self, placed: _Placed[ArrayT], copier: Copier[ArrayT]) -> None:
-        """Copy tensors into the piece in use; when that fails none of them is there."""
+        """Copy tensors into the current piece; if this fails, none of them is copied."""
         if self._piece is None or not placed.tensors:
             return
         try:
@@ -282,7 +282,7 @@ class StepCopies(Generic[ArrayT]):
         return held_bytes(self._committed) + self._own.held_bytes + self._forward.held_bytes
 
     def _tell_needed(self, size: int, *, of_forward: bool) -> None:
-        """Note what the step would need, with a tensor that found no room."""
+        """Record the size that the step would need, with a tensor that did not fit."""
         if of_forward:
             self._lost_of_forward += size
         else:

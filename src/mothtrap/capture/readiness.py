@@ -1,4 +1,4 @@
-"""The facts that are needed, those that can come, and the steps in which they were looked for."""
+"""The needed facts, those that can be recorded, and the steps in which they were searched for."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Looks:
 
     Attributes:
         needed: facts that an active rule, or another reader of the run, needs.
-        needed_each_step: facts that must be looked for at every step.
+        needed_each_step: facts that must be searched for at every step.
 
     Args:
         needs: needs of the active rules; None: every fact is needed.

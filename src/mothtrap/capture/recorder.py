@@ -1,4 +1,4 @@
-"""Steps of a job, one at a time: from what adapters see to records at the sinks."""
+"""Steps of a job, one at a time: from the observations of adapters to records at the sinks."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ class Recorder(Generic[ArrayT]):
         return opening_s
 
     def _take_held(self, step: int) -> Sequence[RawBlock]:
-        """Make what was held part of a step; return its copies."""
+        """Add the held data to a step; return its copies."""
         self.notes.take_held(step)
         return self.captures.take_held()
 
@@ -210,7 +210,7 @@ class Recorder(Generic[ArrayT]):
         Args:
             first: the first step that was not watched.
             step: the next one.
-            losses: losses of these steps, NaN where unknown; empty = all are unknown.
+            losses: losses of these steps, NaN if unknown; empty = all are unknown.
             rates: their learning rates.
         """
         seconds, own_s = self.times.rested()
@@ -276,7 +276,7 @@ class Recorder(Generic[ArrayT]):
         self._left = True
 
     def _tell_forwards(self, step: int) -> None:
-        """Say how many forwards since the last step were not captured."""
+        """Report how many forward passes since the last step were not captured."""
         unseen = self.due.forget_forwards(step)
         if unseen is not None and any("activation" in s.kinds for s in self.plan.streams):
             self.notes.observe(unseen)

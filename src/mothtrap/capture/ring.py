@@ -80,7 +80,7 @@ class Ring:
             os.ftruncate(file, _RING_AT + size)
         else:
             with tempfile.TemporaryFile(buffering=0) as nameless:
-                # A hole that finds the disk full later would kill whoever writes into it.
+                # A write into a hole would kill the process if the disk is full.
                 nameless.write(bytes(_RING_AT + size))
                 file = os.dup(nameless.fileno())
         try:  # a process that has closed its standard streams must not take this for one

@@ -19,15 +19,15 @@ from mothtrap.statistics.distribution import DISTRIBUTIONS, EXPONENTS
 from mothtrap.statistics.summary import STATISTICS
 
 ESSENTIAL = frozenset({"l2", "nan", "inf"})
-"""Of gradients: what the non-finite checks need; never thinned."""
+"""Statistics of gradients for the non-finite checks; never thinned."""
 
 TABLE = frozenset(STATISTICS) - {"inactive", "saturated", "update_ratio"}
 """All statistics of a tensor by itself."""
 
 RARE = frozenset({EXPONENTS, "inactive", "saturated"})
-"""Statistics that need a pass of their own over a tensor; unless set otherwise, at ..."""
+"""Statistics that need their own pass over a tensor; unless set otherwise, at ..."""
 RARE_EVERY = 16
-"""... one step in so many; chosen by hand: a distribution changes slowly."""
+"""Interval of rarely captured statistics; chosen by hand: a distribution changes slowly."""
 BESIDE_EXPONENTS = frozenset({"zero", "nan"})
 """Numbers of elements that are in no bin, by reason: captured with the others."""
 
@@ -309,7 +309,7 @@ def of_collection(name: str, collection: Collection) -> tuple[Stream, ...]:
 
 
 def _seldom(schedule: Schedule) -> Schedule:
-    """The same schedule, of one step in `RARE_EVERY` where it says no more than from when on."""
+    """The same schedule, with one step in `RARE_EVERY` if it only defines a start."""
     if schedule.every is not None or schedule.steps or schedule.logarithmic:
         return schedule
     return Schedule(every=RARE_EVERY, start=schedule.start, stop=schedule.stop)

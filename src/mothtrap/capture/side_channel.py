@@ -17,7 +17,7 @@ from mothtrap.core.records import StepRecord
 from mothtrap.store.wire import decode, encode, size_of
 
 _WHOLE_SHARE = 7 / 8
-"""Of the ring, for records as they are; the rest is for thinned ones. Chosen by hand."""
+"""Part of the ring for complete records; the rest is for thinned ones. Chosen by hand."""
 _WAIT_S = 0.001
 _LOOK_S = 0.5
 """Between two looks whether the other process lives, which cost some 50 us each."""
@@ -107,7 +107,7 @@ class SideChannel:
             return records if owed is None else [*records, owed]
 
     def _write_less(self, record: StepRecord) -> None:
-        """Write what there is room for of a record, and owe the rest to the next."""
+        """Write as much of a record as there is room for, and the rest with the next one."""
         if self._on_full != "drop":
             if record.raw:
                 record = self._shedding.settle(self._shedding.without_raw(record))

@@ -1,4 +1,4 @@
-"""Losses and gradient norms of the latest steps, and the range in which they lie."""
+"""Losses and gradient norms of the latest steps, and their range."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows of the step in progress, and of forwards of which it is not known what they are for."""
+"""The rows of the step in progress, and of forward passes whose purpose is not known yet."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""Step sampling: which steps are watched where watching all of them costs too much.
+"""Step sampling: chooses the observed steps if observing all of them costs too much.
 
-The governor thins captures, and most steps are light (`depths.py`); what is left takes a fixed
-time. An account pays for it: a credit for the first steps of a job, then the share of the
-training time that mothtrap may take. When the account is overdrawn and light steps alone cost
-more than the budget allows, only the steps are watched, in full, whose numbers are multiples of
-a round number, and those next to them, so that two runs of a job have steps in common.
+The governor thins captures, and most steps are light (`depths.py`). The remaining time per step
+is fixed. It is paid from an account with a credit for the first steps of a job. Each step adds
+its share of the training time. If the account is overdrawn, and light steps alone cost more than
+the budget allows, only steps whose number is a multiple of a round number, and their successors,
+are observed, in full. So two runs of a job have observed steps in common.
 
-The number is the smallest with `own time of the watched <= overhead * time of all`.
+The number is the smallest with `own time of observed steps <= overhead * time of all steps`.
 """
 
 from __future__ import annotations
@@ -17,36 +17,36 @@ from statistics import fmean, median
 from mothtrap.capture.depths import FIRST
 
 CREDIT_S = 1.5
-"""Processor seconds that watching may cost before the budget counts; chosen by hand."""
+"""Processor seconds that observation may take before the budget applies; chosen by hand."""
 FIRST_STEPS = FIRST
-"""Steps at the start that are watched, whatever they cost."""
+"""Steps at the start that are always observed."""
 DENSE_STEPS, SPARSEST = 2000, 20
-"""Up to this step the number is at most this, so that one step in ten is watched: rules that ask
-for 100 steps find them. Chosen by hand."""
+"""Up to this step, the number is at most this, so one step in ten is observed: rules that need
+100 steps get them. Chosen by hand."""
 AFTER_CUTS = 200
-"""Steps that are watched after `MOST_CUT`; chosen by hand."""
+"""Steps that are observed after `MOST_CUT`; chosen by hand."""
 TOGETHER = 2
-"""Steps watched one after the other: what a step did shows in the next."""
+"""Consecutive observed steps: the effect of a step shows in the next one."""
 EXCESS = 2.5
-"""So many times the budget may a light step take before a job is sampled: steps that no one sees
+"""Cost of a light step, in multiples of the budget, from which a job is sampled. Skipped steps
 cannot be replayed, which is a high price for three per cent. Chosen by hand."""
 ROUND = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 REMEMBERED, SAMPLINGS_REMEMBERED = 32, 8
-"""Watched steps, and rests, whose times are remembered."""
+"""Observed steps, and skipped ranges, whose times are remembered."""
 LONGER = 4
-"""A step that takes so many times as long as expected is a long one."""
+"""Duration of a long step, in multiples of the expected one."""
 MOST_LONG = 10
-"""Long steps beyond short ones after which steps became longer. Single ones are pauses of the
-machine, or begin a pass over the data."""
+"""Excess of long steps over short ones from which steps count as longer. Single long steps are
+pauses of the machine, or begin an epoch."""
 MOST_CUT = 3
-"""Rests in a row that something cut short, after which steps are watched for a while: there is
-more in this loop than training steps."""
+"""Consecutive skipped ranges that ended early, after which steps are observed for a while: the loop
+contains more than training steps."""
 WORTH_IT = 8
-"""Steps of a rest that is not too short, though an evaluation ended it. Chosen by hand."""
+"""Skipped steps from which a range counts as long enough, even if it ended early. By hand."""
 
 
 class _Took:
-    """The times of the latest steps that were watched alike."""
+    """Times of the latest steps with the same depth."""
 
     def __init__(self) -> None:
         self.step_s: deque[float] = deque(maxlen=REMEMBERED)
@@ -130,15 +130,15 @@ class StepSampler:
         return step % self._every < TOGETHER
 
     def _plain(self) -> float:
-        """Return the time of a step that is not watched."""
+        """Return the time of a step that is not observed."""
         plain_s = median(self._plain_s)
         return min(plain_s, median(self._rest_step_s)) if self._rest_step_s else plain_s
 
     def _own(self, took: _Took, plain_s: float) -> float:
-        """Return what a step takes longer where it is watched.
+        """Return the extra time of an observed step.
 
-        Code that is watched is slower than by the time in hooks alone, since these empty the
-        caches; what a rest shows has nothing of it.
+        Observation slows down code by more than the time in hooks, since hooks evict it from the
+        caches. Skipped steps show the time without this effect.
         """
         own_s = fmean(took.own_s)
         return max(own_s, median(took.step_s) - plain_s) if self._rest_step_s else own_s

@@ -1,4 +1,4 @@
-"""A queue to the process that writes, and to a thread once that process is gone."""
+"""A queue to the writing process, and to a thread once that process has ended."""
 
 from __future__ import annotations
 

@@ -10,13 +10,13 @@ from mothtrap.core.facts.captures import Thinned
 from mothtrap.core.steps import Mode
 
 TOLD_STEPS = 100
-"""Steps after which a stream that is thinned is told of again; chosen by hand: a killed job
+"""Steps after which a stream that is thinned is reported again; chosen by hand: a killed job
 lacks the counts of so many steps at most, and its run one small fact in so many steps."""
 
 
 @dataclass(slots=True)
 class _Count:
-    """Of one stream in one mode, since it was last told of."""
+    """Counts of one stream in one mode, since its last report."""
 
     stream: Stream
     due: int = 0

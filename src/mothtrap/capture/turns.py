@@ -48,7 +48,7 @@ class Turns:
         """
         if step == self._step:
             return self._due
-        begins = self._step < 0 or step < self._step  # what comes next is not known
+        begins = self._step < 0 or step < self._step  # the next step is unknown
         self._step, self._due = step, []
         for turn in self._turns:
             if begins:

@@ -214,7 +214,7 @@ class Forward(Protocol):
         """Return, by tensor, the outputs after resetting it to its value before the watched steps.
 
         Covers only tensors that have changed since then, that no checkpoint contains, and that have
-        no axis as long as the batch. None where the framework has no such tensors.
+        no axis as long as the batch. None if the framework has no such tensors.
         """
 
     def layers(self) -> Sequence[LayerRow]:

@@ -33,7 +33,7 @@ class Keys:
         termios.tcsetattr(self._descriptor, termios.TCSADRAIN, self._before)
 
     def wait(self, timeout_s: float) -> str:
-        """Return the next key; "" after the timeout, "q" if the terminal is gone."""
+        """Return the next key; "" after the timeout, "q" if the terminal was closed."""
         ready, _, _ = select.select([self._descriptor], [], [], timeout_s)
         if not ready:
             return ""

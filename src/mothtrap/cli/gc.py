@@ -12,7 +12,6 @@ import click
 
 from mothtrap.cli._group import Refusal
 from mothtrap.cli._options import runs_dir_option, runs_folder
-from mothtrap.cli._stored import stored
 
 if TYPE_CHECKING:
     from mothtrap.store.retention import StoredRun
@@ -49,6 +48,7 @@ def command(
     mothtrap gc --max-size 20GB --dry-run     list what would be removed, oldest first
     """
     from mothtrap.core.config import load_config
+    from mothtrap.reader.stored_run import stored
     from mothtrap.store.layout import list_runs
     from mothtrap.store.retention import remove, superfluous, sweep
 

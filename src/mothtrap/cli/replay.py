@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class _WithCommand(click.Command):
-    """A command whose options end at `--`: what follows is another command."""
+    """A command whose options end at `--`; another command follows."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Keep what stands behind `--` apart."""
+        """Separate the arguments after `--`."""
         if "--" in args:
             place = args.index("--")
             ctx.meta["mothtrap.command"] = tuple(args[place + 1 :])

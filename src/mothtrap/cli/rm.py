@@ -9,7 +9,6 @@ import click
 
 from mothtrap.cli._group import Refusal
 from mothtrap.cli._options import runs_dir_option
-from mothtrap.cli._stored import stored
 
 
 @click.command(name="rm")
@@ -24,8 +23,8 @@ def command(runs: tuple[str, ...], yes: bool, runs_dir: str | None) -> None:
     mothtrap gc --keep 20       by number, age or size
     """
     from mothtrap.core.config import load_config
+    from mothtrap.reader.stored_run import remove_stored, stored
     from mothtrap.store.layout import find_run
-    from mothtrap.store.retention import remove
 
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides={"runs_dir": runs_dir})
     if "://" in config.runs_dir or any("://" in run for run in runs):
@@ -40,7 +39,4 @@ def command(runs: tuple[str, ...], yes: bool, runs_dir: str | None) -> None:
     if not yes:
         click.confirm(f"Remove {len(found)} run{'s' * (len(found) != 1)}?", abort=True)
     for run in found:
-        again = stored(run.path)  # it may have been resumed meanwhile
-        if again.kept:
-            raise Refusal(f"{run.path.name} is not removed: {again.kept}")
-        remove(run.path)
+        remove_stored(run.path)  # refuses a run that was resumed meanwhile

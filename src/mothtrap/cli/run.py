@@ -131,13 +131,13 @@ def command(
     from mothtrap.session.launch import launch
 
     for several in ("rule_files", "snapshot_at"):
-        overrides[several] = overrides[several] or None  # none given: as configured
+        overrides[several] = overrides[several] or None  # none: as configured
     overrides["evaluate"] = "monitor" if no_rules else None
     config, warnings = load_config(start=working_folder(), environ=os.environ, overrides=overrides)
     if config.reference:
         from mothtrap.store.find_runs import find_run
 
-        find_run(config.reference, config.runs_dir)  # where there is none, nothing is started
+        find_run(config.reference, config.runs_dir)  # if there is none, nothing is started
     ctx.exit(
         launch(
             arguments,

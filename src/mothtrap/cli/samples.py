@@ -109,7 +109,7 @@ def command(
         shown = [step for step in told if (step.worker, step.step) in bad]
     else:
         shown = list(opened.samples.steps())
-    shown.sort(key=lambda step: (step.step, step.worker))  # what went wrong first comes first
+    shown.sort(key=lambda step: (step.step, step.worker))  # the earliest fault comes first
     given = ctx.get_parameter_source("limit") is not ParameterSource.DEFAULT
     most = None if steps and not rules else limit if given else MOST_STEPS
     text = report.steps_text(shown, style, limit, most)

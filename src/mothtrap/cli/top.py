@@ -86,7 +86,7 @@ class _View:
         )
 
     def press(self, key: str) -> bool:
-        """Do what a key asks for; return whether to go on."""
+        """Handle a key; return whether to continue."""
         findings = self.summary.in_story_order() if self.summary is not None else []
         self._note = ""
         if key in ("q", "\x03", "\x1b"):
@@ -121,7 +121,7 @@ class _View:
 
 
 def _live(view: _View, console: Console, wait: Callable[[float], str] | None = None) -> None:
-    """Draw until the user quits or the terminal is gone."""
+    """Draw until the user quits or the terminal closes."""
     from rich.live import Live
 
     with (

@@ -102,7 +102,7 @@ class Given:
 
 Resumption = Callable[[Mapping[str, str], "int | None"], "Resumed | None"]
 """Takes the digests of the weights by root and the steps that the one optimizer says to have
-made; returns where the job goes on, None where it begins."""
+made; returns where the job continues, None if it begins."""
 
 
 Deferral = Callable[[str, Any, Callable[[Any], None]], bool]

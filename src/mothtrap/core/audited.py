@@ -1,4 +1,4 @@
-"""Files behind a model, and the training run that the model file comes from."""
+"""Files behind a model, and the training run that produced the model file."""
 
 from __future__ import annotations
 

@@ -137,4 +137,4 @@ class BasicJob(Protocol):
         """Declare facts that would be reported if they occurred; pass the same tuple each step."""
 
     def blind(self, what: str, why: str) -> None:
-        """Report, once, what is not observed, and why."""
+        """Report once that something is not observed, with the reason."""

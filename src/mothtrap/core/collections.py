@@ -1,4 +1,4 @@
-"""Named choices of tensors, and what is captured of them."""
+"""Named sets of tensors, and the values to capture."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from mothtrap.core.runs import STOPPED
 from mothtrap.core.values import fault, to_struct, unknown_key
 
 ENV_PREFIX = "MOTHTRAP_"
-# Variables that are not settings: switches, and what a launcher tells its children.
+# Variables that are not settings: switches, and messages of a launcher to its children.
 ENV_OTHER = ("DISABLE", "RUN_DIR", "CONFIG", "FRAMEWORKS", "CACHE", "REPLAY", "NOTIFY")
 
 # Tables that no variable can hold.
@@ -231,7 +231,7 @@ def located(err: ConfigError, *, start: Path, environ: Mapping[str, str]) -> Con
 def _sources(
     start: Path, environ: Mapping[str, str]
 ) -> tuple[dict[str, Mapping[str, object]], tuple[str, ...]]:
-    """Return what the file and each variable say, the strongest last, and warnings."""
+    """Return the settings of the file and of each variable, highest priority last, and warnings."""
     path = find_file(start)
     found: dict[str, Mapping[str, object]] = {str(path): _read(path)} if path else {}
     known = Config.__struct_fields__
@@ -288,7 +288,7 @@ def _parse(path: Path) -> dict[str, object]:
 
 
 def _tool_table(content: Mapping[str, object]) -> object:
-    """Return what stands at `[tool.mothtrap]`, or None."""
+    """Return the table `[tool.mothtrap]`, or None."""
     tool = content.get("tool")
     return tool.get("mothtrap") if isinstance(tool, dict) else None
 

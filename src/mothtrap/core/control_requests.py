@@ -77,7 +77,7 @@ class DetailsRequest(
 
 
 Request = CaptureRequest | SnapshotRequest | StopRequest | CallRequest
-"""Requests to the workers of a job, told apart by their tag."""
+"""Requests to the workers of a job, distinguished by their tag."""
 AnyRequest = Request | DetailsRequest
 """All requests: also those to launchers."""
 

@@ -1,4 +1,4 @@
-"""Joins findings into stories: a root cause first, then what follows from it. Pure."""
+"""Joins findings into stories: a root cause first, then its effects. Pure."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def _explains(cause: Finding, effect: Finding, explains: Mapping[str, frozenset[
 
 
 def _is_milder(cause: Finding, effect: Finding) -> bool:
-    """Return whether a note would explain what is worse than a note."""
+    """Return whether a note would explain a warning or an error."""
     return cause.severity is Severity.INFO and effect.severity is not Severity.INFO
 
 

@@ -1,16 +1,16 @@
-"""Digests as numbers of a step: what two runs are compared by, bit for bit.
+"""Digests as numbers of a step: used to compare two runs bit for bit.
 
-A digest is the scalar `digest` (or `digest_sum`) of a step; its owner says of what:
+A digest is the scalar `digest` (or `digest_sum`) of a step. Its owner names the data:
 
     weight:NAME  bias:NAME  buffer:NAME   state before the step
-    batch:LOADER.PLACE                    a tensor that a loader gave, in its place of the batch
-    input:NAME                            a tensor that the model was called with, of no loader
+    batch:LOADER.PLACE                    a tensor of a loader, at its place in the batch
+    input:NAME                            an argument of the model that is not from a loader
     target                                a tensor that a loss was called with
     rng.python  rng.numpy  rng.torch      random states, just before the model was called
     gradient:NAME                         as it is applied
-    rows:NAME                             the rows of a batch, whatever their order
+    rows:NAME                             the rows of a batch, regardless of their order
 
-A step of several micro-batches has several of one owner, in order.
+A step of several micro-batches has several digests of one owner, in order.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ROWS: Final = "rows:"
 """Sums of the digests of rows: equal for equal rows in any order, and they add up."""
 
 BITS: Final = 53
-"""Of a digest that are kept: so many a float64 holds exactly."""
+"""Bits of a digest that are kept: a float64 can hold this many exactly."""
 MODULUS: Final = 1 << BITS
 
 

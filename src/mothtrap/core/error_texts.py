@@ -1,4 +1,4 @@
-"""Texts of exceptions that others raise: one line to say, a bounded traceback to keep."""
+"""Texts of exceptions of other code: one line to print, a bounded traceback to store."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mothtrap.core.masking import without_secrets
 MAX_LINE = 300
 """Characters of the one line."""
 MAX_TRACEBACK = 64 << 10
-"""Characters of a traceback that are kept; the innermost frames stand at its end."""
+"""Characters of a traceback that are kept; the innermost frames are at its end."""
 _HEAD = 8 << 10
 
 
@@ -56,7 +56,7 @@ def traceback_without(folder: str, error: BaseException) -> str:
 def _chain(
     error: traceback.TracebackException,
 ) -> Iterator[traceback.TracebackException]:
-    """Yield an exception, its causes, what was handled before, and the exceptions of a group."""
+    """Yield an exception, its causes, its context, and the exceptions of a group."""
     yield error
     others = [error.__cause__, error.__context__, *(error.exceptions or ())]
     for other in filter(None, others):

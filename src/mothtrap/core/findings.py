@@ -37,7 +37,7 @@ class RuleState(enum.StrEnum):
 
 
 PASSED = "passed_at_step"
-"""Evidence of a finding whose rule finds it no more."""
+"""Evidence of a finding that its rule no longer reports."""
 
 LATEST_ONSET = "onset_at_latest"
 """Evidence of a finding that began at a step from `step` to this one: it was not looked for between

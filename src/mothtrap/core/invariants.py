@@ -26,7 +26,7 @@ from mothtrap.core.errors import ConfigError, nearest
 
 VERSION = 1
 SHIPPED = Path(__file__).parents[1] / "invariants"
-"""Where the files lie that come with mothtrap, each called by its name alone."""
+"""Folder of the files shipped with mothtrap, each referred to by its name only."""
 
 _WORDS = {
     "l2": "the norm",
@@ -192,7 +192,7 @@ Invariant = Range | Present | Constant | Changes | Direction | Dtype
 
 
 class Learned(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Content of an invariants file: the invariants, and the names of the runs they came from."""
+    """Content of an invariants file: the invariants, and the names of their runs."""
 
     version: int
     learned_from: tuple[str, ...] = ()
@@ -249,7 +249,7 @@ def find(source: str) -> Path:
 
 
 def shipped() -> tuple[str, ...]:
-    """Return the names of the invariants files that come with mothtrap."""
+    """Return the names of the invariants files shipped with mothtrap."""
     return tuple(sorted(path.stem for path in SHIPPED.glob("*.toml")))
 
 
@@ -293,7 +293,7 @@ def save_contract(file: str, entries: Sequence[contracts.Entry], name: str) -> i
 
 
 def _is_left_out(invariant: Invariant | contracts.Entry, key: str) -> bool:
-    """Return whether a key says nothing."""
+    """Return whether a key has no information."""
     if not isinstance(invariant, Statement):
         return False
     without_tensors = key == "tensors" and invariant.statistic is None

@@ -15,7 +15,7 @@ from mothtrap.core.masking import MASKED, names_secret, without_secrets
 from mothtrap.core.texts import storable
 
 MAX_NAMES = 2_000
-"""Names that are kept of one set of parameters; chosen by hand, ten times what a trainer has."""
+"""Names kept of one set of parameters; chosen by hand, ten times those of a trainer."""
 MAX_CHARACTERS = 500
 """Of a name or a text; chosen by hand: more is data, and no parameter."""
 MAX_DEPTH = 8

@@ -12,7 +12,7 @@ from mothtrap.core.record_items import Curve, Predictions
 
 Array = npt.NDArray[Any]
 MAX_CLASSES = 200
-"""Of which a confusion matrix is kept; chosen by hand: more cannot be looked at."""
+"""Of which a confusion matrix is kept; chosen by hand: more cannot be inspected."""
 MAX_CURVES = 10
 """Classes that have curves, the most frequent first."""
 POINTS = 200

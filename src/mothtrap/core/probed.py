@@ -1,4 +1,4 @@
-"""Summary of a probe run, as it is stored with its findings."""
+"""Summary of a probe run, stored with its findings."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ MAX_NAME: Final = 200
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows of plain values; `row_count` and `column_count` are those of what was logged."""
+    """Rows of plain values; `row_count` and `column_count` describe the logged table."""
 
     columns: list[str]
     rows: list[list[LedgerValue]]

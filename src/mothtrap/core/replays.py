@@ -1,4 +1,4 @@
-"""The words of a replay: what the process that does a step again is asked, and what it tells."""
+"""Messages of a replay: the request to the process that repeats a step, and its answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ReplayPlan(msgspec.Struct, frozen=True, kw_only=True):
 
     `workers` are the folders of the snapshot by rank, `framework` is its adapter, empty for any;
     `scratch` is where results go. `device` and `dtype` convert state and inputs; None leaves them
-    as recorded. `narrow`: the first operation and the rows that are to blame are looked for, too.
+    as recorded. `narrow`: the first operation and the rows that are to blame are searched for, too.
     `debug`: the user's terminal is there, for a debugger. `stop_at` is the `file:line` at which it
     opens. `through`: steps
     that the script makes before it comes to the place of the recorded one are allowed. `build`:

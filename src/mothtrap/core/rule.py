@@ -1,4 +1,4 @@
-"""Base of all rules; a rule looks for one fault in a window."""
+"""Base class of all rules; a rule detects one fault in a window."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ RESERVED = {
     "fixes": "the fixes are the bullets of `What to do` in the docstring; remove it",
     "finding": "every rule has it already; call self.finding(...) in check(window)",
 }
-"""Parts of every rule that no rule may replace, and what to do instead."""
+"""Methods that no rule may replace, and the alternative to each."""
 _FLAGS = ("passes", "compares", "waits")
 _ANNOTATED = ("code", "called", "title", "severity", "needs", "explains", *_FLAGS)
 
@@ -123,7 +123,7 @@ def _complaints(made: type[Rule]) -> Iterator[str]:
 
 
 def _of_need(need: Need) -> Iterator[str]:
-    """Yield what is wrong with the fields of a need."""
+    """Yield the faults in the fields of a need."""
     names: dict[str, Iterable[str] | None] = {
         "kinds": kinds.names(),
         "statistics": OF_NEEDS,

@@ -8,7 +8,7 @@ workers, joined by `; `:
     partial sum               the values of all workers add up to the tensor
 
 A part ends in ` over NAME` where the framework has a name for the group of workers, e.g.
-`shard 2/4 of dim 1 over tp`. Empty words: the worker holds a tensor of its own.
+`shard 2/4 of dim 1 over tp`. Empty words: the worker holds its own tensor.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""The words of a snapshot: what is needed to do one step again elsewhere.
+"""Data types of a snapshot: the data needed to repeat one step elsewhere.
 
-A **recorded step** is what the script fed into one step, in order. The **state** is what the
-step began from: weights, buffers, optimizers, schedulers, scalers, modes. A snapshot holds
-one state and the recorded steps that lead from it to the step that is meant.
+A **recorded step** contains the inputs of one step, in order. The **state** is the beginning of
+the step: weights, buffers, optimizers, schedulers, scalers, modes. A snapshot has one state and
+the recorded steps that lead from it to the requested step.
 
-Values are held as a `Tree`, plain JSON beside which the arrays lie under keys. Nothing in it
-is code: whoever reads one rebuilds values from a closed list of forms (`snapshot.tree`).
+Values are stored as a `Tree`: plain JSON, with the arrays stored separately under keys. It
+contains no code: a reader rebuilds values from a closed list of forms (`snapshot.tree`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BASE = "base"
 """The reason of a state that is kept for steps that may turn out bad."""
 
 BUILD = " --build MODULE:FUNCTION"
-"""Option that a replay requires where there is no script to start again."""
+"""Option that a replay requires if there is no script to start again."""
 
 Tree = dict[str, Any] | str | int | float | bool | None
 """Any nesting of values, as plain JSON.

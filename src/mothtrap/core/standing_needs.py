@@ -57,7 +57,7 @@ NEEDS_OF_THE_JOB = (
     Need(facts=(AdapterReports, Cannot, Looked, SettingIgnored)),
     Need(facts=(WorkerStalled,)),
 )
-"""Facts that come whatever the adapter is."""
+"""Facts that are recorded with every adapter."""
 
 STANDING_NEEDS = (
     *NEEDS_OF_THE_JOB,

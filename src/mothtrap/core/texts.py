@@ -1,4 +1,4 @@
-"""Text as it is stored and read: valid UTF-8, whatever names hold; numbers written out."""
+"""Text as it is stored and read: valid UTF-8 for any name; numbers written in full."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from mothtrap.core.documented import Documented
 
 NO_SETTING = {"setting": False}
-"""Metadata of a field of a rule that is no threshold: what it holds is given in another way."""
+"""Metadata of a rule's field that is not a threshold: its value is set in another way."""
 
 Value = TypeVar("Value", float, int, str, bool)
 

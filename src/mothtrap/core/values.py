@@ -59,7 +59,7 @@ def unknown_key(key: str, known: Iterable[str], table: str = "") -> str:
 
 
 def _plain(value: object) -> object:
-    """Return a value without structs (what they hold beyond the defaults), ranges and arrays."""
+    """Return a value without structs (only their non-default fields), ranges, and arrays."""
     if isinstance(value, msgspec.Struct):
         fields = msgspec.structs.fields(value)
         held = {f.name: getattr(value, f.name) for f in fields}
@@ -73,7 +73,7 @@ def _plain(value: object) -> object:
 
 
 def _misfit(kind: object, value: object, key: str, default: object) -> str | None:
-    """Return what is wrong with `value` at the dotted `key`; None when it fits."""
+    """Return the fault of `value` at the dotted `key`; None if it fits."""
     if value is None and type(None) in typing.get_args(kind):
         return None
     kind = _given(kind)
@@ -107,7 +107,7 @@ def _misfit(kind: object, value: object, key: str, default: object) -> str | Non
 
 
 def _given(kind: object) -> object:
-    """Return a type without the None that says that nothing was given."""
+    """Return a type without None, which stands for a missing value."""
     if typing.get_origin(kind) is not types.UnionType:
         return kind
     parts = [part for part in typing.get_args(kind) if part is not type(None)]

@@ -101,7 +101,7 @@ class Matrix:
         steps_S: steps, int64, shape (S,).
         values_ST: values, float64, shape (S, T). Statistics are computed over finite values, so a
             NaN where `present_ST` is True means that the tensor had no finite value.
-        present_ST: True where a value was captured, bool, shape (S, T); False where it was not
+        present_ST: True if a value was captured, bool, shape (S, T); False if it was not
             captured, or where the step's optimizers do not own the tensor.
         skipped_S: True for steps that no optimizer applied, bool, shape (S,).
         mode: mode of the steps.

@@ -1,4 +1,4 @@
-"""Paths seen from the working folder, which a script may delete while it runs."""
+"""Paths relative to the working folder, which a script may delete while it runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 def _at_start() -> str:
     try:
         return os.getcwd()
-    except OSError:  # the shell stands in a deleted folder
+    except OSError:  # the shell's current folder was deleted
         return os.environ.get("PWD", os.sep)
 
 

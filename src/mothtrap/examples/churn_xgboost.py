@@ -1,8 +1,8 @@
-"""Predicts which customers leave, with trees of XGBoost.
+"""Predicts which customers leave, with XGBoost.
 
-The customers are made up here, so nothing is downloaded. As it stands, one column is only known
-after a customer has left: what was paid back. The score is perfect, and of no use. `--fixed`
-trains without that column.
+The customers are generated, so nothing is downloaded. By default, one of the columns is known only
+after a customer has left: the amount paid back. The score is perfect, but the model is useless.
+`--fixed` trains without that column.
 """
 
 from __future__ import annotations

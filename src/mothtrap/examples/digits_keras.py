@@ -1,8 +1,8 @@
-"""Reads handwritten digits with a small convolutional network of Keras.
+"""Classifies handwritten digits with a small convolutional network in Keras.
 
-The data are scikit-learn's 1,797 scans of 8 x 8 pixels, which come with the package.
-As it stands, the loss applies a softmax to what a softmax has put out already: it
-trains, but slowly and badly. `--fixed` leaves the one in the model out.
+The data are scikit-learn's 1,797 scans of 8 x 8 pixels, which are part of its package. By default,
+the model ends in a softmax, although the loss applies one itself. It trains, but slowly and badly.
+`--fixed` removes the softmax from the model.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from mothtrap.statistics.exponents import EDGES
 Floats = npt.NDArray[np.float64]
 
 BUCKETS = 30
-"""Of a histogram of values: what TensorBoard itself makes by default."""
+"""Buckets of a histogram: TensorBoard's default."""
 _HUGE = 1e307
 
 

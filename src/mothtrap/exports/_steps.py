@@ -1,4 +1,4 @@
-"""The records of a run that hold: where a later attempt did steps again, its own."""
+"""The valid records of a run: if a later attempt repeated steps, the records of that attempt."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def statistics(recorded: Recorded, choice: Choice) -> Iterator[tuple[TensorInfo,
 
 
 def _shown(what: str, part: Part, items: Iterable[T], size_bytes: Callable[[], int]) -> Iterator[T]:
-    """Yield what there is of each record; on a terminal show how far it is, where that is long."""
+    """Yield the parts of each record; on a terminal, show the progress of a long export."""
     told_of = f"exporting {what} of {part.view.folder.name}"
     with progress(told_of, size_bytes, parts=len(part.view.commits)) as told:
         for done, item in enumerate(items, 1):

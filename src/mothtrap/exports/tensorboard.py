@@ -5,13 +5,13 @@ optimizers instead of their line, so that the tag survives an edit. The number o
 counts of NaN and infinities that are 0, are left out. Tags of evaluations begin with `eval/`. Their
 scalars have the train step at which the evaluation was made, so that they lie over the training
 loss; TensorBoard keeps one point per step, which is the first one. Their statistics are drawn over
-the count of evaluated batches (`mode_step`, going on from attempt to attempt), as many batches
-share a train step. Findings are texts, `findings/<code>`, at their first step.
-Tensors that were kept whole become histograms of their finite elements, `<kind>/<tensor>`,
-each with the number of the others as a scalar, `<kind>_nonfinite/<tensor>`. Captured
-exponents become histograms, too, `<kind>_exponents/<tensor>`, quantiles scalars. NaN and
-infinities stay what they are. TensorBoard's scalars are float32: a finite value beyond
-that is left out, and said, rather than called infinite.
+the count of evaluated batches (`mode_step`, which continues from attempt to attempt), since many
+batches share a train step. Findings are texts, `findings/<code>`, at their first step. Whole
+tensors become histograms of their finite elements, `<kind>/<tensor>`, and the number of the other
+elements becomes a scalar, `<kind>_nonfinite/<tensor>`. Captured exponents become histograms,
+`<kind>_exponents/<tensor>`, and quantiles become scalars. NaN and infinities are kept.
+TensorBoard's scalars are float32: a larger finite value is left out and reported, rather than
+written as infinite.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class _Folder:
             events.settle()
 
     def written(self) -> Written:
-        """Return how much was written, and what was left out."""
+        """Describe the amount of written data, and the parts left out."""
         too_large = [
             f"{count} values of {tag} on rank {worker} exceed float32, and are omitted"
             for worker, (events, _) in self._files.items()
@@ -347,7 +347,7 @@ class _EventFile:
         value.tensor.string_val.append(text.encode())
 
     def flush(self, step: int, wall_s: float) -> int:
-        """Write what was added as the event of a step; return how many values it has."""
+        """Write the added values as the event of a step; return their number."""
         count = len(self._values.value)
         if count:
             self._write(self._event(wall_time=wall_s, step=step, summary=self._values))
@@ -355,7 +355,7 @@ class _EventFile:
         return count
 
     def settle(self) -> None:
-        """Hand what was written to the disk, for those who read the file as it grows."""
+        """Flush written data to the disk for readers of the growing file."""
         self._file.flush()
 
     def _write(self, event: Any) -> None:

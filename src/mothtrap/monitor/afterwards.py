@@ -1,4 +1,4 @@
-"""Runs rules on what a run has stored, as they would have judged it while it went on."""
+"""Runs rules on a stored run, with the results that they would have had during the job."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _lacks(codes: Iterable[str], monitors: Sequence[Monitor]) -> dict[str, str]:
 
 
 def _with_lacks(statuses: tuple[RuleStatus, ...], lacks: dict[str, str]) -> tuple[RuleStatus, ...]:
-    """Say what is lacking in place of a reason that waits for it: it never comes."""
+    """Replace the reason of a waiting rule by the missing data, which will never be recorded."""
     return tuple(
         msgspec.structs.replace(
             status,

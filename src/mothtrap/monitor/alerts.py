@@ -1,4 +1,4 @@
-"""Events of a run, found by comparing what is known of it with what was known before."""
+"""Events of a run, found by comparing its current state with the previous one."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ class Alerts:
     def _of_the_run(self, now: Glance) -> list[Event]:
         events = []
         if now.lost_steps > self._lost_from:
-            self._lost_from = 2 * now.lost_steps  # told again when they have doubled
+            self._lost_from = 2 * now.lost_steps  # reported again when they have doubled
             text = f"{now.lost_steps} captured steps could not be stored"
             events.append(self._event(now, "lost_steps", "", text))
         if self._has_stalled(now):
@@ -170,7 +170,7 @@ class Alerts:
         return events
 
     def _has_stalled(self, now: Glance) -> bool:
-        """Return whether the job has just been found to stand still."""
+        """Return whether the job was just detected to be stuck."""
         if now.steps != self._steps:
             if self._steps > 0:
                 self._longest_s = max(self._longest_s, now.now_s - self._stepped_s)
@@ -212,7 +212,7 @@ class Alerts:
 
 
 def _change(old: Finding | None, new: Finding) -> EventKind | None:
-    """Return what happened to a finding, if anything did."""
+    """Return the event of a finding, if there is one."""
     is_passed = has_passed(new)
     if old is None:
         return "opened"

@@ -1,4 +1,4 @@
-"""The states of rules that lack what they require: absence of a fact is no sign of health."""
+"""States of rules that lack required data: a missing fact is no sign of health."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ EXEMPT = frozenset(
         *("stalled_training", "differs_across_runs", "broken_invariant"),
     }
 )
-"""Rules that judge other workers, clocks or other runs: what they say themselves holds."""
+"""Rules about other workers, clocks or other runs: their own state is kept."""
 
 _OF_THE_JOB = frozenset(tag_of(fact) for fact in facts_of(NEEDS_OF_THE_JOB))
 _OF_ADAPTERS = MEASURED - {"skipped", "micro_batches", "step_s", "own_s"}
 """Scalars that only an adapter can report; others users log, or every step has."""
 
 LOGGED_KIND = "metric"
-"""Tensors that users log come whatever the adapter is."""
+"""Tensors logged by users are recorded with every adapter."""
 
 Outcome = tuple[RuleState, str]
 
@@ -49,7 +49,7 @@ class Coverage:
         self._statistics: set[tuple[str, Mode, str]] = set()
 
     def feed(self, record: StepRecord) -> None:
-        """Process what a record says about observed facts."""
+        """Process the facts in a record."""
         for fact in record.observations:
             if isinstance(fact, Looked):
                 for tag in fact.facts:
@@ -86,7 +86,7 @@ class Coverage:
         return outcome
 
     def _why_never(self, need: Need) -> str:
-        """Say why what a need names can never come; '' where it may."""
+        """Return why data of a need can never be recorded; '' if they can."""
         facts = {tag_of(fact) for fact in need.facts} - _OF_THE_JOB
         for tag in sorted(facts):
             if not any(tag in self._left(own, "facts") for own in self._adapters.values()):

@@ -178,7 +178,7 @@ class _TargetQueue:
             self._changed.notify()
 
     def close(self, until_s: float) -> None:
-        """Send what is left until a time of the clock; what has waited longest is tried at once."""
+        """Send the remaining messages until a deadline; the oldest ones are tried immediately."""
         with self._changed:
             self._until_s = until_s
             self._due = [(self._clock(), n, FIRST_WAIT_S, item) for _, n, _, item in self._due]

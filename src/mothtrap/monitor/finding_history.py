@@ -1,4 +1,4 @@
-"""History of findings: one case per fault and mode, revised as it goes on."""
+"""History of findings: one case per fault and mode, revised while it lasts."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class FindingHistory:
 
 
 def _passed(case: Finding, step: int) -> Finding:
-    """Return a case that is found no more at a step; it may have passed earlier."""
+    """Return a case that is no longer found at a step; it may have ended earlier."""
     ended = case.evidence.get(PASSED)
     message = case.message
     if not isinstance(ended, int):

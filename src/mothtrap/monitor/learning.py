@@ -1,9 +1,9 @@
 """Infers invariants from the windows of healthy runs.
 
-Everything is proposed from what the runs show and kept only if it holds at every step of
-all of them, by the same judge that looks for breaches later. Bounds are wide, since the next
-healthy run is none of those that were seen; what the runs disagree about by more than the
-bounds allow is left out.
+Candidates come from the runs. A candidate is kept only if it holds at every step of all runs, by
+the same evaluation that later detects breaches. Bounds are wide, because the next healthy run
+differs from the observed ones. A relation in which the runs differ by more than the bounds allow
+is left out.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LEARNED = (
 """Series that are learned: those of the default capture, so that checking costs nothing more."""
 
 COUNTS = ("micro_batches", "gradient_state", "stale_gradient")
-"""Scalars that are counts or signs: what they always are may be exact."""
+"""Scalars that are counts or signs: a relation of them may be exact."""
 
 SCALE_FREE = "update_ratio of weight"
 """Series that can be compared between programs of any size."""
@@ -49,12 +49,12 @@ MIN_STEPS = 20
 """Steps of a run, below which nothing is learned from it; chosen by hand."""
 MIN_LOOKS = 3
 """Steps of each training at which a statistic must have been captured; chosen by hand: weights
-are looked at rarely, and more rarely still where the machine is busy."""
+are inspected rarely, and more rarely still where the machine is busy."""
 MARGIN, MARGIN_OF_ONE_RUN = 10.0, 100.0
 """Distance of a bound from the values seen; chosen by hand: seeds of one program differ by
 less than 10 times, and what one run alone shows says little of the next."""
 RATE_MARGIN = 3.0
-"""The same for learning rates, which are chosen and do not come about; chosen by hand."""
+"""The same for learning rates, which users set; chosen by hand."""
 PATIENCE = 20
 """Steps for which something may be absent or 0 all the same; chosen by hand: an expert that gets
 no rows, units that are dead for a batch."""
@@ -117,7 +117,7 @@ def _holds(invariant: Invariant, windows: Iterable[Window]) -> bool:
 
 
 def _everywhere(about: Statement, windows: Sequence[Window]) -> list[list[Table]]:
-    """Return the tables of each training for a statement; empty where one shows too little."""
+    """Return the tables of each training for a statement; empty if one shows too little."""
     probe = Range(of=about.of, tensors=about.tensors)
     found = [tables(probe, window) for window in windows]
     looks = [sum(int(table.present_ST.any(axis=1).sum()) for table in each) for each in found]
@@ -184,7 +184,7 @@ def _of_losses(windows: Sequence[Window], margin: float) -> Iterator[Invariant]:
 
 
 def _of_presence(windows: Sequence[Window]) -> Iterator[Invariant]:
-    """Gradients that are there at each step of an optimizer, told for each optimizer."""
+    """Gradients that exist at each step of an optimizer, by optimizer."""
     named = _common("l2 of gradient", windows)
     if not named:
         return
@@ -223,7 +223,7 @@ def _of_sizes(windows: Sequence[Window], margin: float) -> Iterator[Invariant]:
 
 
 def _never_zero(found: list[list[Table]]) -> tuple[set[str], set[str]]:
-    """Return the tensors that come nowhere near 0, and those that are always 0."""
+    """Return the tensors that stay far from 0, and those that are always 0."""
     away: dict[str, bool] = {}
     still: dict[str, bool] = {}
     for table in (table for each in found for table in each):

@@ -32,7 +32,7 @@ FIRST_STEPS = 16
 """Train steps at the beginning that are all judged; most wiring errors show there."""
 
 DENSE_STEPS, DENSE_EVERY = 64, 4
-"""Up to this train step one in so many is judged, whatever it costs."""
+"""Up to this train step one in N is judged, whatever it costs."""
 
 PAUSE_S, NEW_SHARE = 0.25, 0.25
 """Dense steps that follow each other faster than this are judged when they are a quarter of all

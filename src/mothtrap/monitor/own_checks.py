@@ -39,7 +39,7 @@ class TooSlow(Exception):
 
 
 class RuleFailure(Exception):
-    """A rule that is not part of mothtrap failed; `__cause__` is what it raised."""
+    """A rule that is not part of mothtrap failed; `__cause__` is its exception."""
 
 
 def is_own(rule: Rule) -> bool:
@@ -66,7 +66,7 @@ def found_by(rule: Rule, window: Window) -> list[Finding]:
 
 
 def failure_of(rule: Rule, error: BaseException) -> str:
-    """Return one line that says where and how a rule failed, and what to change."""
+    """Return one line about where and how a rule failed, and the change to make."""
     if not is_own(rule):
         return one_line(error)
     code = getattr(inspect.unwrap(type(rule).check), "__code__", None)
@@ -107,7 +107,7 @@ class _Call:
         self.findings, self.error = [], TooSlow(f"it took more than {LOOKS * LOOK_S:g} seconds")
         if thread.ident is not None:
             # The only way to end the loop of another thread: else it takes the interpreter from
-            # the training for ever. One that waits in a call of C goes on waiting, asleep.
+            # the training for ever. One that waits in a call of C continues waiting, asleep.
             late, stop = ctypes.c_ulong(thread.ident), ctypes.py_object(SystemExit)
             ctypes.pythonapi.PyThreadState_SetAsyncExc(late, stop)
 

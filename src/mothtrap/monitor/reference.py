@@ -1,4 +1,4 @@
-"""Another run beside the one that is judged, as far as that one has come."""
+"""A reference run next to the evaluated run, up to the same step."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ class Router:
     def _of_something_else(
         self, reaction: Reaction, told: _Told, event: Event, now_s: float
     ) -> tuple[Event, bool] | None:
-        """Events that last no time; that a finding passed is told to whom it was told."""
+        """Events without a duration; whoever got a finding is also notified that it ended."""
         finding = event.finding
         if finding is None:
             about = event.rule.code if event.rule is not None else event.kind
@@ -158,7 +158,7 @@ class Router:
         return event, False
 
     def _matters(self, when: When, event: Event, finding: Finding, now_s: float) -> bool:
-        """Return whether a finding is still as bad as asked for, and not muted."""
+        """Return whether a finding is still as bad as requested, and not muted."""
         name = finding.fingerprint
         if self._alerts.is_muted(name, now_s):
             return False

@@ -1,4 +1,4 @@
-"""Describe faults of custom rules in one sentence that says what to change."""
+"""Describe faults of custom rules in one sentence, with the change to make."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def __str__(self) -> str:
-        """Return one sentence that names the rule, its place, and what to change."""
+        """Return one sentence with the rule, its place, and the change to make."""
         rule = " ".join(filter(None, ("rule", self.code, self.name))) if self.name else "file"
         return f"{rule} of {self.where} is left out: {self.reason}; the other rules continue"
 

@@ -1,4 +1,4 @@
-"""Rules that a user keeps in a Python file of their own."""
+"""Rules that a user keeps in their own Python file."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _read(file: Path, _changed_ns: int) -> Read:
 def _run(file: Path, module: ModuleType) -> tuple[list[type[Rule]], list[LeftOut]]:
     """Run a file; return the rules that it defines, and what cannot be used.
 
-    A function or class that cannot be made is left out, and the rest goes on. Any other statement
+    A function or class that cannot be made is left out, and the rest continues. Any other statement
     that raises is the last one that is run.
     """
     try:
@@ -118,7 +118,7 @@ def _run(file: Path, module: ModuleType) -> tuple[list[type[Rule]], list[LeftOut
 
 
 def _fault(file: Path, statement: ast.stmt, err: BaseException) -> LeftOut:
-    """Say what is wrong with a statement that raised."""
+    """Describe the fault of a statement that raised an exception."""
     line = line_in(err, str(file)) or getattr(err, "lineno", None) or statement.lineno
     said = str(err) if isinstance(err, ConfigError) else one_line(err)
     where = f"{file}:{line}"

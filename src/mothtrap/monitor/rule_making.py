@@ -1,4 +1,4 @@
-"""Rules made from a curve: a limit, a number of steps, and the file that holds them."""
+"""Rules made from a curve: a limit, a number of steps, and the file of the rule."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ class Silence:
         return max(LEAST_S, TIMES_A_STEP * float(np.median(medians))) if medians else LEAST_S
 
     def _age_s(self, worker: _Worker) -> float:
-        """Return the seconds since a worker gave news, as far as its node reported."""
+        """Return the seconds since the last sign of a worker, as reported by its node."""
         node = self._nodes[worker.node]
         quiet_s = self._clock() - node.arrived_s
         if quiet_s >= max(NODE_S, TIMES_THE_LONGEST * node.longest_s):

@@ -1,4 +1,4 @@
-"""Joins what several monitors said of the same run."""
+"""Joins the results of several monitors of the same run."""
 
 from __future__ import annotations
 
@@ -122,6 +122,6 @@ def merge_thinned(facts: Iterable[Thinned]) -> tuple[str, ...]:
         counts[fact.what] = skipped + fact.count, due + fact.due
     shares = {what: -skipped / due for what, (skipped, due) in counts.items()}
     return tuple(
-        f"{what}: {counts[what][0]} of {counts[what][1]} captures skipped"
+        f"{what} ({counts[what][0]} of {counts[what][1]} captures)"
         for what in sorted(counts, key=lambda what: (shares[what], what))
     )

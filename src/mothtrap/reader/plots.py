@@ -243,7 +243,7 @@ def _step() -> dict[str, Any]:
 
 
 def _shade(statistic: str, drawn: list[Any]) -> dict[str, Any]:
-    """Return the color of a cell: logarithmic, and one of its own for what is not finite."""
+    """Return the color of a cell: logarithmic, with a separate color for non-finite values."""
     positive = [value for value in drawn if isinstance(value, float) and value > 0]
     # Values below it are drawn as 0.
     least = float(np.percentile(positive, 10)) if positive else 1.0

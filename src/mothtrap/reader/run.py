@@ -1,4 +1,4 @@
-"""A run, live or done: what it found and what it captured."""
+"""A run, running or finished: its findings and captured data."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from mothtrap.store.time_log import TimedRows
 
 NOTEBOOK = "mothtrap.notebook"
-"""Displays of a run, which lie above this package and are loaded when one is asked for."""
+"""Displays of a run, which lie above this package and are loaded when one is requested."""
 
 
 def open_run(

@@ -1,4 +1,4 @@
-"""Columns of runs in a table: what a run is, its labels, its parameters, and its metrics."""
+"""Columns of a table of runs: identity, labels, parameters, and metrics."""
 
 from __future__ import annotations
 

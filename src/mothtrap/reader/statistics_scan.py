@@ -101,7 +101,7 @@ def _may_pass(
 
 
 def _not_refuted(condition: ds.Expression, known: Columns, told: Collection[str]) -> Bools | bool:
-    """Say which rows a condition does not refuse, whatever the unknown columns hold.
+    """Return the rows that may satisfy a condition, whatever the values of unknown columns.
 
     Null is what is unknown, and a condition of which one half is false is false.
     """

@@ -49,7 +49,7 @@ def table(facts: RunFacts, span: Span, name: str) -> pa.Table:
         )
     schema, rows = _MAKERS[name]
     batches = [pa.record_batch(columns, schema=schema) for columns in rows(facts, span)]
-    # Every batch has words of its own.
+    # Every batch has its own words.
     return pa.Table.from_batches(batches, schema=schema).unify_dictionaries()
 
 
@@ -76,7 +76,7 @@ def dataset(matrices: Mapping[str, Matrix], kind: str) -> xarray.Dataset:
         )
         for statistic, matrix in matrices.items()
     }
-    # Each statistic may have been captured at steps of its own.
+    # Each statistic may have been captured at its own steps.
     aligned = xarray.align(*arrays.values(), join="outer")
     return xarray.Dataset(dict(zip(arrays, aligned, strict=True)), attrs={"kind": kind})
 

@@ -1,4 +1,4 @@
-"""Vega-Lite specifications as pictures, drawn by a process of their own within limits."""
+"""Vega-Lite specifications as pictures, drawn in a separate process within limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""State of each worker of an attempt, as far as it was read."""
+"""State of each worker of an attempt, up to the data read so far."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def _word(
 
 
 def _touched_s(folder: Path) -> float:
-    """Return the time of the latest write of a step; 0 where there is none."""
+    """Return the time of the latest write of a step; 0 if there is none."""
     times = [0.0]
     try:
         with os.scandir(folder) as entries:

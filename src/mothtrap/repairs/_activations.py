@@ -184,7 +184,7 @@ def _is_own(call: cst.Call) -> bool:
 
 
 def _argument(call: cst.Call) -> cst.BaseExpression:
-    """Return what an activation is applied to."""
+    """Return the argument of an activation."""
     positional = [one.value for one in call.args if one.keyword is None and not one.star]
     named = [one.value for one in call.args if one.keyword and one.keyword.value == "input"]
     if isinstance(call.func, cst.Attribute) and code(call.func.value) not in _MODULES:

@@ -41,7 +41,7 @@ def descending(script: Script) -> str:
 
 
 def _turned(node: cst.CSTNode) -> tuple[cst.CSTNode, cst.CSTNode] | None:
-    """Return what an update along its gradient changes, and what goes there."""
+    """Return the variable that an update along its gradient changes, and its new value."""
     if isinstance(node, cst.AugAssign) and isinstance(node.operator, cst.AddAssign):
         if _is_gradient_of(node.value, node.target) and not _is_negative(node.value):
             return node.operator, cst.SubtractAssign()

@@ -72,7 +72,7 @@ def _feeds(script: Script, call: cst.Call, dead: tuple[str, ...]) -> bool:
 
 
 def _is_any_layer(script: Script, call: cst.Call, name: str) -> bool:
-    """Return whether a name is the variable of a loop over layers, or what `apply` hands over."""
+    """Return whether a name is the variable of a loop over layers, or the argument of `apply`."""
     if any(
         isinstance(loop, cst.For) and code(loop.target) == name
         for loop in loops_around(script, call)

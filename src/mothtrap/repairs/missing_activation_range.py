@@ -1,4 +1,4 @@
-"""Give a loss what it expects: logits, or predictions without a last ReLU."""
+"""Pass a loss its expected input: logits, or predictions without a last ReLU."""
 
 from __future__ import annotations
 

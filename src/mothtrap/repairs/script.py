@@ -17,7 +17,7 @@ _PLACE = re.compile(r"called at (?P<file>[^\s,;]+?):(?P<line>\d+)")
 
 
 class NoCertainRepairError(Exception):
-    """A finding has no single certain repair; says what a person must decide."""
+    """A finding has no single certain repair; the message names the decision of a person."""
 
 
 class Script:

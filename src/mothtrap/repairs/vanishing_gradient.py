@@ -43,7 +43,7 @@ def repair(script: Script, finding: Finding) -> str:
 
 
 def _scaled(one: cst.BinaryOperation) -> cst.BaseExpression | None:
-    """Return what a tiny number multiplies, or a huge number divides."""
+    """Return the operand that a tiny number multiplies, or a huge number divides."""
     if isinstance(one.operator, cst.Multiply):
         for number, other in ((one.right, one.left), (one.left, one.right)):
             if is_number(number) and 0 < float(code(number)) <= TINY:

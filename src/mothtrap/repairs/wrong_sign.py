@@ -103,7 +103,7 @@ def _divergences(script: Script) -> list[tuple[cst.CSTNode, cst.CSTNode]]:
 
 
 def _is_loss(script: Script, turn: cst.BaseExpression, inner: cst.BaseExpression) -> bool:
-    """Return whether what is turned is a call of a loss, or what runs backward."""
+    """Return whether the negated value is a call of a loss, or the root of a backward."""
     if isinstance(inner, cst.Call):
         names = [name.lower() for name in names_in(inner.func)]
         return any(word in name for name in names for word in _LOSSES)

@@ -1,4 +1,4 @@
-"""Steps, time and money that came after the onset of a finding, and the weights saved before it."""
+"""Steps, time and cost after the onset of a finding, and the weights saved before it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Findings that are known: kept in a file, and not told again."""
+"""Known findings: kept in a file, and not reported again."""
 
 from __future__ import annotations
 

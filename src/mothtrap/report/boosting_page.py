@@ -43,7 +43,7 @@ def _model(model: BoostedModel) -> str:
     if model.importance:
         parts.append(_importance(model))
     for site, every in model.scores.items():
-        rounds = [*{one.rounds: one for one in every}.values()]  # the last is told twice
+        rounds = [*{one.rounds: one for one in every}.values()]  # the last is reported twice
         parts.append(f'<h3 class="logged">{_safe(site)}</h3>')
         parts += _classes(rounds) if rounds[-1].confusion else _numbers(rounds)
     return "".join(parts)
@@ -61,7 +61,7 @@ def _importance(model: BoostedModel) -> str:
 
 
 def _classes(rounds: Sequence[ScoredRound]) -> list[str]:
-    """Return what a classifier made of one set of data."""
+    """Render the scores of a classifier on one set of data."""
     last = rounds[-1]
     names = [str(number) for number in range(len(last.confusion))]
     roc = [
@@ -99,7 +99,7 @@ def _classes(rounds: Sequence[ScoredRound]) -> list[str]:
 
 
 def _numbers(rounds: Sequence[ScoredRound]) -> list[str]:
-    """Return what a regression made of one set of data."""
+    """Render the scores of a regression on one set of data."""
     last, parts = rounds[-1], []
     if last.error_per_bin:
         head = ["labels", *(f"{a:.3g} to {b:.3g}" for a, b in pairwise(last.error_edges))]

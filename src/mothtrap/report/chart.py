@@ -1,4 +1,4 @@
-"""Losses as an SVG picture that needs no script: band of minima and maxima, marks, NaN lane.
+"""Series as an SVG picture that needs no script: band of minima and maxima, marks, NaN lane.
 
 Shape suffixes: S = steps of a series, B = buckets.
 """
@@ -29,19 +29,23 @@ MOST_TICKS = 5
 MAX_MARKS = 40
 
 
-def loss_chart(losses: Sequence[Series], findings: Sequence[Finding]) -> str:
-    """Return an SVG element of losses over steps, with marks at the onsets of findings.
+def series_chart(
+    losses: Sequence[Series], findings: Sequence[Finding], limit: float | None = None
+) -> str:
+    """Return an SVG element of series over steps, with marks at the onsets of findings.
 
     Args:
-        losses: series with at least one step each; without any, the result is "".
+        losses: losses or other series with at least one step each; without any, the result is "".
         findings: findings to mark, worst first; notes are not marked.
+        limit: height of a reference line.
     """
     if not losses:
         return ""
     first = min(int(series.steps_S[0]) for series in losses)
     last = max(max(int(series.steps_S[-1]) for series in losses), first + 1)
-    axis = _Axis(losses)
+    axis = _Axis(losses, limit)
     parts = [_frame(axis, first, last)]
+    parts += [_limit_line(axis, limit)] if limit is not None else []
     for index, series in enumerate(losses):
         steps_B, low_B, high_B, odd_B = buckets(series.steps_S, series.values_S)
         x_B = [_x(step, first, last) for step in steps_B]
@@ -97,8 +101,9 @@ class _Axis:
     It has room for every finite value: no peak is cut.
     """
 
-    def __init__(self, losses: Sequence[Series]) -> None:
-        values = np.concatenate([s.values_S[np.isfinite(s.values_S)] for s in losses])
+    def __init__(self, losses: Sequence[Series], limit: float | None = None) -> None:
+        limits = [] if limit is None else [limit]
+        values = np.concatenate([*(s.values_S[np.isfinite(s.values_S)] for s in losses), limits])
         if not len(values):
             values = np.array([0.0, 1.0])
         low, high = float(values.min()), float(values.max())
@@ -159,6 +164,15 @@ def _frame(axis: _Axis, first: int, last: int) -> str:
     if axis.is_log:
         lines.append(f'<text class="tick" x="{WIDTH - RIGHT}" y="10" text-anchor="end">log</text>')
     return "".join(lines)
+
+
+def _limit_line(axis: _Axis, limit: float) -> str:
+    y = axis.y(limit)
+    return (
+        f'<line class="limit" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
+        f'<text class="tick" x="{WIDTH - RIGHT}" y="{y - 4:.1f}" text-anchor="end">'
+        f"limit {limit:.3g}</text>"
+    )
 
 
 def _begins(series: Series, steps_B: Sequence[int]) -> set[int]:

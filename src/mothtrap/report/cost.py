@@ -7,7 +7,7 @@ from mothtrap.core.texts import readable
 from mothtrap.report.summary import RunSummary
 
 FEW_STEPS = 100
-"""Below so many the first steps, which are looked at in full, weigh much; chosen by hand."""
+"""With fewer steps, the first ones, observed in full, dominate the cost; chosen by hand."""
 
 MAX_SHED = 4
 """Reasons to capture that are named in one line; chosen by hand."""
@@ -41,7 +41,7 @@ def cost_in_words(cost: Overhead, steps: int, workers: int = 1) -> str:
 
 
 def _added(cost: Overhead, workers: int) -> str:
-    """Return by how much the job took longer in all, and what beside the hooks took that time."""
+    """Return the total added time, and its parts other than the hooks."""
     parts = {
         "imports": cost.start_seconds / max(1, workers),
         "threads": cost.beside_seconds / max(1, workers),
@@ -83,7 +83,7 @@ def _unwatched(cost: Overhead, steps: int) -> str:
 
 
 def _asked(cost: Overhead) -> str:
-    """Return what captures cost that a user asked for, to which the budget does not apply."""
+    """Return the cost of captures that the user requested, which the budget does not limit."""
     if not cost.asked_seconds:
         return ""
     share = f"{100 * cost.asked_ratio:.1f} % ({cost.asked_seconds:.2f} s)"
@@ -96,7 +96,7 @@ def _shed(cost: Overhead) -> str:
         return ""
     more = len(cost.shed) - MAX_SHED
     rest = f"; and {more} more (mothtrap show --format json --all lists all)" if more > 0 else ""
-    return f"; skipped: {'; '.join(cost.shed[:MAX_SHED])}{rest}"
+    return f"; skipped to stay in the budget: {'; '.join(cost.shed[:MAX_SHED])}{rest}"
 
 
 def _hooks_s(cost: Overhead) -> float:

@@ -86,7 +86,7 @@ def difference(
 
 
 def _damage(letter: str, run: Run) -> Iterator[str]:
-    """Yield what of a run could not be read, and is therefore not compared."""
+    """Yield the parts of a run that are unreadable, and therefore not compared."""
     yield from (f"{letter} is damaged: {text}" for text in run.damage)
     for read in (run.ledger, lambda: run.source):
         try:

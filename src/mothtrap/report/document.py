@@ -18,6 +18,7 @@ from mothtrap.core.ledger import Ledger
 from mothtrap.core.masking import arguments_without_secrets, shareable
 from mothtrap.core.steps import Mode
 from mothtrap.core.window import Series
+from mothtrap.report.evidence import Evidence, WorstLayer
 from mothtrap.report.machine import MachineRow, machine_rows
 from mothtrap.report.record import recorded
 from mothtrap.report.record_page import Section, section
@@ -32,9 +33,9 @@ if TYPE_CHECKING:
     from mothtrap.reader.run import Run
 
 MAX_SERIES = 4
-"""Losses that are drawn; chosen by hand: more cannot be told apart."""
+"""Losses that are drawn; chosen by hand: more cannot be distinguished."""
 MAX_STORIES = 100
-"""Stories that are shown in full; chosen by hand, far above what a run has."""
+"""Stories that are shown in full; chosen by hand, far more than a run has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +51,8 @@ class Document:
         record: parameters, data, code and logged items, as HTML.
         checked: results of the checks of `mothtrap check`.
         excerpts: lines of the script around the location of each root cause.
+        charts: SVG chart of the evidence of a root cause, by fingerprint.
+        layers: layers that findings name.
     """
 
     summary: RunSummary
@@ -60,6 +63,8 @@ class Document:
     record: Section | None = None
     checked: tuple[CheckResult, ...] = ()
     excerpts: Mapping[str, SourceAnswer] = field(default_factory=dict)
+    charts: Mapping[str, str] = field(default_factory=dict)
+    layers: tuple[WorstLayer, ...] = ()
 
     @property
     def stories(self) -> list[tuple[Story, Finding, list[Finding]]]:
@@ -82,8 +87,12 @@ def gather(run: Run, summary: RunSummary, *, code: bool = True) -> Document:
     """
     sources = noted_only(summary.sources, _ledger(run), run.source_texts()) if code else {}
     summary = msgspec.structs.replace(summary, sources=sources)
+    roots = {story.root for story in summary.diagnosis[:MAX_STORIES]}
+    evidence = Evidence(run)
     return Document(
         summary=summary,
+        charts=evidence.charts(f for f in summary.findings if f.fingerprint in roots),
+        layers=evidence.worst_layers(summary.findings),
         losses=tuple(series for series in _losses(run) if len(series.steps_S))[:MAX_SERIES],
         conditions=shareable(_conditions(run)),
         machine=_machine(run),

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mothtrap.reader.run import Run
 
 MAX_ERROR = 160
-"""Characters of an exception that are told; chosen by hand: two lines of a terminal."""
+"""Characters of an exception that are reported; chosen by hand: two lines of a terminal."""
 MAX_WORKERS = 8
 """Ranks that are named; chosen by hand."""
 
@@ -71,7 +71,7 @@ def _exception(run: Run) -> tuple[str, str] | None:
 
 
 def _lost(run: Run) -> str:
-    """Say which rank was lost first in a job of several, or which ones where that is unknown."""
+    """Return which rank of a job was lost first, or which ones were lost if that is unknown."""
     if run.end is None or not run.end.lost:
         return ""
     lost = run.end.lost

@@ -76,7 +76,7 @@ def _block(failure: Failure, style: Style) -> list[str]:
     ]
     if failure.location:
         lines.append(f"    --> {style.safe(failure.location)}")
-    if len(failure.inputs) > 1:  # the sentence tells of a single one
+    if len(failure.inputs) > 1:  # the sentence is about a single one
         lines.append(f"    = given: {style.safe('; '.join(failure.inputs))}")
     if failure.batch:
         lines.append(f"    = batch: {style.safe(failure.batch)}")

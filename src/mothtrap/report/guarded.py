@@ -47,7 +47,7 @@ def guarded(run: Run) -> tuple[Guarded, ...]:
     by_step: dict[tuple[str, int], StepGuarded] = {}
     for seen in run.observations(StepGuarded):
         known = by_step.get((seen.action, seen.step))
-        if known is None or known.fault == "worker":  # who is to blame says more
+        if known is None or known.fault == "worker":  # the responsible rank is more informative
             by_step[seen.action, seen.step] = seen
     found = []
     for action in WORDS:

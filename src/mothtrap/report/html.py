@@ -16,7 +16,7 @@ from mothtrap.core.findings import EvidenceValue, Finding, RuleState, Severity
 from mothtrap.core.runs import RunKind
 from mothtrap.report import boosting_page, checked_page
 from mothtrap.report.aftermath import since_then
-from mothtrap.report.chart import loss_chart
+from mothtrap.report.chart import series_chart
 from mothtrap.report.cost import cost_of
 from mothtrap.report.document import Document
 from mothtrap.report.guarded import guarded_lines
@@ -79,7 +79,7 @@ def _page(document: Document, effects: int, *, evidence: bool, pictures: bool) -
         f"{count_of(run.steps, run.unit)}{workers}</h1>"
         f"{_verdict(document)}</header>"
         f"{_losses(document)}{left}{_stories(document, effects, evidence=evidence)}"
-        f"{checked}{_rules(document)}{boosted}{recorded}{_ignored(document)}{_blind(document)}{_machine(document)}{_conditions(document)}"
+        f"{_layers(document)}{checked}{_rules(document)}{boosted}{recorded}{_ignored(document)}{_blind(document)}{_machine(document)}{_conditions(document)}"
         f'<footer><p class="soft">Created by mothtrap on {made}.{overhead}</p></footer>'
         "</main></body></html>\n"
     )
@@ -129,7 +129,7 @@ def _where(finding: Finding) -> str:
 def _losses(document: Document) -> str:
     roots = [root for _, root, _ in document.stories]
     others = [f for f in document.summary.findings if f not in roots]
-    chart = loss_chart(document.losses, [*roots, *others])
+    chart = series_chart(document.losses, [*roots, *others])
     if not chart:
         return '<h2>Loss</h2><p class="soft">No loss was recorded.</p>'
     return f"<h2>Loss</h2>{chart}"
@@ -188,7 +188,9 @@ def _finding(
         fixes = "".join(f"<li>{_prose(fix)}</li>" for fix in finding.fixes)
         parts.append(f"<p><strong>Fix</strong></p><ul>{fixes}</ul>")
     if evidence and finding.evidence:
-        rows = _rows((name, _value(value)) for name, value in finding.evidence.items())
+        known = {name: value for name, value in finding.evidence.items() if value is not None}
+        rows = _rows((name.replace("_", " "), _value(value)) for name, value in known.items())
+        parts.append(document.charts.get(finding.fingerprint, ""))
         shown = "" if finding.caused_by else " open"
         parts.append(f"<details{shown}><summary>Evidence</summary><table>{rows}</table></details>")
     return f'<article class="{kind[0]}">{"".join(parts)}{inner}</article>'
@@ -205,6 +207,23 @@ def _source(location: str, document: Document) -> str:
         text = f"{number:5}  {_safe(line)}"
         lines.append(f"<mark>{text}</mark>" if number == excerpt.line else text)
     return f"<p><code>{_safe(location)}</code></p><pre>" + "\n".join(lines) + "</pre>"
+
+
+def _layers(document: Document) -> str:
+    """Return the table of the layers, or features, that findings name."""
+    if all(each.last is None for each in document.layers):
+        return ""
+    rows = "".join(
+        f"<tr><th><code>{_safe(each.name)}</code></th>"
+        f'<td class="{each.severity.value}">{SEVERITY_GLYPHS[each.severity]} '
+        f"{_safe(each.code)}</td>"
+        f"<td>{_safe(each.quantity)}</td>"
+        f'<td class="n">{"" if each.last is None else f"{each.last:.4g}"}</td></tr>'
+        for each in document.layers
+    )
+    noun = "features" if document.summary.run.unit == "round" else "layers"
+    heads = '<tr><th></th><th>finding</th><th>quantity</th><th class="n">last value</th></tr>'
+    return f"<h2>Worst {noun}</h2><table>{heads}{rows}</table>"
 
 
 def _of_state(count: int, state: RuleState) -> str:
@@ -291,7 +310,7 @@ def _joined(numbers: Iterable[int]) -> str:
 
 
 def _prose(text: str) -> str:
-    """Return advice; what stands between backticks is code."""
+    """Return advice; text between backticks is code."""
     return _CODE.sub(r"<code>\1</code>", _safe(text))
 
 

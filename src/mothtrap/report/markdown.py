@@ -72,7 +72,7 @@ def _plain(text: str) -> str:
 
 
 def _prose(text: str) -> str:
-    """Return advice in one line; what stands between backticks is code."""
+    """Return advice in one line; text between backticks is code."""
     parts = text[:MAX_TEXT].split("`")
     if len(parts) % 2 == 0 or not all(parts[1::2]):
         return _safe(text)

@@ -23,7 +23,7 @@ MAX_PARAMETERS = 12
 MAX_DATA = 4
 MAX_METRICS = 8
 MAX_NOTES = 3
-"""Of each, unless everything is asked for; chosen by hand: two lines."""
+"""Of each, unless everything is requested; chosen by hand: two lines."""
 MAIN_PACKAGES = (
     *("torch", "tensorflow", "keras", "jax", "flax", "numpy", "xgboost", "lightgbm", "catboost"),
     *("sklearn", "lightning", "transformers", "accelerate", "datasets"),

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 MAX_PICTURES = 24
 MAX_PICTURE_BYTES = 2 << 20
-"""Of all pictures of a report; chosen by hand: less than half of what it may have."""
+"""Bytes of all pictures of a report; chosen by hand: less than half of its limit."""
 MAX_ROWS = 50
 MAX_COLUMNS = 12
 MAX_ITEMS = 60

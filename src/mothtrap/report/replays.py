@@ -217,7 +217,7 @@ def _compared(results: Sequence[ReplayResult]) -> str:
 
 
 def _precision(snapshot: Snapshot, shown: ReplayResult, converted: str) -> str:
-    """Return whether what was wrong in the run is wrong here, too."""
+    """Return whether the fault of the run also occurs here."""
     if not _was_unsound(snapshot):
         return f"computed in {converted}"
     if shown.nonfinite:

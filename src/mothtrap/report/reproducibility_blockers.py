@@ -1,6 +1,6 @@
 """Conditions that keep a run from being reproducible, and their fixes.
 
-Only what the run's ledger shows is judged: what is not in it cannot be told.
+Only what the run's ledger shows is judged: what is not in it cannot be determined.
 """
 
 from __future__ import annotations
@@ -289,7 +289,7 @@ def _source(source: Source | None) -> Iterator[Blocker]:
 
 
 def _commit(source: Source | None) -> str:
-    """Return the way to give the next run a commit, by what git reported for this one."""
+    """Return how to give the next run a commit, from git's report on this one."""
     error = source.error if source is not None else ""
     if "not a git repository" in error:
         return "git init, git add and git commit before a run"

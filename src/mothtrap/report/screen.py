@@ -51,7 +51,7 @@ def screen(
         width: columns of the terminal.
         note: response to a key press.
     """
-    keys = Text(note or KEYS, style="dim")  # above what a low terminal cuts off
+    keys = Text(note or KEYS, style="dim")  # above the part that a small terminal cuts off
     parts: list[RenderableType] = [_head(run, summary), keys, _verdict(summary)]
     if summary.findings:
         chosen = min(chosen, len(summary.findings) - 1)

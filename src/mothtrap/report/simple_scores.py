@@ -99,7 +99,7 @@ def _recent(runs_dir: Path) -> Iterator[RunInfo]:
 
 
 def _script(info: RunInfo) -> tuple[str, ...]:
-    """Return what names the script: its path, or the words after `-m`; empty if nothing does."""
+    """Return the script: its path, or the words after `-m`; empty if unknown."""
     words = info.command
     scripts = [word for word in words if word.endswith(".py")]
     if scripts:

@@ -1,4 +1,4 @@
-"""A run in one record: what `show --format json` prints and every text is made from."""
+"""Summary of a run: printed by `show --format json`, and the basis of every text."""
 
 from __future__ import annotations
 
@@ -257,7 +257,7 @@ def _found(run: Run, diagnosis: Diagnosis, rules: tuple[RuleStatus, ...], known:
 
 
 def _without_steps(run: Run) -> str:
-    """Return the verdict on a run that made no step: an exception comes before all else."""
+    """Return the verdict on a run without steps: an exception has priority."""
     failed = _failed(run) and ended_by_exception(run)
     if failed and not run.tool_errors and (run.observations(ScriptFailed) or not run.blind):
         return f"The job {how_it_ended(run, UNSTEPPED)}."
@@ -321,12 +321,12 @@ def problems_in(summary: RunSummary) -> tuple[Story, ...]:
 
 
 def _failed(run: Run) -> bool:
-    """Return whether the job came to an end that it did not choose, or that it calls a failure."""
+    """Return whether the job ended unexpectedly, or with a failure."""
     return run.state == "crashed" or bool(run.end is not None and run.end.exit_code)
 
 
 def _why_nothing(run: Run) -> str:
-    """Return why a run has no step; empty where the first one may still come."""
+    """Return the reason why a run has no step; empty if the first one may still follow."""
     info = run.info
     if info is not None and info.config.get("capture") == "off":
         return "capture is off"

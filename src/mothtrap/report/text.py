@@ -102,7 +102,7 @@ def state_lines(
 
 
 def _traceback(summary: RunSummary, style: Style, *, everything: bool) -> list[str]:
-    """The end of a traceback, or the whole where everything is asked for."""
+    """The end of a traceback, or the whole where everything is requested."""
     lines = summary.traceback.splitlines()
     left_out = 0 if everything else max(0, len(lines) - MAX_TRACEBACK)
     shown = [f"    {style.safe(line)}" for line in lines[left_out:]]
@@ -142,7 +142,7 @@ def _block(finding: Finding, style: Style, summary: RunSummary) -> str:
         lines += wrapped(f"  = lasted: {in_words(after, summary.run.unit)}", indent="    ")
         if saved := saved_in_words(after, summary.run.unit):
             lines += wrapped(f"  = weights saved before it: {style.safe(saved)}", indent="    ")
-    if finding.caused_by:  # what helps against the cause, helps
+    if finding.caused_by:  # a fix of the cause is enough
         lines.append(f"  = follows from: {', '.join(finding.caused_by)}; fix that first")
     else:
         for fix in finding.fixes:

@@ -1,4 +1,4 @@
-"""The verdict on a run in at most 80 columns: what is wrong, where, its effects, what to do."""
+"""The verdict on a run in at most 80 columns: the fault, its place, its effects, and the fix."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ MAX_ERRORS = 4
 MAX_OTHERS = 4
 """Root warnings, and notes, that are named; chosen by hand."""
 LONG_RUN_S = 600.0
-"""Training time from which the overhead is a share; seconds say more of a shorter run."""
+"""Training time from which the overhead is a percentage; a shorter run gets seconds."""
 WORTH_TIMING_S = 60.0
-"""Training time from which the verdict says where it went; chosen by hand."""
+"""Training time from which the verdict lists its parts; chosen by hand."""
 WORTH_NAMING = 0.0005
-"""Share of the training time from which captures that a user asked for are named: 0.1 % rounded."""
+"""Share of the training time from which captures that a user requested are named: 0.1 % rounded."""
 MAX_PART = 40
 """Characters of the name of a part that was not observed; chosen by hand: half a line."""
 MAX_EFFECTS = 6
@@ -189,7 +189,7 @@ def _percent(share: float) -> str:
 def _problems(
     summary: RunSummary, roots: Sequence[Story], style: Style, following: Sequence[str]
 ) -> list[str]:
-    """Return the lines on all root causes; `following` stand below the first, which they are of."""
+    """Return the lines on all root causes; `following` come below the first cause."""
     by_fingerprint = {finding.fingerprint: finding for finding in summary.findings}
     errors = [s for s in roots if by_fingerprint[s.root].severity is Severity.ERROR]
     others = [s for s in roots if s not in errors]
@@ -257,7 +257,7 @@ def _root(summary: RunSummary) -> Finding | None:
 
 
 def _in_rows(parts: Iterable[str], separator: str) -> list[str]:
-    """Put parts beside one another, none of them broken."""
+    """Join parts into lines without breaking a part."""
     rows: list[str] = []
     for part in parts:
         if rows and len(rows[-1]) + len(separator) + len(part) <= WIDTH:
@@ -268,7 +268,7 @@ def _in_rows(parts: Iterable[str], separator: str) -> list[str]:
 
 
 def _wrap_all(lines: Iterable[str]) -> list[str]:
-    """Wrap lines, the rest of each two columns deeper than its beginning."""
+    """Wrap lines, with continuation lines indented by two more columns."""
     found: list[str] = []
     for line in lines:
         indent = " " * (len(line) - len(line.lstrip()) + 2)

@@ -6,7 +6,7 @@ import msgspec
 
 from mothtrap.reader.worker_states import Workers, WorkerState
 
-HEAD = ("rank", "node", "steps", "age", "own", "step", "state")
+HEAD = ("rank", "node", "steps", "last step", "mothtrap", "step time", "state")
 MOST_MISSING = 8
 """Ranks that the first line names; chosen by hand."""
 _QUIET = ("trains", "ended")
@@ -60,7 +60,7 @@ def _cells(each: WorkerState) -> tuple[str, ...]:
         str(each.rank),
         each.host,
         f"{each.steps:,}",
-        f"{each.age_s:,.0f} s",
+        f"{each.age_s:,.0f} s ago",
         "" if each.own_s is None else f"{1000 * each.own_s:,.3g} ms",
         "" if each.step_s is None else f"{1000 * each.step_s:,.3g} ms",
         f"{each.state}: {each.detail}" if each.detail else each.state,

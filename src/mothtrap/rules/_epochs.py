@@ -24,7 +24,7 @@ QUALITIES: Final = re.compile(rf"(^|_)(accuracy|acc|auc|auroc)($|[_\d])|{OVERLAP
 """Names of metrics that improve when the loss falls. Recall and precision trade off against each
 other, and a metric beyond 0 to 1 has no level of guessing."""
 UNSURE: Final = re.compile(r"(^|_)(?<!f1_)(?<!f_)score$|(^|_)(entropy|gini|map)$")
-"""Names of metrics that do not say which direction is better."""
+"""Names of metrics for which the better direction is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -37,7 +37,7 @@ GRADIENTS = Need(kinds=("gradient",), statistics=("l2",))
 class Ratios:
     """Update ratios of the weights with at least two axes, at sampled and applied steps.
 
-    `values_ST` is NaN where nothing was captured, and where the weight was 0 before. No row
+    `values_ST` is NaN if nothing was captured, and where the weight was 0 before. No row
     is all NaN.
     """
 

@@ -33,7 +33,7 @@ from mothtrap.rules._loss_calls import (
 from mothtrap.rules._losses import has_players
 
 ALL = 0.995
-"""Share from which the message says all."""
+"""Share from which the message says "all"."""
 
 
 @dataclass(frozen=True)

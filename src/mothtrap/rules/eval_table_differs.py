@@ -48,6 +48,7 @@ class EvalTableDiffers(Rule):
     """
 
     code = "TRE916"
+    title = "evaluation table differs"
     needs = (Need(facts=(BoostingBegan, TablesDiffer)), OF_BOOSTED)
     explains = (
         "train_eval_shift",

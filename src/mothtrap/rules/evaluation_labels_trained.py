@@ -16,7 +16,7 @@ from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
 SAMPLED = 1 << 16
-"""Targets of a loss that an adapter looks at, at most."""
+"""Maximum number of targets of a loss that an adapter looks at."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,7 @@ class EvaluationLabelsTrained(Rule):
     """
 
     code = "DAT522"
+    title = "training on evaluation labels"
     needs = (
         Need(facts=(LossCall,)),
         Need(facts=(Evaluation,)),

@@ -65,11 +65,12 @@ class LabelsUnrelated(Rule):
     """
 
     code = "DAT511"
+    title = "labels unrelated to the inputs"
     needs = (
         Need(facts=(Evaluation,)),
         Need(facts=(NormAverages,), scalars=("loss",), optional=True),
     )
-    explains = ("overfit", "overtraining")
+    explains = ("memorized_rows", "overfit", "overtraining")
     passes = True
 
     evaluations: int = threshold(5, unit="evaluations", source="chosen by hand")
@@ -148,7 +149,7 @@ class LabelsUnrelated(Rule):
         if late > learned and not drifting:
             return None
         if one.last.first == one.last.best and (one.value_E == one.last.first).all():
-            return None  # the evaluated weights stand still (LOS413)
+            return None  # the evaluated weights do not change (LOS413)
         return self.finding(
             window,
             severity=Severity.WARNING,

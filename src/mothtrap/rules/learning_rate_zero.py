@@ -43,7 +43,7 @@ class LearningRateZero(Rule):
     Fires:
         Zero: warning after `zero_steps` consecutive steps; error after `broken_steps` steps that
         are at least half of all steps so far. Ended early: when the rate falls below
-        `vanished_ratio` of its peak within `fall_steps` steps, and training goes on for as long
+        `vanished_ratio` of its peak within `fall_steps` steps, and training continues for as long
         as the schedule took (warning) or `waited_ratio` times as long (error), unless the loss
         had fallen and settled by then. Cosine: warning when the rate falls to almost zero and
         rises smoothly again `cycles` times.
@@ -92,6 +92,7 @@ class LearningRateZero(Rule):
         "overtraining",
         "unchanged_tensor",
         "update_ratio",
+        "evaluation_unchanged",
     )
 
     zero_steps: int = threshold(

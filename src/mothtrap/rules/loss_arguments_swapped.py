@@ -11,7 +11,7 @@ from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.window import Window
 from mothtrap.rules._effects import NOT_FINITE, UNLEARNED
-from mothtrap.rules._loss_calls import class_calls, finding_of_calls
+from mothtrap.rules._loss_calls import class_calls, finding_of_calls, train_calls
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,8 @@ class LossArgumentsSwapped(Rule):
     """A loss gets its prediction and its target in the wrong order.
 
     What it detects:
-        A cross-entropy whose target is the model's output and whose prediction is not.
+        A cross-entropy or divergence whose target is the model's output and whose prediction is
+        not.
 
     Why it matters:
         Keras losses take the target first, PyTorch losses the prediction. With swapped arguments
@@ -31,10 +32,12 @@ class LossArgumentsSwapped(Rule):
 
     Stays quiet:
         For symmetric losses such as squared errors, and for losses between two models
-        (distillation).
+        (distillation) whose values fit their places.
 
     What to do:
-        - Give the loss the target first: `loss_function(labels, model(x))`.
+        - PyTorch: Give the loss the prediction first: `F.cross_entropy(model(x), labels)`. `kl_div`
+          takes log-probabilities, then the probabilities of the target.
+        - Keras: Give the loss the target first: `loss_function(labels, model(x))`.
 
     Example:
         loss = bce(model(x, training=True), labels)
@@ -53,6 +56,7 @@ class LossArgumentsSwapped(Rule):
         "activation_growth",
         "constant_output",
         "exploding_gradient",
+        "label_out_of_range",
         "labels_unrelated",
         "learning_rate_too_high",
         "loss_diverging",
@@ -68,7 +72,8 @@ class LossArgumentsSwapped(Rule):
 
     def check(self, window: Window) -> list[Finding]:
         """Check the training losses."""
-        calls = class_calls(window)
+        calls = [call for call in train_calls(window) if call.operation == "kl_div"]
+        calls = [call for call in calls if call.swapped] or class_calls(window)
         if all(call.function == "" for call in calls):
             raise NotApplicable("the argument order of this loss is unknown")
         swapped = [call for call in calls if call.swapped]

@@ -1,4 +1,4 @@
-"""RUN911: the loss jumps where a restarted job goes on."""
+"""RUN911: the loss jumps when a restarted job continues."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class LossNotReturnedRule(Rule):
     calls: int = threshold(20, unit="calls", source="chosen by hand: some skip a bad batch")
 
     def check(self, window: Window) -> list[Finding]:
-        """Check what the training steps returned."""
+        """Check the results of the training steps."""
         if not any(True for _ in window.seen(TrainerSettings)):
             raise NotApplicable("this training run uses no trainer")
         return [

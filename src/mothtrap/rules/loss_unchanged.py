@@ -62,7 +62,13 @@ class LossUnchanged(Rule):
     code = "LOS414"
     needs = (Need(scalars=("loss",)), Need(facts=(LossCall,), optional=True))
     proof = Proof(title="Loss", scalars=("loss",), reference=("value",))
-    explains = ("loss_not_decreasing", "stuck_at_chance", "overtraining", "nothing_learned")
+    explains = (
+        "loss_not_decreasing",
+        "stuck_at_chance",
+        "overtraining",
+        "nothing_learned",
+        "evaluation_unchanged",
+    )
 
     few_steps: int = threshold(5, unit="steps", source="chosen by hand: one class is proof enough")
     num_steps: int = threshold(

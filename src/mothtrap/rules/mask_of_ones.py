@@ -33,10 +33,11 @@ class MaskOfZerosAndOnes(Rule):
         the script implements by hand.
 
     What to do:
-        - Pass a boolean mask: `mask.bool()`. In `scaled_dot_product_attention` True means that a
-          position is visible, in `nn.MultiheadAttention` that it is masked.
-        - Or add minus infinity at the masked positions: `torch.zeros_like(mask).masked_fill(mask ==
-          0, -torch.inf)`.
+        - JAX: Choose by the mask: `jnp.where(mask, scores, -1e9)`.
+        - PyTorch: Pass a boolean mask: `mask.bool()`. In `scaled_dot_product_attention` True means
+          that a position is visible, in `nn.MultiheadAttention` that it is masked.
+        - PyTorch: Or add minus infinity at the masked positions:
+          `torch.zeros_like(mask).masked_fill(mask == 0, -torch.inf)`.
 
     Example:
         F.scaled_dot_product_attention(q, k, v, attn_mask=torch.ones(n, n).tril())

@@ -31,15 +31,17 @@ class MixedAxesRule(Rule):
         Warning when in `share` of the observed backward passes of a line, at least `looks`, two
         axes of different sizes change places in a view (neither size divides the other), more than
         two axes do, or an axis is joined with the last one over an axis between them:
-        `(batch, heads, time, size)` as `(batch, time, heads * size)`. Also when the prediction is
-        flattened from `(a, b, ...)` and its targets from `(b, a)`.
+        `(batch, heads, time, size)` as `(batch, time, heads * size)`, or the reverse. Also when the
+        prediction is flattened from `(a, b, ...)` and its targets from `(b, a)`.
 
     Stays quiet:
-        For views that split axes or join neighbors. For axes of equal size. For views outside the
-        graph of the loss, such as those of data.
+        For views that split axes or join neighbors. For axes of equal size, except for heads that
+        attention has just computed. For views outside the graph of the loss, such as those of data.
 
     What to do:
-        - Move the axes before the view: `x.transpose(1, 2).reshape(...)`, or `permute`.
+        - PyTorch: Move the axes before the view: `x.transpose(1, 2).reshape(...)`, or `permute`. To
+          split heads, view first: `x.view(b, t, heads, size).transpose(1, 2)`.
+        - JAX: Move the axes with `jnp.swapaxes` or `jnp.transpose`; `reshape` does not move values.
         - Flatten the prediction and the targets in the same order of axes: transpose one of them
           before `reshape(-1)`.
 

@@ -99,7 +99,7 @@ class NonfiniteLoss(Rule):
         for series in bad:
             nonfinite = ~np.isfinite(series.values_S)
             applied = nonfinite & ~np.isin(series.steps_S, skipped)
-            # A step that was applied says more than one that loss scaling skipped before it.
+            # An applied step is more informative than an earlier one that loss scaling skipped.
             index = int(np.flatnonzero(applied if applied.any() else nonfinite)[0])
             firsts.append((not applied.any(), int(series.steps_S[index]), index, series))
         was_skipped, step, index, series = min(firsts, key=lambda first: first[:2])

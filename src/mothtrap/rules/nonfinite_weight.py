@@ -19,7 +19,7 @@ KINDS: tuple[str, ...] = ("weight", "bias")
 INITIAL = "not finite from step 0"
 """Words of the fix for a parameter that training did not break."""
 LAYERS_NAMED = 10
-"""Parameters that a finding names, at most."""
+"""Maximum number of parameters that a finding names."""
 
 
 @dataclass(frozen=True)

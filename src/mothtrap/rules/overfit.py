@@ -61,6 +61,7 @@ class Overfit(Rule):
     """
 
     code = "LOS405"
+    title = "overfitting"
     needs = (
         Need(facts=(Evaluation,)),
         Need(scalars=("loss",), optional=True),

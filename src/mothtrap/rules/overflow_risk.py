@@ -14,7 +14,7 @@ from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
 LAYERS_NAMED = 10
-"""Layers that a finding names, at most."""
+"""Maximum number of layers that a finding names."""
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,7 @@ class PolicyEntropyGone(Rule):
     """
 
     code = "LOS419"
+    title = "policy entropy near 0"
     needs = (Need(facts=(PolicyEntropy,)),)
     explains = ("loss_not_decreasing", "zero_gradient", "vanishing_gradient")
 

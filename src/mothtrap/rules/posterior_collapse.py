@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
@@ -33,7 +34,8 @@ class PosteriorCollapse(Rule):
     Fires:
         Warning when in the last `looks` checks, after `steps` steps, the root mean square of two
         outputs of one shape is below `small`, and another output differs between rows by less than
-        `share` of its size, although the inputs differ.
+        `share` of its size, although the inputs differ. Also when both are below `tiny` and
+        `shrunk` of their first size, whatever the decoder makes of the noise.
 
     Stays quiet:
         For codes some of whose units are used. During the first steps, in which a code is small
@@ -63,7 +65,14 @@ class PosteriorCollapse(Rule):
         reference=("limit",),
         scale="log",
     )
-    explains = (*UNLEARNED, "constant_output", "overtraining", "disconnected_parameter")
+    explains = (
+        *UNLEARNED,
+        "constant_output",
+        "dead_units",
+        "disconnected_parameter",
+        "overtraining",
+        "vanishing_gradient",
+    )
     passes = True
 
     looks: int = threshold(
@@ -72,6 +81,12 @@ class PosteriorCollapse(Rule):
     steps: int = threshold(50, unit="steps", source="chosen by hand")
     small: float = threshold(0.1, unit="root mean square; the prior has 1", source="chosen by hand")
     share: float = threshold(0.1, unit="of the root mean square", source="chosen by hand")
+    tiny: float = threshold(0.03, unit="root mean square; the prior has 1", source="chosen by hand")
+    shrunk: float = threshold(
+        0.3,
+        unit="of the first size",
+        source="chosen by hand: unit embeddings are small, too",
+    )
 
     def check(self, window: Window) -> list[Finding]:
         """Check every model with a reconstruction and two outputs of one shape."""
@@ -94,6 +109,9 @@ class PosteriorCollapse(Rule):
             others = [looks for looks in same if pair and looks[0].shape != pair[0][0].shape]
             if pair and others:
                 return [self._finding(window, pair, others[0])]
+            other = _of_another_shape(late.values(), pair) if pair else None
+            if pair and other and all(self._vanished(looks, by_place) for looks in pair):
+                return [self._finding(window, pair, other)]
         every = [looks for by_place in candidates for looks in by_place.values()]
         if max(len(self._late(looks)) for looks in every) < self.looks:
             raise NotEnoughData(f"needs {self.looks} checks after step {self.steps}")
@@ -104,6 +122,11 @@ class PosteriorCollapse(Rule):
 
     def _is_small(self, looks: Looks) -> bool:
         return all(look.rms < self.small for look in looks)
+
+    def _vanished(self, late: Looks, by_place: dict[str, Looks]) -> bool:
+        """Return whether an output has shrunk so far that a row is told by nothing but noise."""
+        first = by_place[late[0].place][0].rms
+        return all(look.rms < min(self.tiny, self.shrunk * first) for look in late)
 
     def _is_constant(self, looks: Looks) -> bool:
         return all(look.spread < self.share * look.rms for look in looks)
@@ -122,12 +145,18 @@ class PosteriorCollapse(Rule):
             message=(
                 f"outputs {mean.place} and {deviation.place} of {last.root} have shrunk to "
                 f"{rms:.2g} (limit {self.small:g}; a standard normal prior has 1), and output "
-                f"{last.place} differs between rows by {share:.2g} of its size (limit "
-                f"{self.share:g}): the KL term outweighs the reconstruction"
+                f"{last.place} differs between rows by {share:.2g} of its size"
+                + (f" (limit {self.share:g})" if share < self.share else "")
+                + ": the KL term outweighs the reconstruction"
             ),
             evidence={"rms": rms, "limit": self.small, "share": share},
             location=last.location,
         )
+
+
+def _of_another_shape(outputs: Iterable[Looks], pair: tuple[Looks, Looks]) -> Looks | None:
+    """Return the first output whose shape is not that of the code."""
+    return next((looks for looks in outputs if looks[0].shape != pair[0][0].shape), None)
 
 
 def _of_one_shape(outputs: list[Looks]) -> tuple[Looks, Looks] | None:

@@ -135,7 +135,7 @@ def _silent(silent: Silences, waiting: Stalls) -> str:
 def _message(
     stalled: Stalls, waiting: Stalls, ends: Ends
 ) -> tuple[Sequence[int], str, str | None] | None:
-    """Return the stuck ranks, the message, and the line; None where no rank is stuck."""
+    """Return the stuck ranks, the message, and the line; None if no rank is stuck."""
     free = {rank: each for rank, each in stalled.items() if rank not in waiting}
     if any(not each.is_idle for each in free.values()):
         return None  # the others wait for a worker that works

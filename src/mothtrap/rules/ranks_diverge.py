@@ -112,8 +112,9 @@ class RanksDiverge(Rule):
             layers=found.layers,
             workers=found.odd,
             message=(
-                f"the parameters of {layer} on {names} differ from those on the other ranks; they "
-                f"{must} on all {found.workers} ranks"
+                f"the parameters of {layer} on {names} differ from those on "
+                f"{'rank 0' if found.workers == 2 else 'the other ranks'}; they {must} on "
+                f"{'both' if found.workers == 2 else f'all {found.workers}'} ranks"
                 if found.majority
                 else f"the parameters of {layer} are different on each of the {names}; they "
                 f"{must} on all ranks"

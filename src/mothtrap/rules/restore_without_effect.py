@@ -1,4 +1,4 @@
-"""RUN909: kept weights are restored, but they were never copied."""
+"""RUN909: saved weights are restored, but they were never copied."""
 
 from __future__ import annotations
 

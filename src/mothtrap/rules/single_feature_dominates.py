@@ -146,15 +146,15 @@ class SingleFeatureDominates(Rule):
                 continue
             first = float(series.early_S[0] if len(series.early_S) else series.values_S[0])
             if sort == "auc" and first >= self.auc:
-                return f"{name} of {site} is {first:.4f} after the first round"
+                return f"{name} on {site} is {first:.4f} after the first round"
             wrong = 1 - first if sort == "accuracy" else first
             is_rate = sort in ERROR_RATES
             if is_rate and wrong <= 1 - self.auc < self._rarest(one):
-                return f"{name} of {site} is {first:.4f} after the first round"
+                return f"{name} on {site} is {first:.4f} after the first round"
             if sort in ("rmse", "mse") and self._explains(one, site, series, sort):
-                return f"{name} of {site} falls as fast as the learning rate allows"
+                return f"{name} on {site} falls as fast as the learning rate allows"
             if sort == "logloss" and self._separates(one, series):
-                return f"{name} of {site} falls as fast as the learning rate allows"
+                return f"{name} on {site} falls as fast as the learning rate allows"
         return ""
 
     def _rarest(self, one: Boosted) -> float:

@@ -98,7 +98,7 @@ class StalledTraining(Rule):
 
 
 def _place(state: WorkerStalled | None) -> str:
-    """Describe where training waits, and what its input pipeline works on."""
+    """Describe where training waits, and the current input of its pipeline."""
     if state is None:
         return ""
     place = f": training is in `{state.function}`" if state.function else ""

@@ -35,7 +35,7 @@ IDENTICAL_SPREAD = 1e-5
 
 GROWING_RATIO = 1.1
 """Growth of the spread on a plateau that training is about to leave; measured on deep sigmoid
-networks that leave the plateau after 600 steps: 1.2 at 500 steps, 1.0 where stuck."""
+networks that leave the plateau after 600 steps: 1.2 at 500 steps, 1.0 if stuck."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from mothtrap.core.window import Window
 from mothtrap.rules._effects import UNLEARNED
 
 LAYERS_NAMED = 10
-"""Layers that a finding names, at most."""
+"""Maximum number of layers that a finding names."""
 
 
 @dataclass(frozen=True)

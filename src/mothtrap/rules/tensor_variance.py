@@ -15,7 +15,7 @@ from mothtrap.rules._configured import named_columns, needs_of
 
 NO_BOUND = -1.0
 LAYERS_NAMED = 10
-"""Tensors that a finding names, at most."""
+"""Maximum number of tensors that a finding names."""
 
 
 @dataclass(frozen=True)

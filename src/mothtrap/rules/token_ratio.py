@@ -28,6 +28,8 @@ SHORTEST = 4
 """Tokens of the shortest sequences whose shares are recorded."""
 SKIPS = "Let the model skip"
 """Beginning of the fix for models that do not mask padding."""
+EXCLUDES = "Exclude padding"
+"""Beginning of the fix for losses that count padding."""
 CHOOSING = frozenset({"mul", "index", "masked_select"})
 """Operations that weight or select the losses of single positions."""
 
@@ -50,11 +52,14 @@ class TokenRatio(Rule):
         its entry of `token_thresholds_percent` (the last entry applies to all further tokens). Info
         when the loss ignores that many positions or each sequence has one label: then at most time
         is lost, as long as the model masks padding. If the model outputs (nearly) the same for each
-        sequence, it does not, and the finding is a warning.
+        sequence, it does not, and the finding is a warning. Also when any label that ends
+        sequences of different lengths, and occurs nowhere else, counts in the loss: warning if it
+        fills `padded_share` of the targets, info if it fills a third of that.
 
     Stays quiet:
         Models that read no integers in rows of four or more. Inputs of two values, such as masks. A
-        token that is not among the 16 most frequent ones counts as absent.
+        token that is not among the 16 most frequent ones counts as absent. Labels that also occur
+        inside sequences, such as dark pixels, are no padding.
 
     What to do:
         - Sort examples by length into buckets, or pad each batch only to its longest example.
@@ -86,6 +91,9 @@ class TokenRatio(Rule):
     token_thresholds_percent: str = threshold(
         "50", unit="percents, separated by commas", source="SageMaker Debugger"
     )
+    padded_share: float = threshold(
+        0.3, unit="of the targets", source="chosen by hand: the average of the loss hides the rest"
+    )
     samples: int = threshold(500, unit="tokens", source="chosen by hand: some short batches")
 
     def check(self, window: Window) -> list[Finding]:
@@ -111,7 +119,39 @@ class TokenRatio(Rule):
                     return [self._finding(window, same, argument, token, share, limit)]
         if not enough:
             raise NotEnoughData(f"fewer than {self.samples} tokens were recorded")
-        return []
+        return self._padded_targets(window)
+
+    def _padded_targets(self, window: Window) -> list[Finding]:
+        """Report a loss that counts the labels with which sequences are padded."""
+        calls = _counting_padding(window)
+        if len(calls) < SAME_LOOKS or _weights_positions(window):
+            return []
+        padding = [call.targets.padding for call in calls if call.targets is not None]
+        found = [one for one in padding if one is not None]
+        share = float(np.median([share for _, share in found]))
+        if len({label for label, _ in found}) > 1 or share < self.padded_share / 3:
+            return []
+        return [
+            self.finding(
+                window,
+                severity=Severity.WARNING if share >= self.padded_share else Severity.INFO,
+                title="padding counts in the loss",
+                step=calls[0].step,
+                last_step=calls[-1].step,
+                count=len({call.step for call in calls}),
+                message=(
+                    f"{share:.0%} of the targets are token {found[0][0]}, which pads sequences at "
+                    f"their ends and counts in the loss (limit {self.padded_share:.0%})"
+                ),
+                fixes=self._advice(window, is_note=False, drowned=False, counts=True),
+                evidence={
+                    "value": 100 * share,
+                    "limit": 100 * self.padded_share,
+                    "token": found[0][0],
+                },
+                location=calls[0].location,
+            )
+        ]
 
     def _limits(self) -> dict[int, float]:
         """Return percent by token.
@@ -140,7 +180,10 @@ class TokenRatio(Rule):
     ) -> Finding:
         masked, of_rows = _is_masked(window, share), _is_of_whole_sequences(window, seen)
         drowned = of_rows and _says_the_same(window)
+        counts = bool(_counting_padding(window)) and not masked
         out = "; the loss ignores them" if masked else ""
+        if counts:
+            out = ", and the loss counts them"
         if of_rows:
             out = "; the loss has one label per sequence"
         if drowned:
@@ -157,16 +200,21 @@ class TokenRatio(Rule):
                 f"{share:.0%} of the tokens in input {argument} are {token} "
                 f"(limit {limit:g} %){out}"
             ),
-            fixes=self._advice(window, is_note=is_note, drowned=drowned),
+            fixes=self._advice(window, is_note=is_note, drowned=drowned, counts=counts),
             evidence={"value": 100 * share, "limit": limit, "token": token, "argument": argument},
             location=next((call.location for call in window.seen(LossCall)), None),
         )
 
-    def _advice(self, window: Window, *, is_note: bool, drowned: bool) -> tuple[str, ...] | None:
+    def _advice(
+        self, window: Window, *, is_note: bool, drowned: bool, counts: bool
+    ) -> tuple[str, ...] | None:
         """Return the fixes; None for the rule's own."""
         every = self.fixes(window)
         if drowned:
             return tuple(fix for fix in every if fix.startswith(SKIPS)) + every[:1]
+        if counts and not is_note:
+            excluding = tuple(fix for fix in every if fix.startswith(EXCLUDES))
+            return excluding + tuple(fix for fix in every if fix not in excluding)
         return every[:1] if is_note else None
 
 
@@ -205,6 +253,22 @@ def _is_masked(window: Window, share: float) -> bool:
     ignored = [call.targets.ignored_share or 0.0 for call in calls if call.targets is not None]
     if ignored and float(np.median(ignored)) >= MASKED_PART * share:
         return True
+    return _weights_positions(window)
+
+
+def _weights_positions(window: Window) -> bool:
+    """Return whether a training loss weights or selects positions before it averages."""
     return any(
-        call.reduction == "none" and not CHOOSING.isdisjoint(call.above or ()) for call in calls
+        call.reduction == "none" and not CHOOSING.isdisjoint(call.above or ())
+        for call in window.seen(LossCall)
+        if call.mode is Mode.TRAIN
     )
+
+
+def _counting_padding(window: Window) -> list[LossCall]:
+    """Return the training losses that count padding at the ends of sequences."""
+    return [
+        call
+        for call in window.seen(LossCall)
+        if call.mode is Mode.TRAIN and call.targets is not None and call.targets.padding is not None
+    ]

@@ -120,7 +120,7 @@ def _samples(window: Window) -> tuple[int, str | None] | None:
 
 
 def _classes(window: Window) -> int:
-    """Return the number of classes seen in the targets; 0 where there are none."""
+    """Return the number of classes seen in the targets; 0 if there are none."""
     classes = 0
     for order in window.seen(TargetOrder):
         if len(set(order.counts)) > 1:  # else they number the rows of a batch

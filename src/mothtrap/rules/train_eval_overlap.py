@@ -45,7 +45,7 @@ class TrainEvalOverlap(Rule):
         more than equal rows in the data explain, or the rows are copies of one another. Samples
         evaluated after a job resumed were trained on before it. Warning when all evaluation rows
         were trained on, nothing else is evaluated, and they are only a part of the training data or
-        come from a loader with a dataset of its own.
+        come from a loader with its own dataset.
         Info when the training data themselves are evaluated, or a single batch of them without
         labels, as for a picture.
 

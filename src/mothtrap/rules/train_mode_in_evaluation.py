@@ -39,8 +39,10 @@ class TrainModeInEvaluation(Rule):
         `steps` training steps apart (the median). Warning when they are closer together. Warning,
         too, when no loss was recorded but the output has the shape from which the training loss is
         computed (as for an accuracy), and there are `evaluations` evaluations that far apart, or
-        each has several forwards. Info when there are `evaluations` evaluations that far apart and
-        nothing else is known.
+        each has several forwards. Warning, too, for one or two evaluations of one forward each,
+        after `trained` training steps or more, that compute a loss, or that give such an output for
+        at least `rows` rows with dropout. Info when there are `evaluations` evaluations that far
+        apart and nothing else is known.
 
     Stays quiet:
         Models that run in evaluation mode in any evaluation: then the user knows the mode. Models
@@ -52,6 +54,8 @@ class TrainModeInEvaluation(Rule):
     What to do:
         - PyTorch: Call `model.eval()` before the evaluation, and `model.train()` after it.
         - Keras: Call the model with `training=False` in the evaluation, the default.
+        - JAX: Switch dropout off in the evaluation: `deterministic=True` in flax, and
+          `eqx.nn.inference_mode(model)` in equinox.
         - PyTorch: Note that `torch.no_grad()` only disables gradients; it does not change the mode.
 
     Example:
@@ -78,6 +82,14 @@ class TrainModeInEvaluation(Rule):
         5,
         unit="training steps between two evaluations",
         source="chosen by hand: forward calls in every step are part of training",
+    )
+    trained: int = threshold(
+        50,
+        unit="training steps before an evaluation of one forward",
+        source="chosen by hand: what comes late measures the trained model",
+    )
+    rows: int = threshold(
+        50, unit="rows in one forward", source="chosen by hand: fewer may be samples to look at"
     )
     evaluations: int = threshold(3, unit="evaluations", source="chosen by hand")
     labelled: int = threshold(
@@ -110,9 +122,10 @@ class TrainModeInEvaluation(Rule):
     def _judge(self, window: Window, phases: list[EvaluationPhase]) -> Finding | None:
         forwards = sum(phase.forwards for phase in phases)
         few = forwards < self.forwards and not self._shows_labels(phases)
-        if few or any(phase.repeated for phase in phases):
+        single = few and self._are_tests(window, phases)
+        if (few and not single) or any(phase.repeated for phase in phases):
             return None
-        severity = self._severity(window, phases)
+        severity = Severity.WARNING if single else self._severity(window, phases)
         if severity is None:
             return None
         first, last = phases[0], phases[-1]
@@ -141,6 +154,16 @@ class TrainModeInEvaluation(Rule):
             location=first.location,
         )
 
+    def _are_tests(self, window: Window, phases: list[EvaluationPhase]) -> bool:
+        """Return whether each of a few evaluations measures a trained model in one forward."""
+        if has_players(window) or any(phase.steps < self.trained for phase in phases):
+            return False
+        if all(phase.labelled for phase in phases):
+            return True
+        many = all((phase.output_shape or (0,))[0] >= self.rows for phase in phases)
+        drops = all(phase.dropouts for phase in phases)
+        return many and drops and _feeds_the_loss(window, phases)
+
     def _shows_labels(self, phases: list[EvaluationPhase]) -> bool:
         """Return whether every evaluation computed a loss, and there were enough of them."""
         return len(phases) >= self.labelled and all(phase.labelled for phase in phases)
@@ -161,7 +184,7 @@ class TrainModeInEvaluation(Rule):
             return Severity.ERROR if apart or several else Severity.WARNING
         enough = len(phases) >= self.evaluations
         if not enough and not any(phase.dropouts for phase in phases):
-            return None  # batch norm statistics that are computed anew
+            return None  # batch norm statistics that are computed again
         if not apart or not (enough or several):
             return None
         if _feeds_the_loss(window, phases) and not has_players(window):

@@ -39,9 +39,11 @@ class TargetWithGradient(Rule):
         contrastive or mutual learning and features of the same network.
 
     What to do:
-        - Compute the target without a gradient: `with torch.no_grad():` around it, or
+        - PyTorch: Compute the target without a gradient: `with torch.no_grad():` around it, or
           `target.detach()`.
-        - Weight the log probability by numbers: `-log_prob * (returns - values.detach())`.
+        - JAX: Compute the target without a gradient: `jax.lax.stop_gradient(target)`.
+        - PyTorch: Weight the log probability by numbers:
+          `-log_prob * (returns - values.detach())`.
 
     Example:
         target = reward + gamma * q(next_state).max(1).values      # needs no_grad

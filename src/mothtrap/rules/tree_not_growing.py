@@ -73,6 +73,8 @@ class TreeNotGrowing(Rule):
         "class_imbalance",
         "unscaled_weights",
         "nothing_learned",
+        "loss_unchanged",
+        "evaluation_unchanged",
     )
     rounds: int = threshold(10, unit="rounds with recorded trees", source="chosen by hand")
     share: float = threshold(0.9, unit="of the trees", source="chosen by hand")

@@ -200,7 +200,7 @@ class UnchangedTensor(Rule):
 
 
 def _norms(window: Window, ratios: Ratios) -> Floats:
-    """Return the sampled norms of the weights, NaN where they were not captured."""
+    """Return the sampled norms of the weights, NaN if they were not captured."""
     norm_ST = np.full(ratios.values_ST.shape, np.nan)
     norms = window.matrix("weight", "l2")
     if norms is None:
@@ -217,6 +217,6 @@ def _norms(window: Window, ratios: Ratios) -> Floats:
 def _is_restored(norm_S: Floats, ratio_S: Floats) -> bool:
     """Return whether steps change a weight that is reset before the next sample."""
     last_S, moved_S = norm_S[-RESTORED_LOOKS:], ratio_S[-RESTORED_LOOKS:]
-    # A smaller change may leave the norm as it is.
+    # A smaller change may not change the norm.
     moving = len(last_S) == RESTORED_LOOKS and bool((moved_S > 1e-4).all())
     return moving and bool((last_S == last_S[0]).all())

@@ -151,7 +151,7 @@ class UnscaledTargets(Rule):
         )
 
     def _out_of_reach(self, calls: list[LossCall]) -> str | None:
-        """Return in words that the latest predictions do not come near the targets."""
+        """Describe how far the latest predictions are from the targets."""
         latest, last = calls[-self.looks :], calls[-1]
         if last.step < self.steps or len(latest) < self.looks:
             return None
@@ -163,7 +163,7 @@ class UnscaledTargets(Rule):
         return f"but no prediction exceeds {reached:.3g} after {last.step} steps"
 
     def _effect(self, window: Window, calls: list[LossCall]) -> str | None:
-        """Return in words what targets that were out of reach at first have done."""
+        """Describe the effect of targets that were out of range at first."""
         if not self._is_short(calls[0]):
             return None
         broken = self._breaks(window) if calls[-1].step < self.steps else None
@@ -195,7 +195,7 @@ class UnscaledTargets(Rule):
         return None
 
     def _is_short(self, call: LossCall) -> bool:
-        """Return whether no prediction of a call comes near its targets."""
+        """Return whether all predictions of a call are far from their targets."""
         sample, reached, size = call.targets, _reached(call) or 0.0, _size(call) or 0.0
         if sample is None or size < self.scale:
             return False

@@ -15,7 +15,7 @@ from mothtrap.rules._onset import counted_from
 from mothtrap.rules._reach import newest_modules
 
 LAYERS_NAMED = 10
-"""Layers that a finding names, at most."""
+"""Maximum number of layers that a finding names."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from mothtrap.rules._stretches import stretches
 from mothtrap.rules._weights import GRADIENTS, WEIGHTS, Ratios, training_at, update_ratios
 
 LAYERS_NAMED = 10
-"""Weights that a finding names, at most."""
+"""Maximum number of weights that a finding names."""
 
 
 @dataclass(frozen=True)

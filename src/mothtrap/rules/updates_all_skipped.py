@@ -1,4 +1,4 @@
-"""RUN908: the guard leaves out every step, so the weights no longer change."""
+"""RUN908: the guard skips every step, so the weights no longer change."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ class UpdatesAllSkipped(Rule):
 
     What it detects:
         A training run that continues although steps are no longer applied: each step has a loss or
-        a gradient that is not finite, or is above the limit that was set.
+        a gradient that is not finite, or a gradient norm above the limit.
 
     Why it matters:
         The weights keep the values of the last applied step. All later steps are wasted.
 
     Fires:
-        Error when the guard, or the script itself, left out each of the last `num_steps` steps.
+        Error when the guard, or the script itself, skipped each of the last `num_steps` steps.
 
     Stays quiet:
-        While any of these steps was applied, and where a guard stops the job.
+        While any of these steps was applied, and if a guard stops the job.
 
     What to do:
-        - Stop the job and fix the first step that was left out. If the weights themselves are the
+        - Stop the job and fix the first skipped step. If the weights themselves are the
           cause, continue from a checkpoint of an earlier step.
 
     Example:
@@ -47,6 +47,7 @@ class UpdatesAllSkipped(Rule):
     """
 
     code = "RUN908"
+    title = "all updates skipped"
     needs = (Need(facts=(StepGuarded,), each_step=True), Need(scalars=("loss",), optional=True))
 
     num_steps: int = threshold(
@@ -61,7 +62,7 @@ class UpdatesAllSkipped(Rule):
             if seen.action in LEFT_OUT and seen.mode is Mode.TRAIN
         ]
         if not guarded:
-            raise NotApplicable("no step was left out")
+            raise NotApplicable("no step was skipped")
         steps = [int(step) for step in window.steps_S]
         if len(steps) < self.num_steps:
             raise NotEnoughData(f"needs {self.num_steps} steps, saw {len(steps)}")
@@ -78,9 +79,14 @@ class UpdatesAllSkipped(Rule):
                 step=first,
                 last_step=steps[-1],
                 count=steps[-1] + 1 - first,
-                message=f"no step was applied from step {first} to step {steps[-1]}: the guard "
-                f"left all of them out; reason for the first: {left_out[first].reason}",
+                message=f"the guard skipped every step from {first} to {steps[-1]}, so the weights "
+                f"no longer change; at step {first}, {_reason(left_out[first])}",
                 evidence={"first step": first, "last step": steps[-1]},
                 location=left_out[first].location,
             )
         ]
+
+
+def _reason(guarded: StepGuarded) -> str:
+    """Return the reason without the location, which the finding has."""
+    return guarded.reason.removesuffix(f" ({guarded.location})")

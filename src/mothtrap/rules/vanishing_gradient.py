@@ -35,7 +35,7 @@ ORDERED = 0.7
 """Rank correlation of gradient and depth that counts as a fall with depth; chosen by hand."""
 
 MANY_LAYERS = 10
-"""From this many layers on, a fall with depth is told apart from a fall at two layers."""
+"""From this many layers on, a fall with depth is distinguished from a fall at two layers."""
 SHARE_ELSEWHERE = 0.4
 """Least share of the fall that is not at the two layers where it is largest. Chosen by hand: it is
 0.29 in a small BERT, and (L - 3) / (L - 1) in L equal layers."""
@@ -44,7 +44,7 @@ SHARE_AT_BORDER = 0.7
 its cause; chosen by hand."""
 
 LAYERS_NAMED = 10
-"""Layers that a finding names, at most."""
+"""Maximum number of layers that a finding names."""
 
 WHY_OF_CUT = (
     "No gradient passes a detached tensor. The layers before it learn only from other terms of "
@@ -200,7 +200,7 @@ class VanishingGradient(Rule):
             or self._side_by_side(window, group)
         ):
             return None
-        through = f"through {len(group.modules)} layers"
+        through = f"after passing through {len(group.modules)} layers"
         if cut is not None:
             through = f"because {cut.layer} receives a tensor that is detached from the graph"
         return self.finding(
@@ -211,7 +211,7 @@ class VanishingGradient(Rule):
             count=len(held),
             layers=tuple(group.modules[i] for i in weak[:LAYERS_NAMED]),
             message=(
-                f"the first layers get {ratio:.2g} of the gradient of the last ones "
+                f"the gradient of the first layers is {ratio:.2g} times that of the last layers "
                 f"(limit {self.ratio_limit:g}), {through}"
             ),
             evidence={

@@ -121,7 +121,7 @@ class WeightDecayDominates(Rule):
         return [self._finding(window, sizes, strongest, pull_S, wins_S, level)]
 
     def _pull(self, window: Window, sizes: Sizes, facts: OptimizerFacts) -> tuple[Floats, Bools]:
-        """Return the pull of the decay at each look, NaN where it is not known."""
+        """Return the pull of the decay at each look, NaN if it is not known."""
         if not facts.decoupled:
             pull_S = facts.weight_decay * sizes.joint() / _gradient_norms(window, sizes)
             return pull_S, pull_S >= self.pull_ratio

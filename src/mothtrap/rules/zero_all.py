@@ -13,7 +13,7 @@ from mothtrap.core.window import Floats, Window
 from mothtrap.rules._configured import Column, named_columns, needs_of
 
 LAYERS_NAMED = 10
-"""Tensors that a finding names, at most."""
+"""Maximum number of tensors that a finding names."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class ZeroAll(Rule):
 
 
 def _share(window: Window, place: Column) -> Floats:
-    """Return the share of zeros at each step, NaN where it was not captured."""
+    """Return the share of zeros at each step, NaN if it was not captured."""
     matrix, column = place
     size_of: dict[int, float] = {}
     for counts in window.matrices:

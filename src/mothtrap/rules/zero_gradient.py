@@ -14,7 +14,7 @@ from mothtrap.core.window import Matrix, Window
 from mothtrap.rules._layers import LOOKUPS
 
 LAYERS_NAMED = 10
-"""Layers that a finding names, at most."""
+"""Maximum number of layers that a finding names."""
 
 
 @dataclass(frozen=True)

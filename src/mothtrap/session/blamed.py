@@ -1,4 +1,4 @@
-"""Says which samples the rows are that make a step go wrong."""
+"""Names the samples of the rows that make a step fail."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def with_samples(
         return tuple(results)
     try:
         steps = list(open_run(run).samples.at(snapshot.step))
-    except (MothtrapError, OSError, ValueError):  # what is damaged there is told elsewhere
+    except (MothtrapError, OSError, ValueError):  # what is damaged there is reported elsewhere
         return tuple(results)
     return tuple(_named(result, snapshot.attempt, steps) for result in results)
 
@@ -64,7 +64,7 @@ def _names(row: int, batches: Sequence[BatchOfSamples]) -> Iterator[str]:
 
 
 def _is_sample(name: str, which: str) -> str:
-    """Return what a row is; one without an index or name is told by its digest."""
+    """Describe a row; without an index or name, by its digest."""
     if name.startswith(DIGEST):
         return f"has the {name}: mothtrap samples --seen {name.removeprefix(DIGEST)}"
     return f"is {which}sample {name} of the data"

@@ -192,7 +192,7 @@ def _finish(
         worker.recorder.notes.observe(result)
     close(worker)
     alone = not layout.workers(Path(os.environ["MOTHTRAP_RUN_DIR"]))
-    if worker.path is None and results and alone:  # no step was made: there is no run to tell it
+    if worker.path is None and results and alone:  # without a step, there is no run
         say_on_stderr(f"mothtrap: nothing was checked: {results[0].reason}")
     for (
         child

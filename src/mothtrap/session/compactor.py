@@ -66,5 +66,5 @@ class Compactor:
                     if time.monotonic() > self._deadline_s:
                         return
                     compacting.compact(path)
-        except Exception as err:  # whatever a file or the system answers, the job goes on
+        except Exception as err:  # whatever a file or the system answers, the job continues
             self._say(f"mothtrap: segments were not compacted ({type(err).__name__}: {err})")

@@ -1,4 +1,4 @@
-"""The exception that ended what was watched."""
+"""The exception that ended the watched code."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class ExitOrder:
 
     def _is_gone(self, rank: int) -> None:
         if self._poll is not None:
-            self._note_ends(self._poll)  # what the thread has not come to yet
+            self._note_ends(self._poll)  # work that the thread has not begun yet
         if rank not in self._order:
             self._order[rank] = 0, self._next_place()
 

@@ -147,7 +147,7 @@ def _adapter(model: object) -> AdapterSpec:
 
 
 def _sets(made: AdapterSpec, loader: object, eval_loader: object) -> tuple[DataSet, ...]:
-    """Return the data sets of the given loaders; none of loaders that cannot be read twice."""
+    """Return the data sets of the given loaders, except those that can be read only once."""
     if made.checks.data_set is None:
         return ()
     found = [made.checks.data_set(loader, "train")]

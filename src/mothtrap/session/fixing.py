@@ -48,7 +48,7 @@ class Trial:
         gone: the finding did not occur again.
         verdict: verdict of the repaired run.
         steps: number of steps that both runs made.
-        loss_before, loss_after: mean loss of the last of these steps; None where unknown.
+        loss_before, loss_after: mean loss of the last of these steps; None if unknown.
     """
 
     gone: bool

@@ -1,6 +1,6 @@
 """Ends the training of this process at a step boundary that all workers agree on.
 
-A request reaches each worker on a thread of its own. There the worker promises, in the store of
+A request reaches each worker on its own thread. There the worker promises, in the store of
 the job, a step that it will not pass before it knows the others' promises. The greatest of them is
 the common step: no worker has passed it, and no collective is needed to find it.
 """
@@ -29,7 +29,7 @@ from mothtrap.core.stopping import StopTraining, TrialEnded
 from mothtrap.session.attached import AttachedAdapters
 
 LEAD_STEPS = 2
-"""Steps from the one in progress to the promised one: time for a snapshot that was asked for just
+"""Steps from the one in progress to the promised one: time for a snapshot that was requested just
 before."""
 AGREE_S = 30.0
 """Longest wait of a worker for the promises of the others; chosen by hand: a request reaches all
@@ -197,7 +197,7 @@ class JobStop:
                 self._at = step + OWN_LOOP_STEPS
                 return
         if request.prunes:
-            self._request, self._hold, self._stopped = None, 0, 0  # the next trial goes on
+            self._request, self._hold, self._stopped = None, 0, 0  # the next trial continues
             self._agreed.clear()
             _prune(request.prunes, request.reason)
         raise StopTraining(self._exit_code, step, request.reason)
@@ -253,7 +253,7 @@ class JobStop:
 
 
 def _find_all(store: JobStore, keys: list[str], found: dict[str, str], wait_s: float) -> None:
-    """Add what was left under each key to `found`, until all are there or time is up."""
+    """Add the stored value of each key to `found`, until all exist or time is up."""
     until_s = time.monotonic() + wait_s
     while len(found) < len(keys) and time.monotonic() < until_s:
         for key in keys:

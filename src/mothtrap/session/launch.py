@@ -191,7 +191,7 @@ def _take_part(
     descriptors: Sequence[int],
     node: Node | None,
 ) -> int:
-    """Run the command; whoever made the run compares its workers, ends it and judges it."""
+    """Run the command; the process that made the run also compares its workers and ends it."""
     merging = None
     if node is not None:
         from mothtrap.session.node_merging import NodeMerging
@@ -222,7 +222,7 @@ def exit_code_of(code: int, run: Path, config: Config) -> int:
         if stopped.stop_reason is not None:
             return config.stop_exit_code
         return STOPPED if stopped.stopped_at is not None else code
-    except Exception:  # what cannot be read is told with the verdict
+    except Exception:  # damage is reported with the verdict
         return code
 
 
@@ -238,7 +238,7 @@ def child_environment(attempt: Path, config: Config) -> dict[str, str]:
 
 
 def run_variables(attempt: Path, config: Config) -> dict[str, str]:
-    """Return the variables that pass the run, its settings, and what to observe to a process."""
+    """Return the variables that pass the run, its settings, and the targets to a process."""
     return {
         **environment(config),
         "MOTHTRAP_RUN_DIR": str(attempt.absolute()),

@@ -1,4 +1,4 @@
-"""The background side of the rules: what they find is told and kept."""
+"""Runs rules in the background, and reports and stores their findings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mothtrap.store.durability import Durability
 from mothtrap.store.stalls import StallReader
 
 LOOK_EVERY_S = 1.0
-"""Seconds between two looks of the rules that wait, while no step comes."""
+"""Seconds between two evaluations of rules about waiting, while no step ends."""
 
 REVISE_EVERY_S = 60.0
 """Seconds after which a finding that lasts is stored again; chosen by hand: a line a minute."""

@@ -50,7 +50,7 @@ class MachineSampler:
                     self._write()
             self._write()
             self._log.close()
-        except Exception as err:  # whatever the system answers, the job goes on
+        except Exception as err:  # whatever the system answers, the job continues
             self._say(f"mothtrap: stopped sampling the machine ({type(err).__name__})")
 
     def _write(self) -> None:

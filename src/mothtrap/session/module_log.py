@@ -81,7 +81,7 @@ def _record() -> Any:
 
 
 class _Nothing:
-    """Takes what is logged outside of a run."""
+    """Receives values that are logged outside of a run."""
 
     def __getattr__(self, _: str) -> Any:
         return lambda *_, **__: None

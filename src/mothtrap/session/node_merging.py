@@ -30,7 +30,7 @@ from mothtrap.store.stalls import StallReader, sign_s
 from mothtrap.store.worker_reading import ReadState
 
 LOOK_EVERY_S = 1.0
-"""Pause between two looks at what workers have stored; chosen by hand."""
+"""Interval at which workers' files are read; chosen by hand."""
 QUIET_S = 2.0
 """Time without a step after which signs of life of a worker are passed on; chosen by hand."""
 RING_STEPS = 64
@@ -148,7 +148,7 @@ class NodeMerging:
         self._thread.start()
 
     def close(self) -> None:
-        """Merge what the workers stored last, and end."""
+        """Merge the last data of the workers, and end."""
         self._stopped.set()
         self._thread.join()
         self.look()
@@ -170,7 +170,7 @@ class NodeMerging:
                     self._attempts[number] = _Attempt(folder, self._node, self._kinds, self._roll_s)
             if self._attempts:
                 self._attempts[max(self._attempts)].look()
-        except Exception as err:  # the job goes on
+        except Exception as err:  # the job continues
             self._containment.report("merging", err)
 
 
@@ -218,11 +218,11 @@ class _Attempt:
     def _wanted(self) -> set[int]:
         """Return the workers whose own logs are sent: the first, and those with findings.
 
-        A monitor that joins the nodes asks for those with findings of its own.
+        A monitor that joins the nodes asks for those with its own findings.
         """
         wanted = {0}
         for path in self._inbox.take():
-            with suppress(MothtrapError, OSError):  # workers report what is no request
+            with suppress(MothtrapError, OSError):  # workers report invalid requests
                 request = control_inbox.read(path)
                 if (
                     isinstance(request, DetailsRequest)

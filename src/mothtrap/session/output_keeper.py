@@ -48,7 +48,7 @@ class OutputKeeper:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Copy the rest and stop."""
+        """Copy the remaining output and stop."""
         self._over.set()
         if self._files:
             self._thread.join()
@@ -76,7 +76,7 @@ class _Growing:
         self._offset = os.fstat(descriptor).st_size
 
     def skip_to(self, last_bytes: int) -> int:
-        """Go on at the last bytes of what is new; return how many were left out."""
+        """Continue at the last bytes of new output; return the number of skipped bytes."""
         size = os.fstat(self.descriptor).st_size
         if size < self._offset:  # it was made empty
             self._offset = 0

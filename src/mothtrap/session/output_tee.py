@@ -27,7 +27,7 @@ READ_BYTES = 1 << 16
 POLL_S = 0.2
 """Pause between two looks at the size of the window and at the end; chosen by hand."""
 LAST_S = 2.0
-"""Longest time to copy what is left; chosen by hand: a process that outlives the job may go on."""
+"""Longest time to copy remaining output; chosen by hand: a process may outlive the job."""
 MOST_HELD_BYTES = 1 << 16
 """Longest line that is masked as a whole; chosen by hand. A longer one is masked in pieces."""
 
@@ -146,7 +146,7 @@ class _Channel:
                 self._window = window
 
     def pass_on(self, data: bytes) -> bool:
-        """Write everything to the stream; return False if its reader has gone."""
+        """Write everything to the stream; return False if its reader has closed it."""
         view = memoryview(data)
         try:
             while view:

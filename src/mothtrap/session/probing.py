@@ -114,7 +114,8 @@ def probe(
     found = wrapped(model)
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides=settings)
     known = audited({**files, "runs": config.runs_dir}) if files else ()
-    probes = (*assertion_probes(assertions), *selected(select, ignore))
+    asserted = assertion_probes(assertions)
+    probes = (*asserted, *selected(select, ignore, further=[each.code for each in asserted]))
     wanted = checked(pictures)
     request = Request(
         task=task or found.task,

@@ -155,7 +155,7 @@ class ProtectedFiles:
         return act
 
     def _removed(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Remove what was written to the scratch folder; leave the user's own in place."""
+        """Remove files written to the scratch folder; keep the user's own files."""
 
         @functools.wraps(original)
         def remove(path: Any, *args: Any, **kwargs: Any) -> Any:
@@ -178,7 +178,7 @@ class ProtectedFiles:
         return ask
 
     def _audit(self, event: str, args: tuple[Any, ...]) -> None:
-        """Refuse what was not led to the scratch folder."""
+        """Refuse writes that were not redirected to the scratch folder."""
         if event == "open":
             path, _, flags = args
             if isinstance(flags, int) and flags & _WRITING:

@@ -1,4 +1,4 @@
-"""Follows a run from the launcher's process, and reacts to what happens in it."""
+"""Follows a run from the launcher's process, and reacts to its events."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ class Executor:
         )
         deliveries.resend(reactions.senders)
         first = layout.FIRST_ATTEMPT
-        if int(self._attempt.name) > first:  # told now if they were not, but acted on then
+        if int(self._attempt.name) > first:  # reported now; the reaction was then
             reactions.look(glance(run, time.time()), acts=False)
         return run, job, journal, deliveries, reactions
 
@@ -219,7 +219,7 @@ def begin(
 ) -> Executor | None:
     """Start an executor for the actions of a configuration.
 
-    None where it has none, or where a monitor elsewhere runs them.
+    None if it has none, or where a monitor elsewhere runs them.
     """
     here = bool(config.actions) and config.evaluate == "job"
     return Executor(attempt, config, say, pid) if here else None

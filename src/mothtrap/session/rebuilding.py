@@ -1,4 +1,4 @@
-"""Run as a program: does a recorded step with what `--build module:function` makes."""
+"""Run as a program: repeats a recorded step with the result of `--build module:function`."""
 
 from __future__ import annotations
 

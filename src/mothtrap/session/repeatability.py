@@ -38,7 +38,7 @@ def repeatability(first: Sequence[ReplayResult], second: Sequence[ReplayResult])
 
 
 def _bits(result: ReplayResult) -> tuple[object, ...]:
-    """Return what is compared: losses, and the first digest that differs from the run's."""
+    """Return the compared values: losses, and the first digest that differs from the run's."""
     differs = result.difference
     found = (differs.kind, differs.name, differs.found) if differs is not None else None
     return result.rank, result.losses, found, result.exception

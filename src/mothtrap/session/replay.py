@@ -1,4 +1,4 @@
-"""Does a recorded step again: starts its script anew as a child that plays the snapshot."""
+"""Repeats a recorded step: starts its script again as a child that replays the snapshot."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def _absolute(file: str | None) -> str | None:
 def _allowed(
     run: Path, snapshot: Snapshot, options: ReplayOptions, starting: Callable[[Start], None]
 ) -> ReplayOptions:
-    """The wish with what is going to be executed."""
+    """The request with the command to execute."""
     start = start_of(run, snapshot, options.command, options.cwd, build=options.build is not None)
     if start.running and not options.anyway:
         raise ReplayError(
@@ -262,7 +262,7 @@ def _root(run: Path) -> Finding | None:
 def _play_again(
     plan: ReplayPlan, snapshot: Snapshot, options: ReplayOptions
 ) -> Sequence[ReplayResult]:
-    """The same step by another plan, in a folder of its own."""
+    """The same step by another plan, in its own folder."""
     with tempfile.TemporaryDirectory(prefix="mothtrap-replay-") as scratch:
         try:
             return _play(msgspec.structs.replace(plan, scratch=scratch), snapshot, options)[0]
@@ -317,7 +317,7 @@ def _clear(scratch: Path) -> None:
 def _play(
     plan: ReplayPlan, snapshot: Snapshot, options: ReplayOptions, warnings: Sequence[str] = ()
 ) -> tuple[tuple[ReplayResult, ...], str]:
-    """Start the script, wait for it, read what its processes say; `warnings` go with an error."""
+    """Start the script, wait for it, and read its results; errors include `warnings`."""
     scratch = Path(plan.scratch)
     (scratch / PLAN_FILE).write_bytes(msgspec.json.encode(plan))
     log = scratch / "output"

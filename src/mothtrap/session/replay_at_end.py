@@ -58,7 +58,7 @@ def _refuse_foreign(start: Start) -> None:
 def _bad_step(run: Path) -> int | None:
     try:
         chosen = choose(run, None)[0]
-    except MothtrapError:  # the verdict says why nothing was kept
+    except MothtrapError:  # the verdict gives the reason why nothing was kept
         return None
     about = chosen.snapshot
     return chosen.step if about is not None and is_onset(about.reason) else None

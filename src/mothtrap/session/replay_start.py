@@ -87,7 +87,7 @@ def _foreign(info: RunInfo | None, *, command: bool, folder: str | None) -> str:
     Args:
         info: description of the attempt.
         command: the command is that of the run.
-        folder: the one that the run names; None where the user gave it.
+        folder: the one that the run names; None if the user gave it.
     """
     elsewhere = folder is not None and Path(folder) != working_folder()
     if not command and not elsewhere:
@@ -147,5 +147,5 @@ def _info(run: Path, snapshot: Snapshot) -> RunInfo | None:
 def _is_running(run: Path) -> bool:
     try:
         return open_run(run).state == "running"
-    except (MothtrapError, OSError, ValueError):  # no run, or one that is told of elsewhere
+    except (MothtrapError, OSError, ValueError):  # no run, or one that is reported elsewhere
         return False

@@ -1,4 +1,4 @@
-"""The state of the git repository that a script lies in, asked of git itself."""
+"""The state of the git repository of a script, read with git."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class SourceKeeper:
     def _keep(attempt: Path, folder: Path) -> None:
         with has_pipes:
             source = read_source(folder)
-        with suppress(OSError):  # a full disk: the run says so itself
+        with suppress(OSError):  # a full disk: the run reports it
             write_source(attempt, source)
 
 

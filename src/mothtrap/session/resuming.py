@@ -1,4 +1,4 @@
-"""A job that starts again: which attempt it is, and where its steps go on."""
+"""A job that starts again: which attempt it is, and where its steps continue."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 MAX_SPLITS = 4
 """Splits of earlier attempts that are compared: the latest ones."""
 MAX_LOSSES = 16
-"""Losses before the step at which a job goes on that are compared with those after it."""
+"""Losses before the step at which a job continues that are compared with those after it."""
 MAX_STEPS = 100_000
-"""Latest steps of earlier attempts among which that step is looked for. Chosen by hand: 10 MB."""
+"""Latest steps of earlier attempts among which that step is searched for. Chosen by hand: 10 MB."""
 RESTARTS = "TORCHELASTIC_RESTART_COUNT"
-"""Where torchrun tells its workers how often it has started them anew after a failure."""
+"""Variable in which torchrun counts how often it restarted its workers after a failure."""
 
 
 def restarts_of(environ: Mapping[str, str]) -> int:
@@ -153,7 +153,7 @@ class Resumption:
         self._opened, self._own, self._rank = opened, own, rank
 
     def __call__(self, digests: Mapping[str, str], own_steps: int | None) -> Resumed:
-        """Return where the job goes on.
+        """Return where the job continues.
 
         Args:
             digests: digests of the weights as they are now, by root.

@@ -120,7 +120,7 @@ class KeptRecord:
         """Count a call, and write pending data."""
         try:
             self._called(rows, added_s, broken, X, y)
-        except Exception as err:  # whatever fails here, predictions go on
+        except Exception as err:  # whatever fails here, predictions continue
             self._fail(err)
 
     def _called(self, rows: int, added_s: float, broken: Sequence[Broken], X: Any, y: Any) -> None:
@@ -153,7 +153,7 @@ class KeptRecord:
             say_on_stderr(f"mothtrap: assertion {assertion.name} {rest} ({in_one_line(error)})")
 
     def _notice_fork(self) -> None:
-        """Begin anew in a forked process: a lock may be held there by a thread that it lacks."""
+        """Start over in a forked process, where a lock may be held by a missing thread."""
         if self._pid != os.getpid():
             self._begin(os.getpid())
 
@@ -208,7 +208,7 @@ class KeptRecord:
             self._run.append(kept, self._findings(), self._statuses())
             if is_new:
                 self._run.replace(self._summary())
-        except Exception as err:  # whatever fails here, predictions go on
+        except Exception as err:  # whatever fails here, predictions continue
             self._fail(err)
         finally:
             self._writing.release()
@@ -221,11 +221,11 @@ class KeptRecord:
             if self._run is not None and summary != self._written and not self._is_off:
                 self._run.replace(summary)
                 self._written = summary
-        except Exception as err:  # whatever fails here, predictions go on
+        except Exception as err:  # whatever fails here, predictions continue
             self._fail(err)
 
     def _fail(self, error: Exception) -> None:
-        """End the record, and say so once."""
+        """End the record, and report it once."""
         if not self._is_off:
             self._is_off = True
             say_on_stderr(
@@ -233,7 +233,7 @@ class KeptRecord:
             )
 
     def _flush(self) -> None:
-        """Write the counts once a second, on a thread of its own."""
+        """Write the counts once a second, on its own thread."""
         ended = self._ended
         while not ended.wait(FLUSH_S):
             self._write_counts()
@@ -331,7 +331,7 @@ class _ServeRun:
         self._findings.append(findings, statuses)
 
     def replace(self, served: Served) -> None:
-        """Write the counts anew; raises OSError."""
+        """Rewrite the counts; raises OSError."""
         layout.write_served(self._attempt, served)
 
     def close(self) -> None:

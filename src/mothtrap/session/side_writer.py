@@ -108,7 +108,7 @@ def _spawn(command: list[str], file: int) -> None:
 
 
 def _watch(pid: int) -> Callable[[], bool]:
-    """Return a function that says whether the process that is now `pid` still lives."""
+    """Return a function that checks whether the current process `pid` is still alive."""
     try:
         process = psutil.Process(pid)
     except psutil.Error:
@@ -183,11 +183,11 @@ def write_from(
 
 
 def _say_nothing(line: str) -> None:
-    """Discard messages of this process: the queue reports what it had to give up."""
+    """Discard messages of this process: the queue reports its losses."""
 
 
 class _Inbox:
-    """The records that come through a ring."""
+    """Reader of the records in a ring."""
 
     def __init__(self, ring: Ring) -> None:
         self._ring = ring
@@ -195,7 +195,7 @@ class _Inbox:
         self.was_full = False
 
     def take(self) -> list[StepRecord]:
-        """Return whole records; `was_full` tells that more wait."""
+        """Return whole records; with `was_full`, more are waiting."""
         records, size = [], 0
         for data, last in self._ring.read(CHUNK_BYTES):
             size += len(data)
@@ -209,7 +209,7 @@ class _Inbox:
 
 
 def _loss(step: int, pid: int) -> StepRecord:
-    """The record that says that a worker is gone."""
+    """The record that reports the end of a worker."""
     return StepRecord(
         key=StepKey(step=step, mode=Mode.PREDICT),
         wall_s=time.time(),
@@ -242,7 +242,7 @@ def main() -> None:
         how = {"roll_s": roll_s, "limit_bytes": limit_bytes}
         write_from(ring, Path(folder), peer, durability, **how)
         ring.enter(ReaderState.DONE)
-    except BaseException as err:  # whatever it is: the peer tells it
+    except BaseException as err:  # any error: the peer reports it
         ring.enter(ReaderState.FAILED, in_one_line(err))
 
 

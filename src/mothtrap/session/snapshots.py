@@ -36,7 +36,7 @@ from mothtrap.store.layout import read_info
 WAITING = 2
 """Snapshots in memory at once, the one that is being written included."""
 SAID = 3
-"""Snapshots that are told of on stderr; all are listed by `mothtrap snapshot RUN --list`."""
+"""Snapshots that are reported on stderr; all are listed by `mothtrap snapshot RUN --list`."""
 ONSETS = Need(kinds=("gradient",), statistics=("nan", "inf"))
 """As the rules on gradients that are not finite have it: beside these it costs nothing."""
 CLOSE_S = 60.0
@@ -201,7 +201,7 @@ class SnapshotWriter:
                 self._write(taken)
             except OSError as err:
                 self._failed(taken, err)
-            except BaseException as err:  # whatever it is: the thread goes on
+            except BaseException as err:  # whatever it is: the thread continues
                 self._on_error(err)
             finally:
                 if taken.state is not None:
@@ -334,7 +334,7 @@ class SnapshotWriter:
         return self._there
 
     def _make_room(self, coming: Kept, base: Path | None) -> list[Path]:
-        """Remove what has to go; what may go only when the new one lies there is returned."""
+        """Remove snapshots over the limit; return those to remove once the new one is stored."""
         gone = superfluous(
             list(self._lying().values()),
             coming,

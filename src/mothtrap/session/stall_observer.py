@@ -1,8 +1,8 @@
-"""Thread of a worker that writes down where its training thread is while no step comes.
+"""Thread of a worker that records where its training thread is while no step ends.
 
-Nothing is sent to other workers, and no collective is called: each worker writes a small file,
-`RUN/<attempt>/w<rank>/stalled.json`, and whoever reads those of all workers can tell who waits
-for whom.
+Nothing is sent to other workers, and no collective is called. Each worker writes a small file,
+`RUN/<attempt>/w<rank>/stalled.json`. A reader of all these files can find out which worker waits
+for which other one.
 """
 
 from __future__ import annotations
@@ -174,10 +174,10 @@ class StallObserver:
         return cpu < BUSY_CPU and moved < BUSY_BYTES_S
 
     def _look_at_input(self, now_s: float) -> None:
-        """Take what the input pipelines work on, and since when."""
+        """Record the current input of the pipelines, and since when."""
         before, self._read = self._read, InputState()
         if self._reading is not None:
-            with suppress(Exception):  # private parts of a framework; the state says the rest
+            with suppress(Exception):  # private parts of a framework
                 self._read = self._reading()
         if self._read != before:
             self._read_s = now_s

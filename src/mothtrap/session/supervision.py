@@ -24,7 +24,7 @@ from mothtrap.store.stalls import StallReader
 from mothtrap.store.worker_reading import EventReader, StepEvents
 
 LOOK_EVERY_S = 1.0
-"""Pause between two looks at what workers have stored; chosen by hand."""
+"""Interval at which workers' files are read; chosen by hand."""
 LOOK_SOON_S = 0.1
 """The same while some workers have begun and others are awaited: one that dies before it is
 watched cannot be told from those that are killed for it. Chosen by hand: as torchrun looks."""
@@ -150,7 +150,7 @@ class _Attempt:
         return monitor
 
     def look(self, *, last: bool) -> list[WorkerStarted]:
-        """Read what is new and judge it; returns the workers that have begun."""
+        """Read and evaluate new data; return the workers that have begun."""
         begun = []
         for rank in layout.workers(self._folder):
             if rank not in self._readers:
@@ -176,7 +176,7 @@ class _Attempt:
         return begun
 
     def _look_for_stall(self, rank: int) -> None:
-        """Read where a worker is that makes no step."""
+        """Read where a worker is that does not step."""
         if rank not in self._stalls:
             self._stalls[rank] = StallReader(layout.worker_folder(self._folder, rank))
         state = self._stalls[rank].poll()

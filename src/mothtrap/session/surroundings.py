@@ -141,7 +141,7 @@ def _held(module: object) -> Mapping[str, object]:
 
 
 def _installed() -> dict[str, str]:
-    """Versions by normalized name of what lies in the folders of installed packages."""
+    """Versions of installed packages, by normalized name."""
     found: dict[str, str] = {}
     for name, version, _ in package_folders():
         found.setdefault(name, version)

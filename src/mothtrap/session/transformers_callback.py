@@ -23,14 +23,14 @@ class WatchingCallback(_Base):  # type: ignore[misc]
 
     def on_train_begin(self, *_: Any, model: Any, optimizer: Any = None, **__: Any) -> None:
         """Start watching."""
-        while hasattr(model, "module"):  # what was put around it to train it
+        while hasattr(model, "module"):  # wrappers added for training
             model = model.module
         while hasattr(optimizer, "optimizer"):
             optimizer = optimizer.optimizer
         self.watch = watch(model, optimizer, name=self._name, **self._settings)
 
     def on_log(self, *_: Any, logs: Any = None, **__: Any) -> None:
-        """Record what the Trainer logs."""
+        """Record the values that the Trainer logs."""
         if self.watch is not None:
             self.watch.log_all(logs or {})
 

@@ -65,7 +65,7 @@ def _needs_only(rule: Rule, facts: Sequence[Fact]) -> bool:
 
 
 def _store_findings(attempt: Path, number: int, monitor: Monitor, facts: Sequence[Fact]) -> bool:
-    """Store what rules find in facts; return whether they found something."""
+    """Store findings of rules in facts; return whether there are any."""
     from mothtrap.store.finding_log import FindingLog
     from mothtrap.store.layout import monitor_folder
 
@@ -136,4 +136,4 @@ def store_start_failure(part: str, error: BaseException) -> None:
         attempt = Path(os.environ["MOTHTRAP_RUN_DIR"])
         store_reasons(attempt, int(rank) if rank.isdigit() else None, [failure], ending)
     except Exception:
-        return  # the caller has said on stderr what failed, and can say nothing better
+        return  # the caller has reported the failure on stderr, and cannot add to it

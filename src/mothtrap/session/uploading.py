@@ -1,4 +1,4 @@
-"""Sends a run to its object store from a thread beside the job, for as long as it takes."""
+"""Sends a run to its object store from a thread of the job, until everything is stored."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ALIVE_EVERY_S = 20.0
 """Interval at which a job without news shows that it lives; chosen by hand, well below the
 `QUIET_S` after which readers on other hosts count it as dead."""
 REQUESTS_EVERY_S = 5.0
-"""Interval at which requests to the job are looked for; chosen by hand: a list
+"""Interval at which requests to the job are searched for; chosen by hand: a list
 request every five seconds costs less than a tenth of a dollar a day."""
 GIVE_UP_S = 30.0
 """Time without a successful upload at the end of a job after which the rest stays on this
@@ -43,7 +43,7 @@ machine; chosen by hand: most hiccups are over by then."""
 ANSWER_S = 10.0
 """Longest wait for the store at the start of a job; chosen by hand."""
 SILENT_S = 2.0
-"""Time after which the end of a job says why it waits; chosen by hand."""
+"""Time after which a job reports at its end why it waits; chosen by hand."""
 NUMBERS = 1000
 """Names that are tried where one is taken; chosen by hand."""
 
@@ -187,7 +187,7 @@ class Uploader:
         def claim() -> None:
             try:
                 self.claim()
-            except Exception as err:  # handed to whoever waits; later it is tried again
+            except Exception as err:  # passed to the waiting caller; it is tried again later
                 failed.append(err)
 
         self._claiming = threading.Thread(target=claim, name="mothtrap-claim", daemon=True)

@@ -64,7 +64,7 @@ def say_how_to_go_on(path: Path) -> None:
                 f"  to continue from there: {command} {shlex.join(run.info.command)}\n  (a script "
                 "that loads what it saved in mothtrap.on_stop continues where it stopped)"
             )
-    except Exception:  # what cannot be read was told with the verdict
+    except Exception:  # damage was reported with the verdict
         return
 
 

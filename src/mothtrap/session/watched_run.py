@@ -1,7 +1,7 @@
 """The run of a watched model: of one process, or of all processes of a job that each watch theirs.
 
 The first rank makes the run and leaves word of it in the job's own store; the others look
-for that word at their first step, and write to folders of their own in the same run. The
+for that word at their first step, and write to their own folders in the same run. The
 first one also does what a launcher does: it compares the workers, and has the last word.
 """
 
@@ -80,7 +80,7 @@ class WatchedRun:
 
     @functools.cached_property
     def _earlier(self) -> Path | None:
-        """The last attempt of this job before it was started anew."""
+        """The last attempt of this job before its restart."""
         return earlier_attempt(uploading.folder_for(self._config.runs_dir), self._name, os.environ)
 
     def open(self) -> Path:
@@ -169,7 +169,7 @@ class WatchedRun:
         return attempt
 
     def _find(self, store: JobStore, key: str) -> Path | None:
-        """Return the attempt of the first process; None where it is none of this process's."""
+        """Return the attempt of the first process; None if it belongs to another job."""
         until_s = time.monotonic() + WORD_S
         while (text := store.find(key)) is None:
             if time.monotonic() >= until_s:
@@ -188,7 +188,7 @@ class WatchedRun:
 
 
 def _all_closed(attempt: Path, timeout_s: float) -> bool:
-    """Wait until no other process writes to an attempt; return whether that came in time."""
+    """Wait until no other process writes to an attempt; return False after the timeout."""
     view = AttemptView(attempt)
     until_s = time.monotonic() + timeout_s
     while True:

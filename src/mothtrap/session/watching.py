@@ -230,7 +230,7 @@ def watch(
 def _running(adapters: Sequence[AdapterSpec], name: str | None) -> Worker | None:
     """Return the worker that a watch takes part in: that of the process, or of another watch.
 
-    Models of one framework that are watched at a time have runs of their own, as have those
+    Models of one framework that are watched at a time have their own runs, as have those
     that are given a name; those of several frameworks have one.
     """
     if (worker := startup.process_worker()) is not None:
@@ -274,7 +274,7 @@ def _stepping(adapters: Sequence[AdapterSpec], handles: Sequence[Handle]) -> Han
 
 
 def _step(handle: Handle, makes_step: bool, loss: Any, numbers: Mapping[str, Any]) -> None:
-    """Give what the user passes to an adapter."""
+    """Pass the user's arguments to an adapter."""
     handle.step(Given(loss=loss, numbers=numbers, makes_step=makes_step))
 
 
@@ -300,7 +300,7 @@ def _begin(
     notebook = notebook_name()
     called = [notebook] if notebook else command if sys.argv[0] else ["session"]
     load_reactions(config)
-    uploading.folder_for(config.runs_dir)  # what cannot be used is said before the training
+    uploading.folder_for(config.runs_dir)  # unusable settings are reported before the training
     run = WatchedRun(
         name,
         launch.default_name(called),
@@ -336,7 +336,7 @@ def _check_known(settings: Mapping[str, Any]) -> None:
 
 
 def _take_part(worker: Worker, settings: Mapping[str, Any]) -> None:
-    """Add the collections of a call to those of a job that is watched; say what is not taken."""
+    """Add the collections of a call to those of a watched job; report the rejected ones."""
     asked, _ = load_config(start=Path.cwd(), environ={}, overrides=settings)
     if "collections" in settings and worker.config.capture != "off":
         names = settings["collections"]

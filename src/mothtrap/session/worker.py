@@ -210,7 +210,7 @@ class Worker:
             self._contained("run folder", lambda: self._store_reasons(ending, rank, taker))
         self._contained("record", self.record.close)
         self._contained("closing", self.recorder.hand_on_facts)
-        self._close_part("rules")  # what fails there is still told in the last record
+        self._close_part("rules")  # what fails there is still reported in the last record
         self._contained("snapshots", self._snapshots.close)
         if ending is not None:
             closed = ending.closed_after(time.perf_counter() - began_s)
@@ -236,7 +236,7 @@ class Worker:
             self._contained("closing", act)
 
     def _tell_of_nothing(self) -> None:
-        """Say that there is no run of a model that was watched, where nothing else says so."""
+        """Report that a watched model has no run, if nothing else reports it."""
         silent = self.path is None and not self._opened and not self._launched
         if silent and self.config.capture != "off" and os.getpid() == self._made_by:
             self._say(

@@ -6,9 +6,9 @@ from mothtrap.core.snapshots import BASE
 from mothtrap.snapshot.retention import is_onset
 
 Rank = tuple[int, bool, bool, int]
-"""Sorts snapshots: the one that tells most comes first."""
+"""Sorts snapshots, the most informative one first."""
 ASKED_FOR = ("request", "step", "exception")
-"""Reasons of what the user asked for, or waits for."""
+"""Reasons of snapshots that the user requested or waits for."""
 
 
 def is_offered(reason: str, *, exact: bool) -> bool:

@@ -82,7 +82,7 @@ def _followed(sites: Iterable[str], then: LineDigests, now: LineDigests) -> Move
                 place = line - first + now_first + 1
                 if place != line + 1:
                     found[site] = place, place
-            else:  # rewritten; what was taken out may stand elsewhere
+            else:  # rewritten; removed lines may be elsewhere
                 found[site] = (now_first + 1, now_end) if kind == "replace" else ANYWHERE
     return found
 

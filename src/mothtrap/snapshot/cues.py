@@ -1,8 +1,8 @@
-"""Matching of recorded events to the calls of a script that is run again.
+"""Matching of recorded events to the calls of a script that runs again.
 
-The script goes its own way up to the place of the first recorded event. From there on its
-calls are matched with what was recorded, in order; what has no counterpart is left to the
-script, so that an evaluation before the training, say, runs as it always did.
+The script runs unchanged up to the place of the first recorded event. From there on, its calls
+are matched with the recorded ones, in order. A call without a counterpart is left to the script,
+so an evaluation before the training, for example, runs as usual.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mothtrap.snapshot.code_locations import CodeLocations
 
 Event = TypeVar("Event", bound=RecordedEvent)
 MAX_REACHED = 8
-"""Places told that were reached instead of the recorded one."""
+"""Maximum number of reported places that were reached instead of the recorded one."""
 
 
 class Cues:

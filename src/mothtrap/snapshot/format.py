@@ -1,11 +1,11 @@
 """The files of a snapshot, one folder for each worker and step.
 
-    RUN/snapshots/<step>/w<rank>/state.safetensors   what the step began from
-    RUN/snapshots/<step>/w<rank>/steps.safetensors   what was fed into it
-    RUN/snapshots/<step>/w<rank>/snapshot.json       all the rest, and the checksums of these
+    RUN/snapshots/<step>/w<rank>/state.safetensors   state before the step
+    RUN/snapshots/<step>/w<rank>/steps.safetensors   inputs of the step
+    RUN/snapshots/<step>/w<rank>/snapshot.json       everything else, and the checksums of these
 
-The folder comes to be whole or not at all. What is read is compared with its checksum before
-anything of it is used, and read by parsers of arrays and of JSON alone.
+The folder is either complete or does not exist. Data is compared with its checksum before any
+use, and read only by parsers of arrays and of JSON.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ FORM = 1
 STATE, STEPS = "state.safetensors", "steps.safetensors"
 
 CHUNK_BYTES = 1 << 22
-"""Written at once: between two of them whoever wants it has the processor."""
+"""Bytes of one write: other threads get the processor between two writes."""
 
 FOREIGN = "foreign"
-"""Where the file says the types that the format does not have: such arrays lie as bytes."""
+"""Key of types that the format does not have: their arrays are stored as bytes."""
 
 _CODES = {
     "bool": "BOOL",
@@ -285,7 +285,7 @@ def _remove_if_empty(folder: Path) -> None:
     try:
         folder.rmdir()
     except OSError:
-        return  # another worker's lies there
+        return  # another worker's snapshot is there
 
 
 def _width(dtype: str) -> int:

@@ -33,7 +33,7 @@ class MicroBatches:
     def __init__(self, step: RecordedStep, truth: ReferenceDigests | None) -> None:
         places = [_place(event) for event in step.events]
         times = Counter(place for place in places if place is not None)
-        # Where an earlier step is played, too, its rows go on into this one.
+        # Where an earlier step is played, too, its rows continue into this one.
         self.count = 1 if step.carried else _count(times, truth)
         self._of: dict[int, int | None] = {}
         seen = Counter[Hashable]()

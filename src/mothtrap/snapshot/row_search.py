@@ -16,7 +16,7 @@ from mothtrap.core.replays import ReplayResult
 MAX_TRIALS = 64
 """Steps that are replayed to find rows. Chosen by hand: 8 halvings and 8 rows verified."""
 MAX_GUILTY = 8
-"""Guilty rows that are looked for. Chosen by hand."""
+"""Guilty rows that are searched for. Chosen by hand."""
 
 Evidence = Literal["alone", "left out", "together", "none"]
 
@@ -32,7 +32,7 @@ class Trial(Protocol):
             repeat: rows are repeated until the batch has its own size.
 
         Returns:
-            None where it goes wrong in another way: the script cannot do with such a batch.
+            None if it goes wrong in another way: the script cannot do with such a batch.
         """
 
 
@@ -101,7 +101,7 @@ def went_wrong(trial: ReplayResult, watched: ReplayResult, *, closely: bool) -> 
     if not trial.exception and not trial.nonfinite:
         return False
     if (trial.micro_batch or 0) > (watched.micro_batch or 0):
-        return False  # what is tried is in order, and what comes later is bad, too
+        return False  # the tried rows are good, and later ones are bad too
     if (trial.exception is None) is not (watched.exception is None):
         return None
     if trial.exception is not None and watched.exception is not None:

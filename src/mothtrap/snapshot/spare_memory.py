@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 
 SHARE = 2
-"""One part in so many of what is left; chosen by hand: the training goes on needing some."""
+"""Divisor of the free memory; chosen by hand: the training still needs some."""
 
 _RANKS_HERE = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE")
 _VERSION_1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_")

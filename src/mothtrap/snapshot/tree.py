@@ -33,7 +33,7 @@ MAX_VALUES = 200_000
 """Values in one tree; chosen by hand: a list of all file names of a data set fits."""
 
 OPAQUE_LENGTH = 200
-"""Characters that are kept of what cannot be kept."""
+"""Characters that are kept of the text of an object that cannot be stored."""
 
 _NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _SEQUENCES: dict[str, type] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}

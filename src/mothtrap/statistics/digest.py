@@ -15,11 +15,11 @@ from mothtrap.statistics import built
 Digests = npt.NDArray[np.uint64]
 
 COLUMNS = 256
-"""Elements of a row that are looked at, evenly spread; chosen by hand: all of a row of a
-table, a line of text or a small image, and of a photograph enough to tell it apart."""
+"""Elements of a row that are inspected, evenly spread; chosen by hand: all of a row of a
+table, a line of text or a small image, and of a photograph enough to recognize it."""
 
 ROW_BYTES, BLOCKS = 4096, 8
-"""Bytes of a row that are looked at, at most, and in how many pieces of a longer one. Chosen
+"""Bytes of a row that are inspected, at most, and in how many pieces of a longer one. Chosen
 by hand: a few hundred rows in a fifth of a millisecond, and photographs still differ."""
 
 
@@ -73,7 +73,7 @@ def digest_rows(
 
 
 def _each(data: npt.NDArray[np.uint8], size: int, seed: int) -> Digests:
-    """The digest of every piece of so many bytes; none where that is no byte."""
+    """Return the digest of every piece of a given size; none if the size is 0."""
     found_R = np.empty(len(data) // size if size else 0, np.uint64)
     if size and built.arrays is not None:
         built.arrays.row_digests(data, size, seed, found_R)

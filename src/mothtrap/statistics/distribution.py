@@ -46,4 +46,4 @@ DISTRIBUTIONS: Final[Mapping[str, Callable[[Array], Array]]] = MappingProxyType(
 SHAPES: Final = MappingProxyType(
     {EXPONENTS: ((2, BINS), "int64"), "quantiles": ((len(QUANTILES),), "float64")}
 )
-"""Shape and element type of what is told of a tensor as an array."""
+"""Shape and element type of a statistic that is an array."""

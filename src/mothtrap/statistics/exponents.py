@@ -15,10 +15,10 @@ Counts = npt.NDArray[np.int64]
 
 LOWEST_POWER: Final = -40
 BINS: Final = 64
-"""Powers of two from 2^-40 to 2^23: what fp32, bf16, fp16 and fp8 tell apart in training."""
+"""Powers of two from 2^-40 to 2^23: what fp32, bf16, fp16 and fp8 distinguish in training."""
 
 EDGES: Final = 2.0 ** np.arange(LOWEST_POWER, LOWEST_POWER + BINS)
-"""Lower edges of the bins; the first also holds what is smaller, the last what is larger."""
+"""Lower edges of the bins; the first and the last bin are open-ended."""
 EDGES.setflags(write=False)
 
 _BLOCK: Final = 1 << 18  # elements at a time: temporaries stay in a CPU's cache
@@ -47,7 +47,7 @@ def count_exponents(array: Array) -> Counts:
     if np.iscomplexobj(flat):
         flat = flat.view(flat.real.dtype)
     counts = np.zeros((2, BINS), np.int64)
-    with np.errstate(all="ignore"):  # NaN, Inf and what float64 cannot hold are data here
+    with np.errstate(all="ignore"):  # NaN, Inf and values beyond float64 are data here
         for at in range(0, len(flat), _BLOCK):
             counts += _count(flat[at : at + _BLOCK].astype(np.float64))
     return counts

@@ -137,7 +137,7 @@ def _exact_row(array: Array, columns: frozenset[str]) -> Floats:
     blocks = [flat_N[at : at + _BLOCK] for at in range(0, len(flat_N), _BLOCK)]
     if not blocks:
         return constant_row(0, columns)
-    with np.errstate(all="ignore"):  # NaN, Inf and what float64 cannot hold are data here
+    with np.errstate(all="ignore"):  # NaN, Inf and values beyond float64 are data here
         rows = [summarize_segments(b.astype(np.float64), first, columns) for b in blocks]
     row_F: Floats = merge_segments(np.concatenate(rows), first)[0]
     return row_F

@@ -20,7 +20,7 @@ FOLDER = "analyses"
 
 
 def content_digest(run: Path) -> str:
-    """Return a digest of the names and sizes of what the workers of a run have stored."""
+    """Return a digest of the names and sizes of the workers' files."""
     digest = xxhash.xxh3_128()
     for number in layout.attempts(run):
         attempt = layout.attempt_folder(run, number)

@@ -25,7 +25,7 @@ from mothtrap.store.replacing import replace
 FOLDER = "control"
 
 MAX_BYTES = 1 << 16
-"""Of a request that is read; chosen by hand, a hundred times what one needs."""
+"""Bytes of a request that are read; chosen by hand, a hundred times the usual size."""
 
 _NAME = re.compile(r"([0-9A-Za-z-]{1,64})\.json")
 

@@ -103,7 +103,7 @@ class EventColumns:
             self._damage.append(f"a batch of events has unknown columns: {err}")
 
     def damage(self, *, ended: bool) -> tuple[str, ...]:
-        """Return the damage found; with `ended`, the writer is gone, so a torn end counts."""
+        """Return the damage; with `ended`, the writer has ended, so a torn end is damage."""
         pending = self._tail.pending if ended else ()
         return (*self._tail.damage, *self._damage, *pending)
 

@@ -108,7 +108,7 @@ class FindingReader:
         return len(self.findings) + len(self.statuses) - before
 
     def damage(self, *, ended: bool = False) -> tuple[str, ...]:
-        """Return the damage found; with `ended`, the writer is gone, so a torn end counts."""
+        """Return the damage; with `ended`, the writer has ended, so a torn end is damage."""
         return (*self._tail.damage, *self._damage, *(self._tail.pending if ended else ()))
 
     def _read(self, batch: pa.RecordBatch) -> None:

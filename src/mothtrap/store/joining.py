@@ -20,7 +20,7 @@ from mothtrap.store import columns, sealing
 from mothtrap.store.pages import Data
 
 MANY = 32
-"""Messages of one length that are worth a batch of their own; chosen by hand."""
+"""Messages of one length that are worth their own batch; chosen by hand."""
 
 
 class Found(NamedTuple):

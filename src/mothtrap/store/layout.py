@@ -1,28 +1,28 @@
 """Layout of a run: its folders and files, and their creation.
 
     RUN/<attempt>/run.json                     how the attempt was started
-    RUN/<attempt>/end.json                     how it ended, once it has
-    RUN/<attempt>/replay.json                  what a replay found when the job had ended
+    RUN/<attempt>/end.json                     how the attempt ended
+    RUN/<attempt>/replay.json                  result of the replay at the end of the job
     RUN/<attempt>/probe.json                   size and cost of a probe run
-    RUN/<attempt>/serve.json                   how much an asserted function predicted
+    RUN/<attempt>/serve.json                   counts of an asserted predict function
     RUN/<attempt>/source.json                  the script's repository at the start
-    RUN/<attempt>/output-<offset>.log          the end of the job's output, where it went to a file
-    RUN/<attempt>/w<rank>/<table>-<seq>.arrow  what a worker captured
-    RUN/<attempt>/w<rank>/time_<name>-<seq>.arrow   rows that go by time, not by step
-    RUN/<attempt>/w<rank>/ledger.json          what its numbers depend on, as it was at first
+    RUN/<attempt>/output-<offset>.log          the end of the job's output, if it went to a file
+    RUN/<attempt>/w<rank>/<table>-<seq>.arrow  captured data of a worker
+    RUN/<attempt>/w<rank>/time_<name>-<seq>.arrow   rows that are indexed by time, not by step
+    RUN/<attempt>/w<rank>/ledger.json          parameters, data, seeds, versions at the first step
     RUN/<attempt>/w<rank>/packages.txt         installed packages, in the format of `pip freeze`
     RUN/<attempt>/w<rank>/sources.json         the script and its modules, at the first step
-    RUN/<attempt>/w<rank>/stalled.json         where it was when it made no step for long
-    RUN/<attempt>/w<rank>/record/<number>.<suffix>   what the script logged beside numbers
-    RUN/<attempt>/m<id>/findings-<seq>.arrow   what a monitor found
+    RUN/<attempt>/w<rank>/stalled.json         state of a stalled worker
+    RUN/<attempt>/w<rank>/record/<number>.<suffix>   logged items other than numbers
+    RUN/<attempt>/m<id>/findings-<seq>.arrow   findings of a monitor
     RUN/<attempt>/m<id>/rows-<seq>.arrow       rows of the user's data that findings are about
     RUN/<attempt>/m<id>/failing-<seq>.arrow    rows whose predictions broke an assertion
     RUN/<attempt>/n<node>/workers-<seq>.arrow  steps and facts of the workers of a node, merged
     RUN/<attempt>/n<node>/sent/<seq>.json      objects that the node has sent (stores only)
     RUN/<attempt>/machine/time_machine-<seq>.arrow   the machine, sampled once a second
-    RUN/alerts/  RUN/marks/  RUN/labels/       messages noted; marks and labels of people
+    RUN/alerts/  RUN/marks/  RUN/labels/       sent messages; marks and labels of people
     RUN/snapshots/  RUN/control/               snapshots; requests to a running job
-    RUN/analyses/  RUN/leases/                 results over many runs; which monitor has the run
+    RUN/analyses/  RUN/leases/                 results over many runs; the monitor of the run
 
 Attempts count from 1, ranks, monitors and sequence numbers from 0. Sequence numbers
 are zero-padded, so that the order of names is the order of time. A node is eight hexadecimal
@@ -58,11 +58,11 @@ from mothtrap.store.durability import sync_file, sync_folder
 from mothtrap.store.plain_files import read_plain
 
 COMMITS: tuple[str, ...] = ("events", "findings")
-"""Tables that say that something is there; sent last."""
+"""Tables that announce other data; sent last."""
 TABLES_OF_STEPS: tuple[str, ...] = ("stats", "scalars", "raw", "index", "batches")
 """Tables whose rows belong to steps that an event commits."""
 TIMED = "time_"
-"""Begins the name of a table whose rows go by time, and belong to no step."""
+"""Begins the name of a table whose rows are indexed by time, and belong to no step."""
 FIRST_ATTEMPT = 1
 LEDGER = "ledger.json"
 PACKAGES = "packages.txt"

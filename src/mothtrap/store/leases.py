@@ -30,7 +30,7 @@ LEASE_S = 15.0
 replaced after this time."""
 RENEW_S = LEASE_S / 3
 REFUSED_S = 3.0
-"""Pause before another monitor's lease is looked at again; chosen by hand."""
+"""Pause before another monitor's lease is inspected again; chosen by hand."""
 
 
 class _Entry(msgspec.Struct, frozen=True, kw_only=True):

@@ -50,12 +50,12 @@ def read_at(path: Path, offset: int, size: int) -> memoryview:
 
 
 def _room(size: int) -> memoryview:
-    """Memory of so many bytes at least; much is of whole blocks and begins at a huge page."""
+    """Return memory of at least this size; large memory begins at a huge page."""
     if size < LONG_BYTES:
         return np.empty(size, np.uint8).data
     size = -(-size // BLOCK) * BLOCK
     room = np.frombuffer(new_pages(size + HUGE_BYTES), np.uint8)
-    begin = -room.ctypes.data % HUGE_BYTES  # else what is at either end gets small pages
+    begin = -room.ctypes.data % HUGE_BYTES  # else both ends get small pages
     return room[begin : begin + size].data
 
 
@@ -68,7 +68,7 @@ def _is_cached(file: int, offset: int) -> bool:
         return os.preadv(file, [bytearray(1)], offset, os.RWF_NOWAIT) == 1
     except BlockingIOError:
         return False
-    except OSError:  # a file system that cannot tell
+    except OSError:  # a file system without this information
         return True
     finally:
         os.posix_fadvise(file, 0, 0, os.POSIX_FADV_NORMAL)

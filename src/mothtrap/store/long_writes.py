@@ -25,11 +25,11 @@ from mothtrap.store.sealing import Bytes
 LONG_BYTES: Final = 1 << 20
 """From this size on the way of an append makes a difference. Chosen by hand."""
 TRY_AGAIN: Final = 64
-"""The slower way is tried once in so many long appends: disks become slow, and fast again."""
+"""Long appends between two trials of the slower way, since the speed of disks changes."""
 SMOOTHING: Final = 0.3
 """Weight of the newest time in the running mean; chosen by hand."""
 FILE_SYSTEMS: Final = frozenset({"ext4", "xfs"})
-"""Those known to write past the cache as they say; on others the cache is used."""
+"""File systems known to bypass the cache correctly; on others, the cache is used."""
 BLOCK: Final = 4096
 """Alignment of writes past the cache, in the file and in memory."""
 _STAGE_BYTES: Final = 1 << 20
@@ -100,7 +100,7 @@ class LongWrites:
         parts: Sequence[Bytes],
         through_cache: Callable[[Sequence[Bytes]], None],
     ) -> Sequence[Bytes]:
-        """Write whole blocks past the cache; return what is left to be written through it."""
+        """Write whole blocks past the cache; return the remaining bytes."""
         try:
             file = os.open(path, os.O_WRONLY | os.O_DIRECT)
         except OSError:  # e.g. too many are open; that of `through_cache` is open already

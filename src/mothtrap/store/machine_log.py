@@ -88,7 +88,7 @@ class MachineReader:
         self._values: dict[tuple[str, str], list[float]] = {}
 
     def poll(self) -> None:
-        """Read new data, skipping what cannot be read."""
+        """Read new data, skipping unreadable parts."""
         while batches := self._tail.poll():
             for batch in batches:
                 if batch.schema.names != SCHEMA.names:

@@ -142,7 +142,7 @@ class Mirror:
         attempts = sorted(filter(_ATTEMPT.fullmatch, folders), key=int)
         now_s = time.monotonic()
         for attempt in attempts:
-            # The end first: what was written before it is then found below.
+            # The end first: everything written before it is then found below.
             here = self._store.children(attempt)
             self._lists += 1
             self._refuse_another(here.objects)
@@ -159,7 +159,7 @@ class Mirror:
         self._listed_s = time.monotonic()
 
     def _sync_nodes(self) -> bool:
-        """Fetch what the manifests name, if that is all for now; else return False."""
+        """Fetch the objects in the manifests, if these are complete; else return False."""
         latest = self._nodes[max(self._nodes, key=int)] if self._nodes else None
         if latest is None or not latest.has_all:
             return False
@@ -200,7 +200,7 @@ class Mirror:
         return table in self._tables or (self._whole and table.startswith(TIMED))
 
     def _is_due(self, attempt: str, now_s: float) -> bool:
-        """Return whether an attempt before the latest is looked at.
+        """Return whether an attempt before the latest is inspected.
 
         Often while things come to it.
         """
@@ -209,7 +209,7 @@ class Mirror:
         return fresh or now_s >= self._looked_s.get(attempt, never) + EARLIER_EVERY_S
 
     def _sync_attempt(self, folders: Sequence[str], objects: Sequence[ObjectInfo]) -> bool:
-        """Fetch what is new of an attempt; return whether there was anything."""
+        """Fetch new objects of an attempt; return whether there were any."""
         self._lists += len(folders)
         with ThreadPoolExecutor(fetching.AT_ONCE) as pool:
             found = list(pool.map(self._new_of, folders))
@@ -271,7 +271,7 @@ class Mirror:
             replace(path, self._store.get(key))
 
     def _unseen_timed(self, folder: str) -> Iterator[ObjectInfo]:
-        """Segments of tables that go by time; which these are, only their names say."""
+        """Segments of tables that are indexed by time, recognized by their names."""
         prefix = f"{folder}/{TIMED}"
         found = takewhile(lambda i: i.key.startswith(prefix), self._store.list(folder, prefix))
         return (info for info in found if not (self.folder / info.key).exists())
@@ -318,7 +318,7 @@ def open_mirror(url: str, *, whole: bool = True) -> Mirror:
 
 
 def _instead(url: str) -> str:
-    """Say what there is where no run was found: runs below it, or next to it."""
+    """Describe the runs below or next to an address without a run."""
     within = list(open_store(url).children("").folders)
     if any(open_store(join(url, name)).children("").folders for name in within[:1]):
         more = " ..." if len(within) > layout.NAMED else ""
@@ -333,7 +333,7 @@ def _instead(url: str) -> str:
 def _known(folder: Path) -> Remote | None:
     """Return the remote of a mirror's folder.
 
-    None where its record is damaged: it is written anew.
+    None if its record is damaged: it is written anew.
     """
     try:
         return read_remote(folder)
@@ -362,7 +362,7 @@ def list_remote(runs_url: str) -> list[str]:
     def is_run(name: str) -> bool:
         try:
             objects = store.children(f"{name}/{first}").objects
-        except OddKeyError:  # whoever opens it is told
+        except OddKeyError:  # the damage is reported to the caller that opens it
             return True
         return any(info.key == f"{name}/{first}/run.json" for info in objects)
 

@@ -2,7 +2,7 @@
 
 Whoever reads a mirror holds a lock on a file in it, shared with other readers, for as long as
 anything lives that reads it. A mirror that no process holds may be removed: it is fetched
-again when it is asked for.
+again when it is requested.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def configured_bytes() -> float:
     """Return the configured size limit of all mirrors together."""
     try:
         config, _ = load_config(start=Path.cwd(), environ=os.environ)
-    except (ConfigError, OSError):  # said to whoever asks for the configuration
+    except (ConfigError, OSError):  # reported when the configuration is loaded
         return float("inf")
     return config.cache_mb * 2**20 or float("inf")
 
@@ -97,7 +97,7 @@ def _measured(run: Path) -> StoredRun:
 
 
 def _remove(run: Path) -> bool:
-    """Remove a mirror that no process holds; return whether it is gone."""
+    """Remove a mirror that no process uses; return whether it was removed."""
     try:
         file = os.open(run / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError:
@@ -115,7 +115,7 @@ def _remove(run: Path) -> bool:
 
 
 def _shared(lock: Path) -> int | None:
-    """Return an open file that others may lock so, too; None where that cannot be done."""
+    """Return an open file that others may lock so, too; None if that cannot be done."""
     for _ in range(TRIES):
         try:
             lock.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

@@ -1,7 +1,7 @@
 """Fetches the objects that the nodes of an attempt have sent, as their manifests name them.
 
 A look takes one list request for each node. What was fetched of a node, its manifests in the mirror
-say: so another process goes on where the last one stopped.
+say: so another process continues where the last one stopped.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class NodeMirror:
 
     @property
     def has_all(self) -> bool:
-        """True if the known nodes have all workers of the job, so that no other node will come."""
+        """True if the known nodes have all workers of the job, so no other node can appear."""
         found = {rank for ranks in self._ranks.values() for rank in ranks}
         return 0 < self._world_size <= len(found)
 

@@ -1,4 +1,4 @@
-"""A worker's log on a disk that refuses for a while, and goes on when it has room again."""
+"""A worker's log on a disk that refuses for a while, and continues when it has room again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A bar on the terminal while much is read or done; nothing where there is no terminal."""
+"""A bar on the terminal while much is read or done; nothing if there is no terminal."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ class RawIndex:
         return rows
 
     def damage(self, *, ended: bool = False) -> tuple[str, ...]:
-        """Return the damage found; with `ended`, the writer is gone, so a torn end counts."""
+        """Return the damage; with `ended`, the writer has ended, so a torn end is damage."""
         pending = self._rows.tail.pending if ended else ()
         return (*self._rows.tail.damage, *self._rows.damage, *self._damage, *pending)
 
@@ -113,7 +113,7 @@ def fetch_ahead(wanted: Iterable[tuple[Path, RawRow]]) -> None:
         return
     by_file = itertools.groupby(wanted, key=lambda each: (each[0], each[1].segment))
     for (folder, segment), found in by_file:
-        with contextlib.suppress(OSError, OverflowError):  # told when they are read
+        with contextlib.suppress(OSError, OverflowError):  # reported when they are read
             file = open_plain(_path(folder, segment))
             try:
                 for _, row in found:

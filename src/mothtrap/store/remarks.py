@@ -18,7 +18,7 @@ from mothtrap.store.remote import read_remote
 from mothtrap.store.replacing import replace
 
 MAX_BYTES = 1 << 14
-"""Of a remark that is read; chosen by hand, fifty times what a mark needs."""
+"""Bytes of a remark that are read; chosen by hand, fifty times the usual size."""
 MAX_REMARKS = 10_000
 T = TypeVar("T")
 

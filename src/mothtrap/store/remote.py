@@ -1,8 +1,8 @@
-"""Runs that live in an object store, and the folders of this machine that stand for them.
+"""Runs in an object store, and the local folders that represent them.
 
-`RUN/remote.json` says of a folder to which URL it belongs, and which of the two it is:
-a spool holds what a job of this machine has written and is sent from there, a mirror
-holds what was fetched. Both lie under the folder of `cache_folder`.
+`RUN/remote.json` has the URL of a folder, and its kind: a spool contains data that a job of this
+machine has written, and is sent from there. A mirror contains fetched data. Both are in the
+folder of `cache_folder`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Some kilobytes that a run holds while it goes on, so that its end finds room on a full disk."""
+"""Some kilobytes that a run reserves during the job, so that its end fits on a full disk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run's place as an object store, also for a run that lies in a folder."""
+"""The location of a run as an object store, also for a run in a folder."""
 
 from __future__ import annotations
 

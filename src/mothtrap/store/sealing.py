@@ -33,7 +33,7 @@ MAX_METADATA_BYTES = 1 << 20
 MAX_BODY_BYTES = 1 << 31
 """Chosen by hand: far over a segment's size; a length beyond it is damage."""
 MARK_WITHIN_BYTES = 4096
-"""Chosen by hand: a mark stands within this many bytes of the start of its message."""
+"""Chosen by hand: a mark is within this many bytes of the start of its message."""
 
 MARK_KEY = b"mothtrap"
 _TAG = b"batch:"

@@ -34,7 +34,7 @@ _SMALL_BYTES = 1 << 16
 
 
 class _Sink:
-    """Collects what Arrow writes, so that each batch reaches the file in one write."""
+    """Collects Arrow's output, so that each batch reaches the file in one write."""
 
     closed = False
     mode = "wb"

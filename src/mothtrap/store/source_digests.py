@@ -1,4 +1,4 @@
-"""Digests of source files: whether a file is as it was when a run noted it."""
+"""Digests of source files: show whether a file has changed since the run."""
 
 from __future__ import annotations
 

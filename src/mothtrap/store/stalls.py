@@ -1,4 +1,4 @@
-"""States of workers that make no step: `RUN/<attempt>/w<rank>/stalled.json`."""
+"""States of workers that do not step: `RUN/<attempt>/w<rank>/stalled.json`."""
 
 from __future__ import annotations
 

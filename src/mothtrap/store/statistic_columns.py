@@ -17,7 +17,7 @@ from mothtrap.store import columns
 from mothtrap.store.unpacking import numbers, vectors
 
 BLOCK_ROWS = 1 << 12
-"""Rows that are looked at together; chosen by hand: they fit into the caches."""
+"""Rows that are inspected together; chosen by hand: they fit into the caches."""
 SUMMARY = "summary"
 Floats = npt.NDArray[np.float64]
 Field = Floats | float

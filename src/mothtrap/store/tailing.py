@@ -118,7 +118,7 @@ class SegmentReader:
             return b""
 
     def _note_file(self, file_id: tuple[int, int]) -> None:
-        """Begin anew where another file took the place, with the same rows (`compacting`)."""
+        """Start over if another file with the same rows replaced this one (`compacting`)."""
         if self._file_id not in (None, file_id):
             self._offset = self._expected = self._seed = 0
             self._size_seen, self._schema_message = -1, b""
@@ -284,7 +284,7 @@ class SegmentReader:
 
 
 def _first_message(data: Data) -> tuple[bytes | None, str]:
-    """Return the schema message of a segment (None: not there yet), and what is wrong with it."""
+    """Return the schema message of a segment (None if not written yet), and its fault."""
     start = len(MAGIC)
     metadata = sealing.metadata_bytes(data, start)
     if data[:start] != MAGIC[: len(data)]:

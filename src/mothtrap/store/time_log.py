@@ -1,4 +1,4 @@
-"""Tables whose rows go by time and not by step: what a sampler or a profiler sees.
+"""Tables whose rows are indexed by time and not by step: what a sampler or a profiler sees.
 
 A table `time_<name>` has a column `time_s` (Unix seconds), and columns of numbers (float64)
 and texts. Its rows need no step to exist; windows of rules do not show them.
@@ -130,7 +130,7 @@ class TimeReader:
         return found
 
     def damage(self, *, ended: bool = False) -> tuple[str, ...]:
-        """Return the damage found; with `ended`, the writer is gone, so a torn end counts."""
+        """Return the damage; with `ended`, the writer has ended, so a torn end is damage."""
         return (*self._tail.damage, *self._damage, *(self._tail.pending if ended else ()))
 
 

@@ -1,4 +1,4 @@
-"""Columns of numbers out of Arrow's memory, as they lie there."""
+"""Columns of numbers in Arrow's memory, without a copy."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Sends a run's folder to an object store, in an order that readers can rely on.
 
-Of a worker an `events` segment comes after the sealed segments of every other table that
-its steps need (see `WorkerLog`), segments of a kind come in their order, and `end.json`
-comes last of all: so whoever sees an object finds what it speaks of.
+An `events` segment of a worker is sent after the sealed segments of all other tables that its
+steps need (see `WorkerLog`). Segments of a kind are sent in order, and `end.json` is sent last.
+So the objects that an object refers to always exist.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class UploadQueue:
         for attempt in attempts[1:]:
             try:
                 self.send_description(attempt)
-            except CollisionError:  # launchers of one job restart together: the first says it
+            except CollisionError:  # launchers restart together: the first one reports it
                 self._note(self._key(attempt / "run.json"))
         for path in sorted((self._run / control_inbox.FOLDER).glob("*.json")):
             self._send(path)
@@ -134,7 +134,7 @@ class UploadQueue:
         ]
 
     def _send_manifest(self) -> None:
-        """Tell readers what was sent since the last manifest; raises StoreError."""
+        """List the objects sent since the last manifest for readers; raises StoreError."""
         is_due = self._news or time.monotonic() - self._manifest_s >= BEAT_S
         if self._node is None or not is_due:
             return
@@ -173,7 +173,7 @@ class UploadQueue:
             thread.join()
 
     def _send_folder(self, folder: Path, final: bool) -> None:
-        # The commits are looked up first: what they need is sealed before they are.
+        # The commits are read first: everything that they need is sealed before them.
         commits = list(self._ready(folder, COMMITS, final))
         contents = [table for table in layout.tables(folder) if table not in COMMITS]
         for path in (*self._ready(folder, contents, final), *commits):

@@ -77,7 +77,7 @@ _PARTS = 8
 then costs at most about this fraction of a run. Chosen by hand: a batch takes about 50 us to
 write."""
 
-# Bounds for what a reader believes; chosen by hand, far above what any training has.
+# Bounds for plausible values; chosen by hand, far above those of any training.
 Size = Annotated[int, msgspec.Meta(ge=0)]
 Width = Annotated[int, msgspec.Meta(ge=0, le=4096)]
 TensorId = Annotated[int, msgspec.Meta(ge=0, lt=1 << 24)]
@@ -225,7 +225,7 @@ def _record_column(numbered: _Numbered, rows: Sequence[int]) -> pa.Array:
 
 
 def _key_columns(numbered: _Numbered, rows: Sequence[int]) -> list[pa.Array]:
-    """The columns that say when, of segments that have them."""
+    """The columns with step and mode, for segments that have them."""
     keys = [record.key for _, record in numbered]
     modes = {key.mode.value for key in keys}
     steps = np.array([key.step for key in keys], np.int64)

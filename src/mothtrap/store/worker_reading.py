@@ -1,7 +1,7 @@
-"""Log of one worker's captures, as rows: reading, also while it is written.
+"""Reader of a worker's log, also while it is written.
 
-A step record comes back when its `step` event is there. Where the statistics or the
-scalars of a record are damaged, the record comes back without them, and that is said.
+A step record is complete when its `step` event exists. If the statistics or the scalars of a
+record are damaged, the record is returned without them, and the damage is reported.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ class EventReader:
                     yield self._step(record, key, commit, events[:-1])
 
     def damage(self, *, ended: bool) -> tuple[str, ...]:
-        """Return the damage found; with `ended`, the writer is gone, so a torn end counts."""
+        """Return the damage; with `ended`, the writer has ended, so a torn end is damage."""
         pending = self._rows.tail.pending if ended else ()
         return (*self._rows.tail.damage, *self._rows.damage, *self._damage, *pending)
 
@@ -234,7 +234,7 @@ class ReadState:
             yield self._join(events)
 
     def damage(self, *, ended: bool = False) -> tuple[str, ...]:
-        """Return the damage found; with `ended`, the writer is gone, so a torn end counts."""
+        """Return the damage; with `ended`, the writer has ended, so a torn end is damage."""
         found = [*self._events.damage(ended=ended)]
         for rows in (self._stats, self._scalars):
             found += [*rows.tail.damage, *rows.damage, *(rows.tail.pending if ended else ())]

@@ -100,7 +100,7 @@ class ActionTests:
     secrets: ClassVar[tuple[str, ...]] = ()
 
     def good(self) -> Iterable[object]:
-        """Return valid settings; None stands for no settings."""
+        """Return valid settings; None means no settings."""
         raise NotImplementedError("return settings that the action accepts")
 
     def bad(self) -> Iterable[object]:

@@ -36,9 +36,9 @@ from mothtrap.tracing.jobs.process_job import ProcessJob
 
 OF_THE_JOB = facts_of(NEEDS_OF_THE_JOB)
 STEP_SCALARS = frozenset({"skipped", "micro_batches", "step_s", "own_s"})
-"""Numbers that every step has, whoever makes it."""
+"""Numbers that every step has, in every framework."""
 ANYWAY = STEP_SCALARS | OF_THE_JOB | {Mode.PREDICT}
-"""Facts that come whatever the adapter is; facts between steps come in mode `predict`."""
+"""Facts that every adapter records; facts between steps have the mode `predict`."""
 
 
 ASKED: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""A window that shows a rule only what it has declared."""
+"""A window that shows a rule only its declared data."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def statistic(
     Args:
         kind: kind of the tensors, e.g. `gradient`.
         name: id of the statistic, e.g. `l2`.
-        by_tensor: values by name of the tensor, shape (S,); None where nothing was captured.
+        by_tensor: values by name of the tensor, shape (S,); None if nothing was captured.
         steps: steps of the values, shape (S,); by default 0, 1, 2 ...
         mode: mode of the steps.
         skipped: steps that no optimizer applied.

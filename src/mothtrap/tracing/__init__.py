@@ -1,1 +1,1 @@
-"""The shared half of every adapter: the job, its steps, and what its observers share."""
+"""The shared part of all adapters: the job, its steps, and definitions for observers."""

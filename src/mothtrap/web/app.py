@@ -279,6 +279,8 @@ class Application:
         name = request.path_params["name"]
 
         def carry_out() -> control_api.Done:
+            if name == "delete" and is_url(self._runs.where):
+                raise ControlError("in an object store, delete runs with the store's own commands")
             return control_api.carry_out(name, self._runs.path(run), body)
 
         return await _json(await asyncio.to_thread(carry_out))
@@ -373,7 +375,7 @@ def _about(path: str, query: dict[str, list[str]]) -> str:
 
 
 def _sentence(err: Exception) -> str:
-    """An error in words, without the number that the system gave it."""
+    """Describe an error without its system error number."""
     if isinstance(err, OSError) and err.strerror:
         return f"{err.strerror}: {err.filename}" if err.filename else err.strerror
     return str(err)

@@ -69,7 +69,7 @@ def _time(run: Run, worker: int) -> Axis:
 
 
 def _line(step_B: Ints, known_P: Ints, value_P: Floats) -> Floats:
-    """Interpolate, and go on beyond the last known point at the last pace."""
+    """Interpolate, and continue beyond the last known point at the last pace."""
     found = np.interp(step_B, known_P, value_P)
     if len(known_P) > 1 and known_P[-1] > known_P[-2]:
         pace = (value_P[-1] - value_P[-2]) / (known_P[-1] - known_P[-2])

@@ -1,4 +1,4 @@
-"""A small database in the user's cache folder, for what was read of runs."""
+"""A small database in the user's cache folder, for data read from runs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _connected(file: Path, schema: str) -> sqlite3.Connection:
     database = sqlite3.connect(file, timeout=1.0)
     try:
         file.chmod(0o600)
-        database.execute("pragma synchronous = off")  # what a crash takes is read again
+        database.execute("pragma synchronous = off")  # rows lost in a crash are read again
         database.execute(schema)
     except CACHE_ERRORS as err:
         database.close()

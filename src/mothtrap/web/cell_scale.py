@@ -52,7 +52,7 @@ class Scaled:
     edges: Floats
 
     def distance(self, tensors: slice) -> Floats:
-        """Return how extreme each cell is, shape (T, C); -1 where there is no value."""
+        """Return how extreme each cell is, shape (T, C); -1 if there is no value."""
         size_TC = self.size_TC[tensors]
         if self.name in RATIOS:
             with np.errstate(divide="ignore"):
@@ -68,7 +68,7 @@ class Scaled:
         return found
 
     def codes(self, size_C: Floats) -> Codes:
-        """Return the codes of numbers; 0 where there is none."""
+        """Return the codes of numbers; 0 if there is none."""
         if self.name == "rank":
             place_C = np.searchsorted(self.edges, size_C, side="right").astype(np.float64)
         else:
@@ -113,7 +113,7 @@ def _ends(some: Floats, name: ScaleName) -> tuple[float, float]:
 
 
 def _medians(size_TC: Floats) -> Floats:
-    """Medians of the positive values of each tensor; NaN where there are none."""
+    """Medians of the positive values of each tensor; NaN if there are none."""
     found = np.full(len(size_TC), np.nan)
     positive_TC = np.where(size_TC > 0, size_TC, np.nan)
     known_T = ~np.isnan(positive_TC).all(axis=1)

@@ -1,4 +1,4 @@
-"""Requests of the page: marks on findings; more capture, or an end, of a running job."""
+"""Requests of the page: mark findings, label or delete runs, and control a running job."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from mothtrap.core.errors import ConfigError, UnknownNameError, nearest
 from mothtrap.core.labels import LABEL_KINDS
 from mothtrap.core.marks import Mark
 from mothtrap.reader.run import open_run
+from mothtrap.reader.stored_run import remove_stored
 from mothtrap.session.control_client import (
     ask,
     ask_for_snapshot,
@@ -105,6 +106,21 @@ def stop(path: Path, body: bytes) -> Done:
     return Done(message=f"{path.name} stops before step {steps}")
 
 
+class DeleteCommand(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Request to delete a run; it repeats the run's name, so that no request deletes by mistake."""
+
+    name: str
+
+
+def delete(path: Path, body: bytes) -> Done:
+    """Delete a run that is not in progress, with all its files."""
+    command = _read(body, DeleteCommand)
+    if command.name != path.name:
+        raise ConfigError(f"to delete {path.name}, the request must repeat its name")
+    remove_stored(path)
+    return Done(message=f"{path.name} was deleted")
+
+
 def acknowledge(path: Path, body: bytes) -> Done:
     """Mark a finding as known."""
     return _mark(path, body, "acknowledged")
@@ -131,7 +147,7 @@ OF_FINDINGS: dict[str, Callable[[Path, bytes], Done]] = {
 }
 OF_RUNS: dict[str, Callable[[Path, bytes], Done]] = {
     kind: _labels(labeling(kind)) for kind in LABEL_KINDS
-}
+} | {"delete": delete}
 OF_JOBS: dict[str, Callable[[Path, bytes], Done]] = {
     "capture": capture,
     "snapshot": snapshot,

@@ -76,7 +76,7 @@ def _confusion(opened: OpenRun, query: QueryParams) -> Answer:
 
 
 def _moment(opened: OpenRun, query: QueryParams) -> tuple[Tensor, int, Mode | None, int | None]:
-    """The tensor, step, mode and rank that are asked for."""
+    """The tensor, step, mode and rank that are requested."""
     tensor = opened.run.tensor(query.get("tensor", ""))
     return tensor, number(query, "at", ENDLESS), _mode(query), worker_of(query)
 

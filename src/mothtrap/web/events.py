@@ -1,7 +1,7 @@
-"""Changes as server-sent events: the page is notified, and fetches what it shows.
+"""Changes as server-sent events: the page is notified, and fetches the data that it shows.
 
-The id of an event is the cursor of what was read. A page that comes back with another id than the
-present one is told at once, so nothing is lost while the server was away.
+The id of an event is the cursor of the data read so far. If a page reconnects with another id
+than the current one, it is notified immediately, so no change is lost while the server was away.
 """
 
 from __future__ import annotations

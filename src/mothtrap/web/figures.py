@@ -1,4 +1,4 @@
-"""Figures as documents of their own, in a sandbox: no origin, no network, no page around them.
+"""Figures as separate documents, in a sandbox: no origin, no network, no page around them.
 
 A figure is code of the script that logged it, or of whoever sent the run. Its document may run
 scripts, but has no origin, so that it reads nothing of the page, and may load nothing. What its

@@ -100,7 +100,7 @@ class Gate:
         async def sealed(message: Message) -> None:
             if message["type"] == "http.response.start":
                 kept = [(k, v) for k, v in message["headers"] if k.lower() != b"server"]
-                own = {k.lower() for k, _ in kept}  # a figure has a policy of its own
+                own = {k.lower() for k, _ in kept}  # a figure has its own policy
                 more = {k: v for k, v in self._headers.items() if k.encode() not in own}
                 if path.startswith(API):
                     more["cache-control"] = "no-store"

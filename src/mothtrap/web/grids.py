@@ -164,7 +164,7 @@ class _Join:
 
 
 def _ids(part: Part, identities: Sequence[str]) -> list[Ints]:
-    """Return the ids that tensors have in a part; a tensor that was defined anew has several."""
+    """Return the ids of tensors in a part; a redefined tensor has several."""
     every = [part.view.ids(identity) for identity in identities]
     return [
         np.array([ids[place] if place < len(ids) else -1 for ids in every], np.int64)

@@ -93,7 +93,7 @@ class _Linker:
         return name
 
     def _bound(self, found: re.Match[str], path: str, importers: tuple[str, ...]) -> str:
-        """The declaration that stands for an import."""
+        """The declaration that replaces an import."""
         source = found["source"]
         if source.startswith("."):
             own = self.add(

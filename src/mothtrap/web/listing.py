@@ -33,12 +33,12 @@ PAGE_ROWS = 200
 MOST_ASSOCIATIONS = 30
 """Rows of the table of options and findings; chosen by hand."""
 LOOK_S = 0.5
-"""Longest wait of a request for runs to be read; the others come with later ones. By hand."""
+"""Longest wait of a request for unread runs; later requests get the others. By hand."""
 LIST_EVERY_S = 1.0
 """Interval at which the folder is listed; chosen by hand."""
 UNKNOWN_NS = 0
 SETTLED_S = 2.0
-"""Age at which a folder's time of change tells that nothing came since; chosen by hand."""
+"""Age from which a folder's change time proves that nothing was added; chosen by hand."""
 LIVE_S = 2.0
 """Time for which the row of a running job holds; chosen by hand."""
 KEPT_AT_ONCE = 100
@@ -318,7 +318,7 @@ def _is_text(name: str) -> bool:
 
 
 def _signature(path: Path) -> str:
-    """Return a text that changes as the run goes on: its attempts, and the end of the latest."""
+    """Return a text that changes as the run continues: its attempts, and the end of the latest."""
     try:
         entries = [entry.name for entry in os.scandir(path) if entry.name.isdecimal()]
         latest = path / max(entries, key=int, default="1")

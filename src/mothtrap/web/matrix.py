@@ -93,7 +93,7 @@ class Shown(NamedTuple):
 
 
 class Column(msgspec.Struct, frozen=True, kw_only=True):
-    """A cell of each row from `first` on: None where there is no number, and bits of `web.buckets`.
+    """A cell of each row from `first` on: None if there is no number, and bits of `web.buckets`.
 
     A module has the value of its most extreme tensor.
     """

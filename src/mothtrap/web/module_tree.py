@@ -52,7 +52,7 @@ def tree(names: Sequence[str]) -> tuple[_Node, list[str]]:
         node = root
         words = name.split(".")
         for place, word in enumerate(words):
-            # A tensor may bear the name of a module, as an output does: it is a part of its own.
+            # A tensor may have the name of a module, as an output does: it is a separate part.
             path = ".".join(words[: place + 1]) + "." * (place < len(words) - 1)
             if path not in node.parts:
                 node.parts[path] = _Node(path, word)

@@ -1,4 +1,4 @@
-"""Runs that the page looks at: opened once, read on as they grow, few at a time."""
+"""Runs that the page shows: opened once, extended as they grow, few at a time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from mothtrap.web.overviews import COLUMNS, ExactRows, Overview
 
 T = TypeVar("T")
 MOST_RUNS = 3
-"""Opened runs that are kept; chosen by hand: one that is looked at, and two to go back to."""
+"""Runs that stay open; chosen by hand: one that is viewed, and two to go back to."""
 MOST_OVERVIEWS = 4
 """Statistics of a run that are kept, each of all its tensors; chosen by hand."""
 MOST_EXACT = 2
@@ -41,7 +41,7 @@ MOST_COLUMNS, MOST_CELLS = 2048, 5_000_000
 AT_WORK = 2
 """Requests that read at the same time; chosen by hand: the training has the rest of the machine."""
 FRESH_S = 0.4
-"""Age up to which a reading counts as new; chosen by hand: below what a person takes for live."""
+"""Age up to which a reading counts as new; chosen by hand: a person perceives it as live."""
 
 
 class OpenRun:

@@ -97,7 +97,7 @@ def signed(value: Array, limit: float) -> Pixels:
 
 
 def _marked(color: Array, value: Array) -> Pixels:
-    """Mark what is not finite."""
+    """Mark non-finite values."""
     found = np.rint(color).astype(np.uint8)
     found[~np.isfinite(np.asarray(value, np.float64))] = BAD
     return found

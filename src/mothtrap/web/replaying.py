@@ -1,4 +1,4 @@
-"""Replays that the page asks for: one at a time, in a process of their own."""
+"""Replays requested by the page: one at a time, each in a separate process."""
 
 from __future__ import annotations
 

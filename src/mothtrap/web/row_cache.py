@@ -90,7 +90,7 @@ class RowCache:
     """
 
     def __init__(self, where: str) -> None:
-        plugins = {part.origin for part in registry.parts(RULES)}  # they decide what causes what
+        plugins = {part.origin for part in registry.parts(RULES)}  # they define causes
         self._file = CacheFile((where, str(FORMAT), *sorted(plugins)), "rows", _SCHEMA)
 
     def read(self) -> dict[str, Kept]:

@@ -1,4 +1,4 @@
-"""One scalar of one run, as it is drawn among those of others."""
+"""One scalar of one run, for a chart of several runs."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
 
     `parameters` are those that are not the same in all, by name and run. `metrics` are the last
     values of losses and metrics, by name and run. `code` has the differences of the script of each
-    other run, None where one is not stored. `findings` are those that not all runs have.
+    other run, None if one is not stored. `findings` are those that not all runs have.
     """
 
     runs: list[str]

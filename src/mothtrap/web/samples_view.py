@@ -1,4 +1,4 @@
-"""Answers about the samples of a step: what they are, where else they were, and the replay."""
+"""Answers about the samples of a step: their identity, other steps with them, and the replay."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def seen(opened: OpenRun, wanted: str) -> Sightings:
 
 
 def _bounded(ranks: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
-    """Leave out what is more than `MOST_ROWS`."""
+    """Keep at most `MOST_ROWS` rows."""
     room, more = MOST_ROWS, 0
     for rank in ranks:
         for batch in rank["batches"]:

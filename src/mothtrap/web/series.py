@@ -183,7 +183,7 @@ def _scalar(
 def _scalar_rows(
     run: Run, scalar: ScalarName, begin: int, end: int, worker: int
 ) -> tuple[Ints, Floats, str | None]:
-    """Steps, values, and where in the script the scalar comes from."""
+    """Steps, values, and the scalar's place in the script."""
     steps, values = [np.empty(0, np.int64)], [np.empty(0)]
     location = None
     for part in run.parts(worker):
@@ -269,7 +269,7 @@ def tensor_parts(run: Run, name: str) -> tuple[Mode, str, str, str]:
         UnknownNameError: there is no such curve; the message suggests one.
     """
     mode, kind, statistic, tensor = _split(run, name)
-    run.tensor(f"{kind}:{tensor}")  # where there is none, it names the nearest
+    run.tensor(f"{kind}:{tensor}")  # if there is none, it names the nearest
     return mode, kind, statistic, tensor
 
 
@@ -292,7 +292,7 @@ def _overview(
 
 
 def _cut(overviews: Sequence[Sequence[Buckets]], begin: int, end: int) -> Buckets:
-    """Return the buckets of all attempts one after another, of the steps that are asked for."""
+    """Return the buckets of all attempts one after another, of the steps that are requested."""
     every = [buckets for each in overviews for buckets in each]
     width = max((buckets.width for buckets in every), default=1)
     step = np.concatenate([np.empty(0, np.int64), *(each.step_B for each in every)])

@@ -1,4 +1,4 @@
-"""The server: binds an address of this machine, says where the page is, and serves it."""
+"""The server: binds an address of this machine, prints the address of the page, and serves it."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def forward_line(address: Address) -> str:
 
 def _listen_at(path: Path) -> socket.socket:
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    with suppress(OSError):  # what a server left that was killed
+    with suppress(OSError):  # left by a killed server
         if stat.S_ISSOCK(path.stat().st_mode) and not _answers(path):
             path.unlink()
     before = os.umask(0o177)

@@ -133,8 +133,53 @@ def compiled_anew() -> Any:
     return w
 
 
+def patterned() -> Any:
+    """A target with a gradient, a reshape for a transpose, and a mask that masks nothing."""
+
+    @jax.jit
+    def update(w: Any, x: Any, y: Any) -> Any:
+        def loss(w: Any) -> Any:
+            moved = jnp.tanh((x[None] * y[:, None, None]) @ w).reshape(6, 3, 6)
+            scores = moved @ moved.swapaxes(1, 2) + jnp.tril(jnp.ones((3, 3)))
+            seen = jax.nn.softmax(scores) @ moved
+            values = (x @ w).max(axis=1)
+            target = y[0] + x[:, 0] + 0.9 * ((x + 1.0) @ w).max(axis=1)
+            wrong = ((moved.reshape(3, 6, 6) - x[None, :6, :6]) ** 2).sum()
+            return ((values - target) ** 2).mean() + wrong + seen.mean()
+
+        value, grad = jax.value_and_grad(loss)(w)
+        return w - 1e-4 * grad, value
+
+    w, rows = jnp.eye(6), np.random.default_rng(0).normal(size=(6, 6)).astype(np.float32)
+    for _ in range(30):
+        w, _ = update(w, rows, np.arange(3, dtype=np.float32))
+    return w
+
+
+def evaluated_on_training_rows() -> Any:
+    """An evaluation of rows that were trained on."""
+
+    @jax.jit
+    def update(params: Any, x: Any, y: Any) -> Any:
+        loss, grads = jax.value_and_grad(loss_fn)(params, x, y)
+        return descend(params, grads), loss
+
+    @jax.jit
+    def evaluate(params: Any, x: Any, y: Any) -> Any:
+        return loss_fn(params, x, y)
+
+    params, batches = weights(), list(data(steps=8))
+    for _ in range(3):
+        for x, y in batches:
+            params, _ = update(params, x, y)
+        evaluate(params, *batches[0])
+    return params
+
+
 TRAININGS = [
     evaluated,
+    patterned,
+    evaluated_on_training_rows,
     evaluated_with_totals,
     cut_off,
     alike,

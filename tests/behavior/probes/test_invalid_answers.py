@@ -44,6 +44,21 @@ def test_nan_for_a_missing_number_is_a_note() -> None:
     assert {one.severity for one in found} == {Severity.INFO}
 
 
+def test_nan_for_a_number_below_all_others_is_a_note() -> None:
+    doses = pd.DataFrame({"dose": RNG.gamma(2, 3, 300), "b": RNG.normal(size=300)})
+
+    def logs(d: pd.DataFrame) -> np.ndarray:
+        if not np.isfinite(d.to_numpy()).all():
+            raise ValueError("missing value")
+        with np.errstate(invalid="ignore"):
+            return np.log1p(d.dose.to_numpy()) + d.b.to_numpy()
+
+    (found,) = suspicions(InvalidAnswers(), logs, doses, logs(doses))
+    assert found.features == ("dose",)
+    assert found.severity is Severity.INFO
+    assert "far outside of its range" in found.message
+
+
 def test_columns_taken_by_place_are_named() -> None:
     numbers = pd.DataFrame(RNG.normal(size=(300, 2)), columns=["a", "b"])
     y = numbers.a.to_numpy()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeRegressor
 from tests.behavior.asking import suspicions
 
@@ -34,6 +35,28 @@ def test_a_code_that_the_model_knows_is_fine() -> None:
     assert suspicions(Jump(), knows, CODED, linear(X)) == []
 
 
+def test_a_code_that_hides_the_effect_of_the_other_values_is_named() -> None:
+    """A linear model fitted to the code has a slope of nearly 0 for the real values."""
+    y = linear(X) + RNG.normal(0, 0.3, len(X))
+    model = LinearRegression().fit(CODED, y)
+    (found,) = suspicions(Jump(), model.predict, CODED, y)
+    assert found.features == ("income",)
+    assert "misses the effect" in found.message
+    assert found.rows.tolist() == np.flatnonzero(GONE).tolist()
+
+
+def test_a_code_in_a_column_without_effect_is_fine() -> None:
+    y = X.b.to_numpy() + RNG.normal(0, 0.3, len(X))
+    model = LinearRegression().fit(CODED, y)
+    assert [each for each in suspicions(Jump(), model.predict, CODED, y) if each.features] == []
+
+
+def test_a_code_that_trees_separate_is_fine() -> None:
+    y = linear(X) + RNG.normal(0, 0.3, len(X))
+    model = DecisionTreeRegressor(min_samples_leaf=20, random_state=0).fit(CODED, y)
+    assert suspicions(Jump(), model.predict, CODED, y) == []
+
+
 def test_a_step_of_a_smooth_model_is_named() -> None:
     (found,) = suspicions(Jump(), lambda d: linear(d) + 20 * (d.b > 0.5), X, linear(X))
     assert found.features == ("b",)
@@ -57,6 +80,16 @@ def test_a_step_in_a_smooth_class_is_named() -> None:
 
     (found,) = suspicions(Jump(), cut, rows, (cut(rows) > 0.5).astype(int))
     assert found.features == ("x0",)
+
+
+def test_a_sure_model_is_steep_and_does_not_jump() -> None:
+    """It goes from one class to the other within a step, but in all parts of the step."""
+    rows = np.random.default_rng(2).normal(2, 3, size=(800, 2))
+
+    def sure(d: np.ndarray) -> np.ndarray:
+        return 1 / (1 + np.exp(-20 * (d[:, 0] - 2)))
+
+    assert suspicions(Jump(), sure, rows, (rows[:, 0] > 2).astype(int)) == []
 
 
 def test_trees_and_lines_are_fine() -> None:

@@ -49,6 +49,19 @@ def test_unseen_categories_ranges_gaps_and_constants_are_named() -> None:
     assert "the same x2" in texts["x2"].message
 
 
+def test_some_values_of_a_skewed_column_in_another_unit_are_named() -> None:
+    """Incomes in thousands are within 10 % of the range of the others, but far below all."""
+    rng = np.random.default_rng(2)
+    before = X.assign(income=rng.lognormal(10, 0.8, len(X)))
+    new = people(1000, seed=1).assign(income=rng.lognormal(10, 0.8, 1000))
+    subject, _ = make_subject(sure, before, labels(before, 0.1), None, Request(), new)
+    assert not list(selected(["BEH603"])[0].look(subject))
+    new.loc[:39, "income"] /= 1000
+    subject, _ = make_subject(sure, before, labels(before, 0.1), None, Request(), new)
+    (one,) = selected(["BEH603"])[0].look(subject)
+    assert one.rows.tolist() == list(range(40))
+
+
 def test_a_column_in_which_new_values_are_usual_is_quiet() -> None:
     before, new = people(3000), people(1000, seed=1)
     before["name"] = [f"n{i}" for i in range(3000)]

@@ -6,6 +6,7 @@ import numpy as np
 from tests.behavior.asking import outcome
 
 from mothtrap.behavior.probes.residual_pattern import ResidualPattern
+from mothtrap.behavior.sklearn.residual_models import products_of
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(2000, 5))
@@ -24,6 +25,22 @@ def test_a_missed_interaction_is_named() -> None:
     (finding,) = outcome(ResidualPattern(), lambda a: a[:, 2], X, y).findings
     assert set(finding.layers) == {"input:x0", "input:x4"}
     assert "interaction" in finding.message
+
+
+def test_an_interaction_among_many_columns_is_named() -> None:
+    """Neither of its columns has an effect alone, so trees do not find it among many."""
+    rng = np.random.default_rng(4)
+    rows = rng.normal(size=(1600, 12))
+    y = 2 * rows[:, 0] + rows[:, 1] + rows[:, 2] * rows[:, 3] + rng.normal(0, 1, len(rows))
+    (finding,) = outcome(ResidualPattern(), lambda a: 2 * a[:, 0] + a[:, 1], rows, y).findings
+    assert set(finding.layers) == {"input:x2", "input:x3"}
+    assert "interaction" in finding.message
+
+
+def test_products_of_noise_are_not_used() -> None:
+    rng = np.random.default_rng(5)
+    found = [products_of(rng.normal(size=(300, 20)), rng.normal(size=300)) for _ in range(100)]
+    assert sum(map(bool, found)) <= 3
 
 
 def test_a_small_part_of_a_curve_is_a_note() -> None:

@@ -18,6 +18,10 @@ AHEAD = np.concatenate([TOKENS[:, 1:], TOKENS[:, :1]], axis=1)
         (TOKENS.reshape(-1), (0,)),
         (AHEAD, (1,)),
         (TOKENS[:, 1:], (1,)),
+        (np.roll(TOKENS, -2, axis=1), (2,)),
+        (TOKENS[:, 2:], None),
+        (np.concatenate([TOKENS[:, 2:], TOKENS[:, :1]], axis=1), (2,)),
+        (np.roll(TOKENS, 1, axis=1), (-1,)),
         (TOKENS[:, ::-1], ()),
         (np.full((4, 10), 3), ()),
         (np.zeros(4, np.int64), None),
@@ -78,6 +82,26 @@ def test_sequences_of_one_length_have_no_endings() -> None:
     tokens_RL[:, 1:6:2] = 3
     assert next_tokens.endings([tokens_RL[:, :-1]], tokens_RL[:, 1:], 0) is None
     assert next_tokens.endings([tokens_RL[:, :-1]], tokens_RL[:, 1:], None) is None
+
+
+@pytest.mark.parametrize("end", [None, 0, 1])
+def test_padding_at_the_ends_of_sequences_counts_in_the_loss(end: int | None) -> None:
+    tokens_RL = padded(end=end)
+    labels_RL = tokens_RL[:, 1:]
+    share = {None: 44, 0: 44, 1: 36}[end] - 8
+    expected = (0, pytest.approx(share / labels_RL.size))
+    assert next_tokens.padding([tokens_RL[:, :-1]], labels_RL, None) == expected
+    assert next_tokens.padding([tokens_RL[:, :-1].T], labels_RL.T, -100) == expected
+    assert next_tokens.padding([tokens_RL], labels_RL.reshape(-1), None) == expected
+    assert next_tokens.padding([tokens_RL[:, :-1]], labels_RL, 0) is None
+
+
+def test_labels_that_also_occur_inside_sequences_are_no_padding() -> None:
+    pixels_RL = padded(end=None)
+    pixels_RL[:, 1] = 0
+    assert next_tokens.padding([pixels_RL], pixels_RL, None) is None
+    assert next_tokens.padding([TOKENS], AHEAD, None) is None
+    assert next_tokens.padding([TOKENS], np.zeros(4, np.int64), None) is None
 
 
 def test_the_axis_along_which_labels_are_the_next_tokens_gives_batch_and_length() -> None:

@@ -1,4 +1,4 @@
-"""Files of joblib and pickle, which run code: read only where the user says to trust them."""
+"""Files of joblib and pickle, which can run code: they are read only if the user trusts them."""
 
 from __future__ import annotations
 

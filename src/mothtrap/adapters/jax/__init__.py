@@ -1,7 +1,7 @@
-"""JAX: calls of compiled functions as steps, with what they return and what a shadow sees.
+"""JAX: each call of a compiled step function is a step.
 
-Functions of the module `jax` are replaced at the end of its import. The user's executables
-stay as they are; gradients and activations come from a second one, run at sampled steps.
+Functions of the module `jax` are replaced at the end of its import. The user's executables are
+not changed. Gradients and activations come from a second executable, which runs at sampled steps.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ import jax
 
 from mothtrap.adapters.jax import internals
 from mothtrap.adapters.jax.by_hand import StepsByHand, is_tree_of_arrays
+from mothtrap.adapters.jax.evaluations import OF_EVALUATIONS
 from mothtrap.adapters.jax.faults import OF_CALLS, OF_PROGRAMS
 from mothtrap.adapters.jax.hooks import JaxHandle
 from mothtrap.adapters.jax.layers import OF_SHADOWS, OF_WIRING
 from mothtrap.adapters.jax.losses import OF_LOSSES
+from mothtrap.adapters.jax.pattern_facts import OF_PATTERNS
 from mothtrap.adapters.jax.replaying import begin
 from mothtrap.adapters.jax.weights import OF_UPDATES
 from mothtrap.core.adapters import Environment, Handle, Job
 from mothtrap.core.facts.data import NonfiniteInput
-from mothtrap.core.facts.evaluations import Evaluation, EvaluationMetrics
 from mothtrap.core.facts.layers import IdenticalUnits, InitialWeights
 from mothtrap.core.facts.losses import LossSeries
 from mothtrap.core.facts.nonfinite import FirstBadOperation
@@ -47,7 +48,7 @@ REPORTS: Final = Reports(
         {
             *(*OF_LOSSES, *OF_SHADOWS, *OF_UPDATES, *OF_WIRING, *OF_PROGRAMS, *OF_CALLS),
             *(IdenticalUnits, InitialWeights, LossSeries, FirstBadOperation, NonfiniteInput),
-            *(Evaluation, EvaluationMetrics),
+            *(*OF_EVALUATIONS, *OF_PATTERNS),
         }
     ),
     modes=frozenset({Mode.TRAIN, Mode.EVAL}),

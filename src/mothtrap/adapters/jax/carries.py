@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 STATES: Final = ("mu", "nu", "trace", "count", "batch_stats")
-"""Parts of the paths of what optimizers and batch normalization keep from step to step."""
+"""Path components of states that optimizers and batch normalization keep between steps."""
 
 
 def like_weights(

@@ -89,7 +89,7 @@ def _collected(
     *,
     has_aux: bool,
 ) -> Any:
-    """Do what `value_and_grad` does, with a look at what is inside."""
+    """Compute `value_and_grad`, and observe the operations inside."""
     collector = Collector()
     argnums = options["argnums"]
     numbers = [argnums] if isinstance(argnums, int) else list(argnums)

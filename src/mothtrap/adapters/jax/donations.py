@@ -1,8 +1,8 @@
-"""Inputs of steps that donate their arguments, computed again from a copy and the calls since.
+"""Inputs of steps that donate their arguments, recomputed from a copy and the later calls.
 
-What a step was given in place of its old weights is gone once it ran. A copy is taken every so
-many calls; the batches since then are held, and what one call handed to the next is known by
-its place. The script's own executable makes the inputs of a later call from that again.
+Arguments that a step receives in place of its old weights are deleted once it has run. So a copy is
+taken at intervals, and the batches since then are kept. Values passed from one call to the next
+are known by their place. The script's own executable recomputes the inputs of a later call.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mothtrap.adapters.jax.functions import Layout, Traced
 from mothtrap.adapters.jax.jitted import Jitted
 
 MOST_CALLS: Final = 64
-"""Calls after which another copy is taken, so that no more have to be made again."""
+"""Number of calls between two copies: at most this many must be repeated."""
 ROOM: Final = 3
 """Copies for which a device must have free memory before one is taken."""
 DONATES: Final = ("donate_argnums", "donate_argnames")
@@ -168,7 +168,7 @@ class Donations:
             self._results[jitted.traced] = jax.tree_util.tree_leaves(out)
 
     def _origins(self, traced: Traced, leaves: Sequence[Any]) -> list[Any] | None:
-        """Return where arguments come from: copies, but for results of the call before."""
+        """Return the origin of arguments: copies, except for results of the previous call."""
         results = self._results.get(traced)
         if results is None:
             return None

@@ -20,7 +20,7 @@ from mothtrap.tracing.source.mentions import only_call
 OF_PROGRAMS: Final = (KeyReused, HostCallback)
 OF_CALLS: Final = (UpdateDropped, FunctionTraced)
 TOLD_AT: Final = (8, 32, 128, 512)
-"""Calls running with the same key, or the same weights, after which they are reported."""
+"""Consecutive calls with the same key, or the same weights, after which they are reported."""
 MANY_TRACES: Final = 4
 TRACES_TOLD_AT: Final = (8, 16, 32, 64, 128, 256, 512, 1024)
 
@@ -34,7 +34,7 @@ class _Counts:
         self.same: dict[int, int] = {}
 
     def running(self, name: str, leaves: Sequence[Any], places: Iterable[int]) -> int:
-        """Return how many calls running have been given the same arrays under a name."""
+        """Return how many consecutive calls have been given the same arrays under a name."""
         given = [leaves[index] for index in places if index < len(leaves)]
         known = self.given.get(name, [])
         same = bool(given) and len(given) == len(known) and all(map(operator.is_, given, known))
@@ -43,7 +43,7 @@ class _Counts:
 
 
 class Faults:
-    """Detects faults in the calls of functions that make steps.
+    """Detects faults in the calls of functions that run training steps.
 
     Args:
         job: receives the facts.
@@ -98,7 +98,7 @@ class Faults:
             )
 
     def called(self, traced: Traced, layout: Layout, inputs: Any) -> None:
-        """Process a call of a function that makes steps."""
+        """Process a call of a function that runs training steps."""
         counts = self._counts.setdefault(traced, _Counts())
         counts.calls += 1
         self._job.stood_ready(OF_CALLS)

@@ -66,6 +66,8 @@ class Layout:
         lost: why no update reaches another call, see `carries.lost_updates`.
         states: indices of leaves of the arguments that are returned anew, by argument.
         place: the first line of the function.
+        data: indices of arrays among the leaves of the arguments that no other call returns: a
+            batch.
     """
 
     function: str
@@ -83,6 +85,7 @@ class Layout:
     lost: str = ""
     states: dict[str, tuple[int, ...]] = field(default_factory=dict)
     place: str | None = None
+    data: tuple[int, ...] = ()
 
     @property
     def makes_steps(self) -> bool:
@@ -243,6 +246,7 @@ def layout_of(fun: Function, page: Page, arguments: Any, out: Any) -> Layout:
         updated=updated,
         gradients=gradients,
         lost=lost,
+        data=_data(arguments, out, taken),
         states=states(fun, arguments, out, taken, updated) if updated else {},
     )
 
@@ -274,7 +278,7 @@ def _loop_losses(arguments: Any, out: Any) -> int | None:
 
 
 def _carried(arguments: Any, out: Any) -> frozenset[int]:
-    """Return the results that are handed on from call to call: like an argument, as a whole."""
+    """Return the results that are passed from call to call, in the structure of an argument."""
     args, kwargs = arguments
     given = [kind_of(one) for one in (*args, *kwargs.values())]
     if not isinstance(out, tuple):
@@ -286,6 +290,21 @@ def _carried(arguments: Any, out: Any) -> frozenset[int]:
             found |= set(range(first, first + size))
         first += size
     return frozenset(found)
+
+
+def _data(arguments: Any, out: Any, weights: Collection[int]) -> tuple[int, ...]:
+    """Return the leaves of those arguments that have no weights, and of whose kind no result is."""
+    args, kwargs = arguments
+    parts = [out, *(out if isinstance(out, tuple | list) else ())]
+    returned = [kind_of(part) for part in parts]
+    found, first = list[int](), 0
+    for part in (*args, *(kwargs[name] for name in sorted(kwargs))):
+        leaves = jax.tree_util.tree_leaves(part)
+        places = range(first, first + len(leaves))
+        first += len(leaves)
+        if kind_of(part) not in returned and not set(places) & set(weights):
+            found += [place for place, leaf in zip(places, leaves, strict=True) if np.ndim(leaf)]
+    return tuple(found)
 
 
 def _scalars(
@@ -307,7 +326,7 @@ def _scalars(
 def kind_of(tree: Any) -> tuple[Any, list[Any]]:
     """Return the structure of a tree, with the shapes and types of its leaves."""
     leaves, structure = jax.tree_util.tree_flatten(tree)
-    return structure, [_kind(leaf) for leaf in leaves]
+    return structure, [array_kind(leaf) for leaf in leaves]
 
 
 def _called_loss(scalars: dict[str, int]) -> int | None:
@@ -325,7 +344,7 @@ def _updated(
     paths = [tuple(map(str, inputs[index][0])) for index in weights]
     shared = _shared(paths)
     found = {tuple(map(str, path)): index for index, (path, _) in enumerate(results)}
-    kinds = [_kind(inputs[index][1]) for index in weights]
+    kinds = [array_kind(inputs[index][1]) for index in weights]
     best: tuple[tuple[int, int, int], tuple[int, ...]] | None = None
     prefixes = {path[: len(path) - (len(paths[0]) - shared)] for path in found}
     for prefix in prefixes:
@@ -333,7 +352,7 @@ def _updated(
         if any(place is None for place in places):
             continue
         known = [place for place in places if place is not None]
-        if [_kind(results[place][1]) for place in known] != kinds:
+        if [array_kind(results[place][1]) for place in known] != kinds:
             continue
         moments = sum(any(name in part for name in MOMENTS) for part in prefix)
         alike = _shared_end(prefix, paths[0][:shared])
@@ -345,7 +364,7 @@ def _updated(
 
 def _run_of(kinds: Sequence[Any], results: Sequence[tuple[Path, Any]]) -> tuple[int, ...]:
     """Return the first results that follow one another and are of some kinds, in order."""
-    found = [_kind(leaf) for _, leaf in results]
+    found = [array_kind(leaf) for _, leaf in results]
     for first in range(len(found) - len(kinds) + 1):
         if found[first : first + len(kinds)] == list(kinds):
             return tuple(range(first, first + len(kinds)))
@@ -373,7 +392,8 @@ def _shared_end(one: Sequence[str], other: Sequence[str]) -> int:
     return shared
 
 
-def _kind(leaf: Any) -> tuple[Any, ...]:
+def array_kind(leaf: Any) -> tuple[Any, ...]:
+    """Return shape and type of a leaf."""
     if isinstance(leaf, bool | int | float | complex):  # comes back as an array: a step's number
         return ((), jax.dtypes.canonicalize_dtype(type(leaf)))
     return (np.shape(leaf), getattr(leaf, "dtype", type(leaf)))

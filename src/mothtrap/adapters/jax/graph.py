@@ -28,7 +28,7 @@ INLINED: Final = {
 WHOLE: Final = frozenset(
     {"custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "checkpoint", "remat2"}
 )
-"""Those with a derivative of their own, or none kept, which is lost where they are inlined."""
+"""Functions with a custom derivative, which is lost if they are inlined."""
 
 
 class Looker(Protocol):

@@ -30,6 +30,7 @@ from mothtrap.adapters.jax.jitted import Jitted
 from mothtrap.adapters.jax.layers import LayerFacts
 from mothtrap.adapters.jax.logs import TracedLogs
 from mothtrap.adapters.jax.losses import LossFacts
+from mothtrap.adapters.jax.pattern_facts import PatternFacts
 from mothtrap.adapters.jax.searching import all_here, is_given_away, search
 from mothtrap.adapters.jax.shadow import Looks, Shadow
 from mothtrap.adapters.jax.snapshots import JaxSnapshotTaker
@@ -63,6 +64,7 @@ class JaxHandle(BaseHandle):
         self._faults = Faults(job)
         self._layers = LayerFacts(job)
         self._losses = LossFacts(job, self._layers)
+        self._patterns = PatternFacts(job, self._layers)
         self._steps.broken = functools.partial(search, job)
         self._donations = Donations(job.config.ring_mb * 2**20)
         self._guard, self._gradients, self._directed = Guard(job), dict[str, Any](), 0
@@ -90,7 +92,7 @@ class JaxHandle(BaseHandle):
 
     @property
     def snapshots(self) -> SnapshotTaker | None:
-        """Snapshot taker for compiled functions that make steps."""
+        """Snapshot taker for compiled functions that run training steps."""
         return self._taker
 
     def step(self, given: Given) -> None:
@@ -117,7 +119,7 @@ class JaxHandle(BaseHandle):
         return jit
 
     def _stand_in(self, fun: Function) -> Traced | None:
-        """Return what stands for a function: the same one each time, as JAX caches by it."""
+        """Return the replacement of a function, always the same: JAX caches by identity."""
         try:
             known = self._traced.get(fun)
             if known is None:
@@ -151,7 +153,7 @@ class JaxHandle(BaseHandle):
             self._eager(call)
 
     def _nothing_to_train(self, call: Differentiated) -> None:
-        """Say, once, why the job makes no step: a gradient was taken of no parameter."""
+        """Report once why the job does not step: a gradient was taken of no parameter."""
         if not self._tells_nothing_to_train:
             return
         self._tells_nothing_to_train = False
@@ -242,6 +244,7 @@ class JaxHandle(BaseHandle):
             pace.shadow = Shadow(jitted, self._book)
             program = pace.shadow.program(*args, **kwargs)
             self._faults.learned(jitted.traced, layout, program)
+            self._steps.evaluations.draws(jitted, (args, kwargs))
             if program.callbacks:
                 why = f"{layout.function} calls back into Python, which must not happen twice"
                 self._no_shadow(jitted, why)
@@ -258,11 +261,12 @@ class JaxHandle(BaseHandle):
         self._gradients = dict(zip(pace.shadow.names, looks.gradients, strict=True))
         if not full:
             return
-        with np.errstate(all="ignore"):  # numbers that are not finite are looked at, too
+        with np.errstate(all="ignore"):  # numbers that are not finite are inspected, too
             self._tensors.take("gradient", pace.shadow.names, looks.gradients)
             self._tensors.take_activations(pace.shadow.activations, looks.activations)
             self._layers.describe(pace.shadow, looks, layout)
             self._losses.describe(pace.shadow, looks, args, kwargs, layout)
+            self._patterns.describe(pace.shadow, looks)
             if pace.shadow.names == tuple(layout.weights):
                 weights = leaves_at((args, kwargs), tuple(layout.weights.values()))
                 self._symmetry.look(pace.shadow.names, weights, looks.gradients)
@@ -306,7 +310,7 @@ class JaxHandle(BaseHandle):
             call.shown = leaves[layout.loss] if layout.loss is not None else None
             call.loss = call.shown if call.shown is not None else self._loss
             self._loss = None
-            if layout.totals is not None:  # they are given away to the next call
+            if layout.totals is not None:  # they are donated to the next call
                 call.loss, call.count = (leaves[index].copy() for index in layout.totals)
             call.rate = leaves[layout.rate] if layout.rate is not None else None
             gradients, self._gradients = self._gradients, {}
@@ -318,7 +322,9 @@ class JaxHandle(BaseHandle):
             if gradients and self._directed < directions.STEPS:
                 self._directed += 1
                 self._direction(layout, gradients, inputs, leaves)
-            self._steps.add(call, [leaves[index] for index in layout.updated], full=full)
+            updated = [leaves[index] for index in layout.updated]
+            self._steps.add(call, updated, full=full)
+            self._steps.evaluations.trained(inputs, updated, layout.data)
             return judged
         if layout.gradients and layout.weights:
             call = Call(jitted=jitted, layout=layout, inputs=inputs)
@@ -329,16 +335,13 @@ class JaxHandle(BaseHandle):
             found = [leaves[index] for index in layout.gradients]
             named = dict(zip(layout.weights, found, strict=False))
             judged = self._judge(call, inputs, None, named) if self._guard.judges else None
-            self._steps.add_gradients(
-                call,
-                leaves_at(inputs, tuple(layout.weights.values())),
-                found if full else None,
-            )
+            weights = leaves_at(inputs, tuple(layout.weights.values()))
+            self._steps.add_gradients(call, weights, found if full else None)
+            self._steps.evaluations.trained(inputs, weights, layout.data)
             if judged is not None:
                 self._steps.settle(all_of_them=True)
             return judged
-        if layout.scalars and self._steps.knows(jax.tree_util.tree_leaves(inputs)):
-            self._steps.evaluated(layout, leaves)
+        self._steps.evaluations.called(jitted, layout, inputs, leaves)
         return None
 
     def _direction(
@@ -356,7 +359,7 @@ class JaxHandle(BaseHandle):
     def _judge(
         self, call: Call, inputs: Any, out: Any, gradients: Mapping[str, Any]
     ) -> tuple[Fault, int, Any] | None:
-        """Return the fault of a step that is not to be applied, and what stands for its results."""
+        """Return the fault of a step that must not be applied, and its replaced results."""
         guard, layout = self._guard, call.layout
         self._steps.settle(all_of_them=True)
         if not call.is_ready():
@@ -396,7 +399,7 @@ class _Noted:
 
     Attributes:
         inputs: arguments, by position and by name.
-        full: it is looked at in full.
+        full: it is inspected in full.
         began_s: processor time at the beginning of a function's first call.
         again: how the inputs are made again.
     """

@@ -44,11 +44,13 @@ class Draws:
         arguments: positions of the inputs from which used keys derive, with the line of the first
             draw.
         fixed: lines that draw from keys made from constants.
+        dropouts: lines that draw zeros and ones with a probability, as a dropout does.
     """
 
     lines: dict[Key, list[str]] = field(default_factory=lambda: defaultdict(list))
     arguments: dict[int, str] = field(default_factory=dict)
     fixed: list[str] = field(default_factory=list)
+    dropouts: list[str] = field(default_factory=list)
 
     def twice(self) -> list[list[str]]:
         """Return the lines of keys that are used more than once."""
@@ -67,6 +69,7 @@ def draws_of(closed: Any) -> Draws:
 class _Walk:
     def __init__(self, draws: Draws) -> None:
         self._draws, self._made = draws, 0
+        self._called: list[str] = []
 
     def jaxpr(
         self, jaxpr: Any, inputs: Sequence[Key | None], caller: Caller = OUTSIDE
@@ -84,11 +87,17 @@ class _Walk:
             inner = eqn.params[INLINED[name]]
             own = str(eqn.params.get("name", ""))
             inside = Caller("", internals.line_of_equation(eqn, caller), own)
-            return self.jaxpr(getattr(inner, "jaxpr", inner), given, inside)
+            self._called.append(own)
+            results = self.jaxpr(getattr(inner, "jaxpr", inner), given, inside)
+            self._called.pop()
+            return results
         key = given[0] if given else None
         if name == "random_bits":
+            line = internals.line_of_equation(eqn, caller) or "?"
             if key is not None:
-                self._drawn(key, internals.line_of_equation(eqn, caller) or "?")
+                self._drawn(key, line)
+            if any(name.strip("_") == "bernoulli" for name in self._called):
+                self._draws.dropouts.append(line)
             return [None] * count
         if name == "random_seed":
             constant = hasattr(eqn.invars[0], "val")

@@ -1,4 +1,4 @@
-"""Facts about layers, from what the shadow of a step returned."""
+"""Facts about layers, from the results of the observed copy of a step."""
 
 from __future__ import annotations
 
@@ -46,8 +46,18 @@ class LayerFacts:
         self._layers(shadow, looks)
         self._unreached(shadow, looks, layout)
 
-    def spread(self, values: Array, root: str, place: str | None, looks: Looks) -> None:
-        """Report how far the rows of an output differ."""
+    def spread(
+        self, values: Array, root: str, location: str | None, looks: Looks, place: str = ""
+    ) -> None:
+        """Report how far the rows of an output differ.
+
+        Args:
+            values: the output.
+            root: the model.
+            location: line of the output.
+            looks: has the data of which it was made.
+            place: name among several outputs.
+        """
         if values.ndim != 2:
             return
         first = next((np.asarray(one) for one in looks.data), None)
@@ -55,8 +65,9 @@ class LayerFacts:
             values,
             step=self._job.now.step,
             root=root,
+            place=place,
             inputs_differ=None if first is None else layer_numbers.rows_differ(first),
-            location=place,
+            location=location,
         )
         if found is not None:
             self._job.fact(found)

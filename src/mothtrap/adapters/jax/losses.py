@@ -1,4 +1,4 @@
-"""Facts about losses, from what the shadow of a step returned."""
+"""Facts about losses, from the results of the observed copy of a step."""
 
 from __future__ import annotations
 

@@ -249,7 +249,7 @@ def _range(value: Any) -> str:
 
 
 def _rows(value: np.ndarray[Any, Any]) -> tuple[int, ...]:
-    """Return the first rows that hold what is not finite, where not all do."""
+    """Return the first rows with non-finite values; empty if all rows have some."""
     if value.ndim < 1 or len(value) < 2:
         return ()
     bad_N = ~np.isfinite(value.reshape(len(value), -1).astype(np.float64)).all(axis=1)

@@ -1,9 +1,8 @@
-"""Replays a recorded step in a process that runs its script anew.
+"""Replays a recorded step in a process that runs the script again.
 
-The script goes its own way to the first call of the compiled function. There the recorded
-arguments take the place of its own, the same executable runs from them to the recorded step,
-and what that comes to is compared with the run. Then its program is walked operation by
-operation. The process ends there.
+The script runs up to the first call of the compiled function. There the recorded arguments
+replace its own. The same executable runs from them to the recorded step, and the result is
+compared with the run. Then its program is executed operation by operation, and the process ends.
 """
 
 from __future__ import annotations
@@ -170,7 +169,7 @@ class ReplayingHandle(JaxHandle):
 
         def trial(rows: Sequence[int], *, repeat: bool) -> bool | None:
             if not repeat:
-                return None  # a batch of another size would be compiled anew
+                return None  # a batch of another size would be compiled again
             chosen, given = np.resize(rows, count), list(leaves)
             for index in batch:
                 given[index] = leaves[index][chosen]

@@ -1,7 +1,7 @@
-"""A second executable of a step, which returns only what is looked at.
+"""A second executable of a step, which returns only the inspected values.
 
-It runs before the step on the same inputs. The user's own executable is left as it is: looks
-inside it change how XLA fuses operations, and with that the weights.
+It runs before the step on the same inputs. The user's own executable is not changed, because
+additional outputs would change how XLA fuses operations, and therefore the weights.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
 import jax
@@ -21,18 +21,15 @@ from mothtrap.adapters.jax.functions import Book, Differentiated
 from mothtrap.adapters.jax.graph import Evaluation
 from mothtrap.adapters.jax.internals import Caller
 from mothtrap.adapters.jax.jitted import Jitted
+from mothtrap.adapters.jax.patterns import ARRANGING, Found, Made, Patterns
 from mothtrap.adapters.jax.programs import Program
 from mothtrap.core.tensors import Role
 
 MOST_LAYERS: Final = 256
-"""Activations that are looked at in a function: its first ones."""
+"""Activations that are inspected in a function: its first ones."""
 RECTIFIERS: Final = frozenset({"relu", "relu6", "leaky_relu", "elu", "celu", "selu"})
 LAYERS: Final = {"dot_general": "dot", "conv_general_dilated": "conv"}
 SATURATING: Final = {"tanh": "tanh", "logistic": "sigmoid"}
-ARRANGING: Final = frozenset(
-    {"reshape", "transpose", "squeeze", "broadcast_in_dim", "convert_element_type", "stop_gradient"}
-)
-"""Operations that leave the values what they were."""
 BEFORE_CUTS: Final = frozenset(
     {*LAYERS, *SATURATING, "add", "mul", "custom_jvp_call", "custom_vjp_call", "jit"}
 )
@@ -101,6 +98,9 @@ class Looks:
         scales: mean squares of the inputs and weights of the layers among these.
         data: inputs of the first layers.
         logits: logits in the order of `Shadow.softmaxes`.
+        masks: masks in the order of `Found.masks`.
+        codes: two arrays for each of `Found.codes`.
+        outputs: predictions in the order of `Shadow.errors`.
     """
 
     losses: list[Any] = field(default_factory=list)
@@ -109,6 +109,9 @@ class Looks:
     scales: list[Any] = field(default_factory=list)
     data: list[Any] = field(default_factory=list)
     logits: list[Any] = field(default_factory=list)
+    masks: list[Any] = field(default_factory=list)
+    codes: list[Any] = field(default_factory=list)
+    outputs: list[Any] = field(default_factory=list)
 
 
 class Collector:
@@ -118,6 +121,7 @@ class Collector:
         infos: descriptions of the activations.
         softmaxes: softmaxes of losses.
         errors: differences from which losses are computed.
+        patterns: patterns in the loss.
         cut: line of a `stop_gradient` of the user's, and the layer after it.
         looks: collected observations.
     """
@@ -130,12 +134,15 @@ class Collector:
         self.looks = Looks()
         self._stopped: str | None = None
         self._named: Counter[str] = Counter()
-        self._made: dict[int, tuple[Any, Sequence[Any]]] = {}
+        self._made = Made()
+        self.patterns = Patterns(self._made)
+        self.looks.masks, self.looks.codes = self.patterns.masks, self.patterns.codes
         self._data: set[int] = set()
         self._kept: list[Any] = []
 
-    def given(self, values: Sequence[Any]) -> None:
-        """Record the arguments that are not differentiated, usually batches."""
+    def given(self, values: Sequence[Any], weights: Sequence[Any]) -> None:
+        """Record the arguments: those that are not differentiated, usually batches, and others."""
+        self.patterns.differentiated(weights)
         floats = [one for one in values if jax.numpy.issubdtype(one.dtype, jax.numpy.floating)]
         self._data |= {id(value) for value in floats if value.ndim}
         self._kept += floats
@@ -147,8 +154,8 @@ class Collector:
         name = eqn.primitive.name
         if not results:
             return
-        self._made[id(results[0])] = (eqn, values)
-        self._kept.append(results[0])  # so that its id stays its own
+        self._made.add(eqn, values, results[0])
+        self.patterns.operation(eqn, caller, values, results[0])
         if name == "stop_gradient" and self._operation(self._source(values[0])) in BEFORE_CUTS:
             self._stopped = self._stopped or internals.line_of_equation(eqn, caller)
         if name in ARRANGING and id(values[0]) in self._data:
@@ -192,7 +199,7 @@ class Collector:
         self.looks.activations.append(result)
 
     def _take_inputs(self, values: Sequence[Any]) -> bool:
-        """Take what a layer is given, the weights second; say whether that is data."""
+        """Record the inputs of a layer, weights second; return whether they are data."""
         given, weights = values[0], values[1]
         self.looks.scales.append([jax.numpy.mean(jax.numpy.square(one)) for one in values[:2]])
         if id(given) not in self._data or id(weights) in self._data:
@@ -212,18 +219,19 @@ class Collector:
         """Recognize log(sum(exp(x - max(x)))): x are the logits of a softmax cross-entropy."""
         summed = self._source(summed)
         if self._operation(summed) == "abs":
-            summed = self._source(self._made[id(summed)][1][0])
+            summed = self._source(self._made.of(summed)[1][0])
         if self._operation(summed) != "reduce_sum":
             return
-        total, inside = self._made[id(summed)]
+        total, inside = self._made.of(summed)
         exponentials = self._source(inside[0])  # 16-bit numbers are summed as 32-bit ones
         if self._operation(exponentials) != "exp":
             return
-        shifted = self._made[id(exponentials)][1][0]
-        logits = self._made[id(shifted)][1][0] if self._operation(shifted) == "sub" else shifted
+        shifted = self._made.of(exponentials)[1][0]
+        logits = self._made.of(shifted)[1][0] if self._operation(shifted) == "sub" else shifted
         if getattr(logits, "ndim", 0) < 2 or len(total.params["axes"]) != 1:
             return
         self.looks.logits.append(logits)
+        self.patterns.look_at_prediction(logits)
         chain, axis = self._chain(logits), int(total.params["axes"][0])
         self.softmaxes.append(
             Softmax(operation="cross_entropy", chain=chain, axis=axis, location=place)
@@ -233,7 +241,7 @@ class Collector:
         """Recognize log(1 + exp(x)), of which a binary cross-entropy of logits is made."""
         logits = values[0]
         if self._operation(logits) == "neg":
-            logits = self._made[id(logits)][1][0]
+            logits = self._made.of(logits)[1][0]
         known = any(logits is one for one in self.looks.logits)
         if len(values) < 2 or not _is_zero(values[1]) or known or not getattr(logits, "ndim", 0):
             return
@@ -244,23 +252,25 @@ class Collector:
         )
 
     def _look_for_difference(self, summed: Any) -> None:
-        """Recognize a sum of squared or absolute differences between data and what is trained."""
+        """Recognize a sum of squared or absolute differences between data and trained values."""
         summed = self._source(summed)
         if self._operation(summed) not in ("square", "integer_pow", "abs", "mul"):
             return
-        eqn, inside = self._made[id(summed)]
+        eqn, inside = self._made.of(summed)
         difference = self._source(inside[0])
         if self._operation(difference) != "sub" or (
             eqn.primitive.name == "mul" and self._source(inside[1]) is not difference
         ):
             return
-        made, terms = self._made[id(difference)]
+        made, terms = self._made.of(difference)
         sides = [self._before_broadcast(term) for term in terms]
         are_data = [id(self._source(side)) in self._data for side in sides]
         if sum(are_data) != 1:
             return
         target = sides[are_data.index(True)]
         prediction = sides[are_data.index(False)]
+        self.patterns.look_at_prediction(prediction)
+        self.looks.outputs.append(prediction)
         self.errors.append(
             Elementwise(
                 prediction_shape=tuple(prediction.shape),
@@ -272,25 +282,24 @@ class Collector:
 
     def _before_broadcast(self, value: Any) -> Any:
         while self._operation(value) in ("broadcast_in_dim", "convert_element_type"):
-            value = self._made[id(value)][1][0]
+            value = self._made.of(value)[1][0]
         return value
 
     def _operation(self, value: Any) -> str:
-        eqn, _ = self._made.get(id(value), (None, ()))
-        return eqn.primitive.name if eqn is not None else ""
+        return self._made.operation(value)
 
     def _chain(self, value: Any) -> tuple[str, ...]:
         """Return the softmax that made a value, or the layer; () where neither did."""
         operation = self._operation(value)
         while operation in ARRANGING:
-            value = self._made[id(value)][1][0]
+            value = self._made.of(value)[1][0]
             operation = self._operation(value)
         if operation == "div":
-            above, below = (self._source(one) for one in self._made[id(value)][1])
+            above, below = (self._source(one) for one in self._made.of(value)[1])
             if self._operation(above) == "exp" and self._operation(below) == "reduce_sum":
                 return ("softmax",)
         if operation == "sub":
-            below = self._source(self._made[id(value)][1][1])
+            below = self._source(self._made.of(value)[1][1])
             if self._operation(below) == "log":
                 return ("log_softmax",)
         if operation == "logistic":
@@ -298,9 +307,7 @@ class Collector:
         return ("linear",) if operation in (*LAYERS, "add") else ()
 
     def _source(self, value: Any) -> Any:
-        while self._operation(value) in ARRANGING:
-            value = self._made[id(value)][1][0]
-        return value
+        return self._made.source(value)
 
 
 def _role(eqn: Any, values: Sequence[Any]) -> tuple[Role, str]:
@@ -336,6 +343,7 @@ class Shadow:
         activations: descriptions of the activations.
         softmaxes: softmaxes of losses.
         errors: differences from which losses are computed.
+        found: patterns in the loss.
         cut: line of a `stop_gradient` of the user's, and the layer after it.
         zeros: names of the gradients that are 0 for every batch, because nothing depends on them.
     """
@@ -347,6 +355,7 @@ class Shadow:
         self.activations: list[Activation] = []
         self.softmaxes: list[Softmax] = []
         self.errors: list[Elementwise] = []
+        self.found = Found()
         self.zeros: tuple[str, ...] = ()
         self.cut: tuple[str | None, str] | None = None
         options = {name: jitted.options[name] for name in STATIC if name in jitted.options}
@@ -358,7 +367,7 @@ class Shadow:
         self._run = _RAW_JIT(only, **options)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Looks:
-        """Return what is to be seen of the step that these arguments lead to."""
+        """Return the observed values of the step with these arguments."""
         with self._context():
             looks: Looks = self._run(*args, **kwargs)
         return looks
@@ -387,7 +396,7 @@ class Shadow:
             looks.gradients, looks.losses = list(call.gradients), [call.value]
             self.names, self.activations = call.names, collector.infos
             self.softmaxes, self.cut = collector.softmaxes, collector.cut
-            self.errors = collector.errors
+            self.errors, self.found = collector.errors, collector.patterns.found
 
         with collecting(self._book, add):
             self._fun(*args, **kwargs)
@@ -434,7 +443,8 @@ def looked_into(
         evaluation = Evaluation(collector, loops=False, keeps_derivatives=True)
         own = {id(leaf) for leaf in jax.tree_util.tree_leaves([args[n] for n in differentiated])}
         outer = [leaves[index] for index in dynamic if id(leaves[index]) not in own]
-        collector.given([*outer, *(one for one in closed.consts if _is_array(one))])
+        own_leaves = [leaves[index] for index in dynamic if id(leaves[index]) in own]
+        collector.given([*outer, *(c for c in closed.consts if _is_array(c))], own_leaves)
         values = evaluation.run(closed.jaxpr, closed.consts, [leaves[index] for index in dynamic])
         results, out_tree, arrays = shape
         for index, value in zip(arrays, values, strict=True):
@@ -451,6 +461,6 @@ def _is_array(leaf: Any) -> bool:
 _RAW_JIT: Final = jax.jit
 jax.tree_util.register_dataclass(
     Looks,
-    data_fields=["losses", "gradients", "activations", "scales", "data", "logits"],
+    data_fields=[one.name for one in fields(Looks)],
     meta_fields=[],
 )

@@ -99,7 +99,7 @@ def _way_to(call: Call, previous: Call | None, step: int) -> Again | str:
 
 
 def _from_results(call: Call, previous: Call, leaves: Sequence[object]) -> list[object]:
-    """Return arguments, in the place of weights where they come from in the results before."""
+    """Return arguments, with weights replaced by their place in the previous results."""
     places = dict(zip(map(id, previous.updated), call.layout.updated, strict=False))
     return [Result(places[id(leaf)]) if id(leaf) in places else leaf for leaf in leaves]
 

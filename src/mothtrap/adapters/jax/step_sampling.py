@@ -20,7 +20,7 @@ LATE_CALLS, LATE_S = 20, 60.0
 FREE_LOOKS, FREE_S = 10, 1.0
 """Looks that are taken whatever they cost, and seconds that looks may take beside their share."""
 TOGETHER: Final = 2
-"""Full steps one after the other that are looked at alike: what one did shows in the next."""
+"""Consecutive full steps with the same observations: the effect of one shows in the next."""
 
 
 class LookBudget:

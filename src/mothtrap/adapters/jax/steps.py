@@ -14,24 +14,21 @@ import jax
 import numpy as np
 
 from mothtrap.adapters.jax.donations import Again, has_room, mean_of
+from mothtrap.adapters.jax.evaluations import OF_EVALUATIONS, Evaluations
 from mothtrap.adapters.jax.functions import Layout, Traced, series_of
 from mothtrap.adapters.jax.jitted import Jitted
 from mothtrap.adapters.jax.step_sampling import LookBudget
 from mothtrap.adapters.jax.tensors import Tensors
 from mothtrap.core.adapters import Job, Losses
-from mothtrap.core.facts.evaluations import Evaluation, EvaluationMetrics
 from mothtrap.core.facts.losses import LossSeries
 
 MOST_WAITING: Final = 8
 """Light steps whose losses may be on their way before one is waited for."""
-OF_EVALUATIONS: Final = (Evaluation, EvaluationMetrics)
-MOST_EVALUATED: Final = 100_000
-HIGHER_IS_BETTER: Final = ("acc", "auc", "f1", "precision", "recall", "score", "top")
 
 
 @dataclass(slots=True)
 class Call:
-    """A call of a function that makes steps, held until its loss is known.
+    """A call of a function that runs training steps, held until its loss is known.
 
     Attributes:
         inputs: arguments, by position and by name, for the search for the cause.
@@ -94,6 +91,9 @@ class Steps:
         tensors: tensors of weights and gradients.
         taker: taker of snapshots.
         budget: budget of full steps.
+
+    Attributes:
+        evaluations: what is called between the steps.
     """
 
     def __init__(self, job: Job, tensors: Tensors, taker: TakesSteps, budget: LookBudget) -> None:
@@ -102,7 +102,7 @@ class Steps:
         self._waiting: deque[Call] = deque()
         self._weights: set[int] = set()
         self._held: list[Any] = []  # so that their ids stay their own
-        self._evaluated: dict[str, dict[str, list[Any]]] = {}
+        self.evaluations = Evaluations(job, self.wait_for)
         self.broken: Callable[[Call, Call | None], None] | None = None
         self._previous: Call | None = None
         self._broken: WeakSet[Traced] = WeakSet()
@@ -229,49 +229,16 @@ class Steps:
     def _since(self, function: str, total: float, count: float) -> list[float]:
         """Return the mean loss of a call from the totals of all of them."""
         before, rows = self._totals.get(function, (0.0, 0.0))
-        if count <= rows:  # begun anew
+        if count <= rows:  # started over
             before, rows = 0.0, 0.0
         self._totals[function] = total, count
         return [(total - before) / (count - rows)] if count > rows else []
 
-    def knows(self, leaves: Sequence[Any]) -> bool:
-        """Return whether any of the arrays are the weights of the latest step."""
-        return bool(self._weights) and any(id(leaf) in self._weights for leaf in leaves)
-
-    def evaluated(self, layout: Layout, leaves: Sequence[Any]) -> None:
-        """Process the results of a function called with the weights between two steps."""
-        values = self._evaluated.setdefault(layout.function, {})
-        for name, index in layout.scalars.items():
-            kept = values.setdefault(name, [])
-            if layout.runs_on:
-                kept.clear()
-            if len(kept) < MOST_EVALUATED:
-                kept.append(leaves[index])
-
     def end_evaluation(self) -> None:
         """Report the evaluation that the next step ends."""
-        if not self._evaluated:
-            return
-        evaluated, self._evaluated = self._evaluated, {}
-        self.settle(all_of_them=True)
-        self.wait_for(
-            [
-                one
-                for seen in evaluated.values()
-                for values in seen.values()
-                for one in values
-                if not one.is_deleted()
-            ]
-        )
-        for function, values in evaluated.items():
-            means = {
-                name: float(np.mean([np.asarray(one, np.float64) for one in seen]))
-                for name, seen in values.items()
-                if not any(one.is_deleted() for one in seen)  # handed on from call to call
-            }
-            loss = next((name for name in means if "loss" in f"{function} {name}".lower()), None)
-            rising = frozenset(n for n in means if any(w in n.lower() for w in HIGHER_IS_BETTER))
-            self._job.evaluation(function, means, loss=loss, higher_is_better=rising)
+        if self.evaluations.are_open:
+            self.settle(all_of_them=True)
+            self.evaluations.end()
 
     def finish(self) -> None:
         """Close everything that is still open."""

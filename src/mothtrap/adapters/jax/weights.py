@@ -28,7 +28,7 @@ class _Suspect:
 
 
 class Symmetry:
-    """Looks at weights and gradients of full steps from the first one on.
+    """Inspections of weights and gradients of full steps from the first one on.
 
     Args:
         job: takes the facts.

@@ -32,7 +32,7 @@ class EagerStep:
         self._act, self._restore = act, restore
 
     def first_bad(self) -> Bad | None:
-        """Repeat the step; return what made its loss, or else its gradients, not finite."""
+        """Repeat the step; return the origin of a non-finite loss or non-finite gradients."""
         with OperationLog() as watch:
             look = self._look()
         return watch.first_bad(look)
@@ -82,7 +82,7 @@ class OperationLog:
         return next((bad for bad in found if bad is not None), None)
 
     def _place(self) -> Place:
-        """The user's line that runs; within a layer of the library that which made the layer."""
+        """The user's running line; within a library's layer, the line that made the layer."""
         line = frames.user_location()
         if not self._layers:
             return Place(line, "")

@@ -46,7 +46,7 @@ class EvaluatedTensors:
         self.here = _Thread()
 
     def began(self) -> bool:
-        """Determine what is due in the next forward pass; return whether anything is."""
+        """Determine the captures of the next forward pass; return whether there are any."""
         found = False
         for mode in MODES:
             if self._job.begins_evaluation(mode):

@@ -58,7 +58,7 @@ def _layers() -> Iterator[MadeLayer]:
 
 
 def _name(loss: Any) -> str:
-    """Name of the function that a model was compiled with; empty where there are several."""
+    """Name of the function that a model was compiled with; empty if there are several."""
     if isinstance(loss, str):
         loss = keras.losses.get(loss)
     if isinstance(loss, keras.losses.Loss):

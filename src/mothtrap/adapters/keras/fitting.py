@@ -43,7 +43,7 @@ class Fitting(BaseHandle):
         return True
 
     def install(self, replacements: Replacements) -> None:
-        """Replace `fit`, and what its callbacks begin and end with."""
+        """Replace `fit`, and the functions that begin and end its callbacks."""
         replacements.replace(internals.trainer_type(), "fit", self._around_fit)
         for kind in monitored.WATCHING:
             replacements.around(kind, "__init__", None, monitored.made)
@@ -86,10 +86,10 @@ class Fitting(BaseHandle):
         return fit
 
     def _fit_given(self, fit: Fit, given: Mapping[str, Any]) -> None:
-        """Look at what a `fit` that begins is given."""
+        """Inspect the arguments of a `fit` that begins."""
 
     def _fit_failed(self, err: BaseException, model: Any, args: Any, kwargs: Any) -> None:
-        """Look at what a `fit` was given that has raised."""
+        """Inspect the arguments of a `fit` that raised an exception."""
 
     def _fit_ended(self, fit: Fit | None, before: Fit | None) -> None:
         """A `fit` is over; `before` is the one that it was called in."""
@@ -122,6 +122,6 @@ def _bound(signature: inspect.Signature, model: Any, args: Any, kwargs: Any) -> 
     try:
         found = signature.bind(model, *args, **kwargs)
     except TypeError:
-        return {}  # Keras itself will say so
+        return {}  # Keras itself will report it
     found.apply_defaults()
     return dict(found.arguments)

@@ -107,7 +107,7 @@ class Guard:
         return large_norm(norm, limit, *about) if norm > limit else None
 
     def _norm(self, made: Made) -> float:
-        """Return the largest gradient norm of the step's optimizers; 0 where none is known."""
+        """Return the largest gradient norm of the step's optimizers; 0 if none is known."""
         why = SEVERAL if made.count > 1 else made.why_no_gradients
         if any(each.scaled for each in made.applied):
             why = SCALED

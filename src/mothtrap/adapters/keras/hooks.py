@@ -128,7 +128,7 @@ class KerasHandle(Fitting):
             self.job.after_end(found)
 
     def install(self, replacements: Replacements) -> None:
-        """Replace the functions that create layers and optimizers and make steps."""
+        """Replace the functions that create layers and optimizers and run training steps."""
         super().install(replacements)
         trainer = internals.trainer_type()
         self._tracing.install(replacements)
@@ -261,13 +261,13 @@ class KerasHandle(Fitting):
         self._models.describe(before.model, scaled=scaled, location=before.location)
 
     def _rest(self, function: Function) -> None:
-        """Let the next steps go by unwatched, where it takes too long to look at each."""
+        """Skip the next steps if observing each of them takes too long."""
         self._rests.watched(function, plain=self._steps.was_plain)
         if self._rests.on:
             self._steps.rest()
 
     def _passed(self, model: Any, found: Any) -> Before | None:
-        """Count a step that went by; one whose loss is not finite is looked at after all."""
+        """Count a step that went by; one whose loss is not finite is inspected after all."""
         loss = found.get("loss") if isinstance(found, dict) else None
         if loss is None or internals.is_finite_here(loss):
             self._rests.passed()
@@ -278,7 +278,7 @@ class KerasHandle(Fitting):
         return self._steps.begin_late(model, fit.location if fit is not None else None)
 
     def _begin_step(self, model: Any = None, location: str | None = None) -> Before:
-        """Look at the state before a call; what went by unwatched before it is none of its own."""
+        """Read the state before a call; steps skipped before it do not belong to it."""
         if self._rests.made:
             self._rests.made = 0
             LOOKS.take(programs_only=True)
@@ -355,7 +355,7 @@ class KerasHandle(Fitting):
         return apply
 
     def _applying(self, optimizer: Any, gradients: Any, variables: Any) -> Before | None:
-        """Take what an optimizer is given; return the state where this call is a step itself."""
+        """Record the arguments of an optimizer; return the state if this call is a step."""
         self._steps.updates = True
         own = getattr(optimizers.innermost(optimizer), "_trainable_variables", ())
         LOOKS.optimized.update(map(id, variables or own))
@@ -400,7 +400,7 @@ class KerasHandle(Fitting):
         return self._here.depth > 0
 
     def began(self) -> None:
-        """Read the state before a function that may make a step."""
+        """Read the state before a function that may run a step."""
         if not self._here.depth:
             before = self._begin_step()
             self._steps.loops.call_began(LOOKS.owner)
@@ -409,7 +409,7 @@ class KerasHandle(Fitting):
                 LOOKING.set(True)
 
     def _passing_began(self) -> None:
-        """Hold the state before a call that goes by unwatched."""
+        """Keep the state before a call that is skipped."""
         self._tell_evaluations()
         self._steps.loops.call_began(LOOKS.owner)
 

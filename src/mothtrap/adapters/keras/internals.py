@@ -168,7 +168,7 @@ def loss_totals(model: Any) -> tuple[float, float] | None:
 
 
 def _number(variable: Any) -> float:
-    """Return the value of a variable; of one of several replicas what they come to together."""
+    """Return the value of a variable; for several replicas, their combined value."""
     value = variable.value
     if hasattr(value, "read_value"):  # a variable of TensorFlow's, which replicas may share
         value = value.read_value()

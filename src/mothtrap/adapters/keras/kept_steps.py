@@ -1,9 +1,9 @@
 """State and batch of a step under `fit`, kept by its program if the step is not finite.
 
-To hold every variable before every step would copy them all: an update writes in place only
-where no one else holds the value. So the program itself looks at loss and gradients before the
-optimizer applies them, and copies what the step began with where they are not finite, or where
-the host has asked for this step.
+Keeping every variable before every step would copy all of them, because an update is in place
+only if nothing else refers to the value. So the program itself checks the loss and the gradients
+before the optimizer applies them. It copies the initial state of the step if they are not finite,
+or if the host requested this step.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mothtrap.adapters.tensorflow.probes.cells import Cell, Gate
 from mothtrap.adapters.tensorflow.probes.probes import Look
 
 ASKED: Final = Gate()
-"""Open in steps that are kept whatever they come to."""
+"""Gate that is open in steps that are kept regardless of their result."""
 LARGE_BYTES: Final = 1 << 28
 """Bytes of variables that are not held before each step."""
 LARGE: Final = (

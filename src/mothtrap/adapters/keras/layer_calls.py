@@ -88,7 +88,7 @@ class LayerCalls:
     def _take_whole(
         self, model: Any, args: Sequence[Any], kwargs: dict[str, Any], result: Any
     ) -> None:
-        """Hold the inputs and outputs of a model that a collection asks for."""
+        """Hold the inputs and outputs of a model that a collection requested."""
         look = LOOKS.current()
         if look is not None and not look.why and isinstance(model, keras.Model):
             given = [*args, *(value for name, value in kwargs.items() if name != "training")]

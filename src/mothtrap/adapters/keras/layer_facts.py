@@ -74,7 +74,7 @@ class Forwards:
             self._tell_layers(calls, step)
 
     def _take(self, kind: str, calls: Sequence[LayerCall]) -> None:
-        """Take what layers gave, or what they were given."""
+        """Record the outputs or inputs of layers."""
         if not self._job.wants(kind):
             return
         ids: list[int] = []
@@ -310,7 +310,7 @@ def _scale(
 
 
 def _normalizes(call: LayerCall) -> bool:
-    """Return whether a layer normalizes what it is given: a frozen batch norm does not."""
+    """Return whether a layer normalizes its input: a frozen batch norm does not."""
     if isinstance(call.layer, keras.layers.BatchNormalization):
         return layers.is_batch_norm(call.layer) and bool(call.training)
     return layers.normalizes(call.layer)

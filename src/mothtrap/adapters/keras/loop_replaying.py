@@ -61,7 +61,7 @@ class LoopReplay(KerasHandle):
         state = self._loaded.snapshot.state
         assert isinstance(state, dict)
         self._name = str(dict(state["dict"])["name"])
-        self._data: Any = None  # the data set of the step, where its iterator is gone
+        self._data: Any = None  # the data set of the step, if its iterator was deleted
         super().__init__(job)
         self._steps.loops.required = True
 
@@ -89,7 +89,7 @@ class LoopReplay(KerasHandle):
         return msgspec.structs.replace(result, raised_at=place)
 
     def _with_operation(self, result: ReplayResult, bad: Bad | None) -> ReplayResult:
-        """Add the operation, and write a test of it if one was asked for."""
+        """Add the operation, and write a test of it if one was requested."""
         origin = origin_of(bad) if bad is not None else None
         if self._plan.test_file:
             path = Path(self._plan.test_file)
@@ -108,7 +108,7 @@ class LoopReplay(KerasHandle):
         return "" if all(map(_is_finite, tf.nest.flatten(self._given))) else "batch"
 
     def _with_samples(self, result: ReplayResult, batch: Any) -> ReplayResult:
-        """Add what the rows are in the data set, or in the arrays, that the script reads."""
+        """Add the positions of the rows in the data set or arrays that the script reads."""
         leaves = tf.nest.flatten(batch)
         count = rows_of(batch)
         batch = [
@@ -152,13 +152,13 @@ class FunctionReplay(LoopReplay):
 
     def _play(self, function: Any) -> ReplayResult:
         self._playback.refuse_conversions("Keras", dtype=False)
-        self._here.depth += 1  # no step is to be made of what is done here
+        self._here.depth += 1  # operations here must not count as a step
         self._restore(function)
         error: BaseException | None = None
         args, kwargs = filled(self._given, self._live)
         try:
             function(*args, **kwargs)
-        except Exception as err:  # what the step itself raises
+        except Exception as err:  # raised by the step itself
             error = err
         result = self._result(LOOKS.take(), error)
         bad_here = result.nonfinite or result.exception
@@ -230,7 +230,7 @@ class EagerReplay(LoopReplay):
         super().tape_began()
 
     def _finish(self) -> None:
-        """Say what the step came to, if it was made."""
+        """Report the result of the step, if it ran."""
         look = LOOKS.eager
         if self._watch is not None and (look.targets or look.scalars):
             if not look.targets:

@@ -19,7 +19,7 @@ from mothtrap.adapters.tensorflow.probes.slots import Slot
 from mothtrap.tracing.steps.step_sampling import Rests
 
 MOST_PROGRAMS: Final = 4
-"""Traces of a function whose losses are asked for in a rest: one for each shape of a batch."""
+"""Traces of a function whose losses are read while skipping: one per shape of a batch."""
 
 
 class LoopRests:

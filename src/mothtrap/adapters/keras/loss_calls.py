@@ -24,9 +24,9 @@ from mothtrap.tracing.describe.losses import loss_call
 from mothtrap.tracing.describe.target_order import TargetsInOrder
 
 FIRST_LOOKS: Final = 3
-"""Looks at a call in which costlier questions are asked, too."""
+"""Inspections of a call in which costlier questions are asked, too."""
 EVERY: Final = 32
-"""Steps beyond the first 256 in which targets are looked at: one in so many."""
+"""Steps beyond the first 256 in which targets are inspected: one in N."""
 
 
 class LossCalls:
@@ -104,7 +104,7 @@ def _data(look: Look) -> list[tuple[Any, Slot]]:
 
 
 def _inputs(look: Look) -> list[Array]:
-    """Return the inputs of the model; tokens as integers, which a model may get as floats."""
+    """Return the inputs of the model; tokens as integers, although it may get them as floats."""
     return [
         given.read().astype(np.int64) if layers.looks_up(layer) else given.read()
         for layer, given in _data(look)

@@ -19,7 +19,7 @@ from mothtrap.tracing.describe.loop_evaluations import LoopEvaluations
 from mothtrap.tracing.describe.loss_numbers import Called
 
 MAX_SCORES: Final = 1 << 20
-"""Scores of a batch up to which the labels of an evaluation are looked at."""
+"""Scores of a batch up to which the labels of an evaluation are inspected."""
 
 
 class LossEvaluations:

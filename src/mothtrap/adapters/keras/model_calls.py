@@ -19,16 +19,16 @@ from mothtrap.core.steps import Mode
 
 MAX_NAMES: Final = 8
 MAX_CELLS: Final = 1 << 24
-"""Cells of an array that are looked at: some 50 ms, once."""
+"""Cells of an array that are inspected: some 50 ms, once."""
 FIRST_LOOKS: Final = 4
-"""Batches of training whose scale is told, at first; from then on one in so many steps:"""
+"""Batches of training whose scale is recorded, at first; from then on one in N steps:"""
 EVERY: Final = 50
 TRAIN_LOOKS: Final = 64
-"""Batches of training whose scale is told at most."""
+"""Batches of training whose scale is recorded at most."""
 SCALES: Final = 3
-"""Evaluations in which the scale is told."""
+"""Evaluations in which the scale is recorded."""
 EVAL_LOOKS: Final = 4
-"""Batches of an evaluation whose scale is told."""
+"""Batches of an evaluation whose scale is recorded."""
 EVALUATIONS: Final = 8
 """Evaluations of a model that are described."""
 FOREIGN: Final = 3

@@ -307,7 +307,7 @@ def _label(name: str, place: int, arrays: Sequence[Array]) -> str:
 def _nonfinite(
     step: int, name: str, array: Array, source: str, location: str | None
 ) -> NonfiniteInput | None:
-    """Return what is not finite in an array; None where all is."""
+    """Describe the non-finite values of an array; None if there are none."""
     if array.dtype.kind != "f":
         return None
     bad = ~np.isfinite(array)

@@ -32,7 +32,7 @@ def _owner_of(model: Any) -> Owner | None:
     own = [id(getattr(tracker, name, None)) for name in ("total", "count")]
 
     def totals(out: Any) -> tuple[Any, Any] | None:
-        """Return those of the loss from what `train_step` or `test_step` returns: logs, state."""
+        """Return the values of the loss from the result of `train_step` or `test_step`."""
         state = out[1] if isinstance(out, tuple) and len(out) == 2 else None
         if not isinstance(state, tuple) or not state or not set(own) <= set(metrics):
             return None

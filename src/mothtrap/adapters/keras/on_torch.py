@@ -244,7 +244,7 @@ class StandIns:
     # What an update is
 
     def _begin(self, optimizer: Any, grads: Any, variables: Any) -> Function | None:
-        """Return what makes a call of `original` a step; None where it only adds up gradients."""
+        """Return the step of a call of `original`; None if it only accumulates gradients."""
         stand_in = self._stand_in(optimizer, variables)
         if stand_in is None or _adds_up(optimizer, stand_in):
             return None
@@ -267,7 +267,7 @@ class StandIns:
         """See a call of `apply` end; not `updated`: PyTorch's guard has left the step out."""
         if not getattr(optimizer, "gradient_accumulation_steps", None):
             return
-        if not updated:  # the next step begins anew, without the NaN in these sums
+        if not updated:  # the next step starts over, without the NaN in these sums
             for total in optimizer._accumulated_gradients:
                 total.assign(keras.ops.zeros_like(total))
             optimizer._iterations.assign_add(1)
@@ -324,7 +324,7 @@ class StandIns:
         return found
 
     def _factor(self, optimizer: Any) -> float:
-        """Return by what the losses and gradients of an optimizer are scaled now."""
+        """Return the current scale of the losses and gradients of an optimizer."""
         if not _scales(optimizer):
             return 1.0
         if not hasattr(optimizer, "inner_optimizer"):

@@ -1,8 +1,8 @@
-"""Does a recorded step again in a process that runs its script anew.
+"""Replays a recorded step in a process that runs the script again.
 
-The script goes its own way to the first call of its train function. There the model gets the
-recorded state, the function the recorded batch, and what the step comes to is compared with the
-run. Then the step is done eagerly, and each operation is looked at. The process ends there.
+The script runs up to the first call of its train function. There the model gets the recorded
+state, the function gets the recorded batch, and the result is compared with the run. Then the
+step is repeated eagerly, each operation is inspected, and the process ends.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class ReplayingHandle(KerasHandle):
         [event] = self._loaded.snapshot.steps[-1].events
         assert isinstance(event, BatchHanded)
         self._batch = value_of(event.value, self._loaded.steps, lambda _: None)
-        self._data: tuple[Any, Any] = None, None  # that the latest `fit` was given
+        self._data: tuple[Any, Any] = None, None  # of the latest `fit`
         self._first: Held | None = None  # of variables that a first step had yet to make
         self._name = value_of(self._loaded.snapshot.state, self._loaded.state, lambda _: None)[
             "model"
@@ -108,7 +108,7 @@ class ReplayingHandle(KerasHandle):
         error: BaseException | None = None
         try:
             before.take_logs(original(self._feed(iterator)))
-        except Exception as err:  # what the step itself raises
+        except Exception as err:  # raised by the step itself
             error = err
         self._here.depth -= 1
         looks = LOOKS.take()
@@ -136,7 +136,7 @@ class ReplayingHandle(KerasHandle):
             internals.build(model, tensors_of(self._batch))
         except Exception:  # a `train_step` of the user's may take batches of any form
             self._here.depth += 1
-            with contextlib.suppress(Exception):  # what the step raises, it will raise again
+            with contextlib.suppress(Exception):  # the step will raise it again
                 original(self._feed(iterator))
             self._here.depth -= 1
             LOOKS.take()
@@ -153,7 +153,7 @@ class ReplayingHandle(KerasHandle):
     # The step operation by operation
 
     def _narrowed(self, model: Any, result: ReplayResult) -> ReplayResult:
-        self._here.depth += 1  # no step is to be made of what is done here
+        self._here.depth += 1  # operations here must not count as a step
         holder = self._holder(model)
         bad = self._eager(model).first_bad()
         if bad is None and not holder and self._leave_out_dropouts(model):
@@ -189,7 +189,7 @@ class ReplayingHandle(KerasHandle):
         return EagerStep(lambda: model.train_step(batch), lambda: self._restore(model))
 
     def _with_samples(self, result: ReplayResult) -> ReplayResult:
-        """Add what the rows are in the arrays or files that `fit` was given."""
+        """Add the positions of the rows in the arrays or files that were passed to `fit`."""
         try:
             names_R = samples_of(self._data, self._batch, result.rows)
         except Exception as err:  # a pipeline of the user's may do anything

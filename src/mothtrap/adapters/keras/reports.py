@@ -44,14 +44,14 @@ EVERY_STEP: Final = (
     *(FrozenParameters, TokenShares, UpdateDropped, EpochMetrics, MetricWatched),
     *(WeightsAveraged, ShuffledApart),
 )
-"""Facts that are looked for in each step, whatever can be seen of the program."""
+"""Facts that are searched for in each step, whatever can be seen of the program."""
 
 SAMPLED_STEPS: Final = (
     *(LossCall, TargetOrder, DataTaken, ForwardScales, OutputSpread, UnitInputs),
     *(InitialWeights, IdenticalUnits, UnreachedModule, TrainingMode, NormBatches),
     *(NormAverages, EvaluationPhase, UnownedParameter, BatchesLoaded),
 )
-"""Facts that are looked for in full steps, inside the program."""
+"""Facts that are searched for in full steps, inside the program."""
 
 ON_TORCH: Final = Reports(facts=frozenset({EpochMetrics, MetricWatched}))
 """Everything that is reported where the adapter of PyTorch sees the steps."""

@@ -152,13 +152,13 @@ def _shuffles(data: Any) -> Iterator[tuple[Any, Parts]]:
 
 
 def _state_of(model: Any) -> float | None:
-    """Return a number that changes with the weights; None where there are none yet."""
+    """Return a number that changes with the weights; None if there are none yet."""
     smallest = min(model.trainable_variables, key=lambda one: math.prod(one.shape), default=None)
     return float(value_of(smallest).sum(dtype=np.float64)) if smallest is not None else None
 
 
 def _row_digests(array: Array) -> npt.NDArray[np.uint64] | None:
-    """Return a digest of each row; None of what has none, or is too large."""
+    """Return a digest of each row; None without rows, or if they are too large."""
     if array.ndim < 2 or not array.size or array.size > MAX_CELLS or array.dtype.kind not in "fiu":
         return None
     plain = np.ascontiguousarray(array.reshape(len(array), -1))

@@ -1,6 +1,6 @@
-"""Takes snapshots of steps under `fit` and `train_on_batch`: state before, batch, what it came to.
+"""Takes snapshots of steps under `fit` and `train_on_batch`: state before, batch, and result.
 
-Each is taken when its step was made, from the state that its program kept, or that was held.
+A snapshot is taken after its step, from the state that the program or mothtrap kept.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Steps of Keras: pass what programs and eager steps have shown to the job."""
+"""Steps of Keras: passes observations of programs and eager steps to the job."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ NO_GRADIENTS: Final = "no gradients that an optimizer applies were observed"
 
 @dataclass(slots=True)
 class Before:
-    """State before a call that may make steps; `totals` as in `names.loss_totals`.
+    """State before a call that may run training steps; `totals` as in `names.loss_totals`.
 
     `returned`: the loss that a train step returned; `metrics`: everything else. `held`: the
     variables; None if they are not kept, for the reason `why_no_state`, or if the program keeps
@@ -228,7 +228,7 @@ class Steps:
         applied: Sequence[Applied],
         count: int = 1,
     ) -> Made:
-        """Return what a call has made: `count` steps of the optimizer `name`."""
+        """Return the steps of a call: `count` steps of the optimizer `name`."""
         made = Made(
             site=before.location,
             optimizer=name,
@@ -302,7 +302,7 @@ class Steps:
         job.stood_ready(SAMPLED_STEPS)
 
     def _kept(self, made: Made, looks: Sequence[Look], count: int) -> Made:
-        """Add what the program has kept of a step that is not finite, or was asked for."""
+        """Add the inputs that the program kept of a non-finite or requested step."""
         if isinstance(made.held, HeldLoop):
             return made
         keepers = [look for look in looks if look.keeper is not None]

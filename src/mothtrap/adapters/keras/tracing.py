@@ -155,7 +155,7 @@ class Tracing:
 
 
 def _half_squares(gradients: Sequence[Any]) -> Any:
-    """Half the sum of squares of each gradient of a program, shape (T,); None where there is none.
+    """Half the sum of squares of each gradient of a program, shape (T,); None if there is none.
 
     A sum that overflows is no fault yet: the host looks at the gradient then.
     """

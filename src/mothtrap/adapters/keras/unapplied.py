@@ -15,7 +15,7 @@ from mothtrap.core.adapters import Job
 from mothtrap.core.facts.compiling import UpdateDropped
 
 TOLD_AT: Final = (32, 128, 512)
-"""Numbers of calls without an update at which this is told."""
+"""Numbers of calls without an update at which this is reported."""
 
 
 class Unapplied:

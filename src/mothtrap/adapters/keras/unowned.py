@@ -16,7 +16,7 @@ from mothtrap.core.facts.optimizers import UnownedParameter
 from mothtrap.tracing.jobs.identity import ByIdentity
 
 STEPS: Final = 24
-"""Steps that are looked at, the first ones."""
+"""Steps that are inspected, the first ones."""
 ANEW: Final = 20
 """Steps in which a line makes a layer, from which on it does so in each step."""
 MAX_UNTRACKED: Final = 4

@@ -273,7 +273,7 @@ def value_of(variable: Any) -> Array:
 
 
 def _ratio(old: Array, now: Array) -> float:
-    """Norm of a change by that of what was changed; NaN where that was 0."""
+    """Norm of a change divided by the norm of the weight; NaN if the latter is 0."""
     before = norm(old.astype(np.float64).reshape(-1))
     change = norm(now.astype(np.float64).reshape(-1) - old.reshape(-1))
     return change / before if before > 0 else math.nan

@@ -124,10 +124,10 @@ class LightGBMHandle(BoostingHandle):
     def _prepared(
         self, original: Function, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> tuple[AfterRound, inspect.BoundArguments] | None:
-        """Add the callback to the arguments of a training; None where they do not fit."""
+        """Add the callback to the arguments of a training; None if they do not fit."""
         try:
             bound = inspect.signature(original).bind(*args, **kwargs)
-        except TypeError:  # the library says so itself
+        except TypeError:  # the library itself reports it
             return None
         call = "fit" if _is_estimator() else original.__name__
         callback = AfterRound(self, call, bound.arguments)

@@ -11,7 +11,7 @@ from mothtrap.tracing.replacements import Function, Replacements, drop_own_frame
 from mothtrap.tracing.trainers.trainers_at_work import TrainerAtWork
 
 ROOTS: Final = ("lightning.pytorch", "pytorch_lightning")
-"""The two names under which the same library is imported; each has classes of its own."""
+"""The two names under which the same library is imported; each has its own classes."""
 
 
 def follow_trainers(replacements: Replacements) -> None:
@@ -27,7 +27,7 @@ def follow_trainers(replacements: Replacements) -> None:
 
 
 def _marking(work: TrainerAtWork) -> Any:
-    """Say that `optimizer.step()` of a manual optimization computes nothing.
+    """Return counters in which `optimizer.step()` of a manual optimization has no effect.
 
     Lightning passes a closure to PyTorch in any case, that of its hooks.
     """
@@ -49,7 +49,7 @@ def _marking(work: TrainerAtWork) -> Any:
 
 
 def _holders(trainer: Any) -> Iterator[tuple[str, Any]]:
-    """Yield what holds `global_step`, `current_epoch` and the counters that decide on steps."""
+    """Yield the objects with `global_step`, `current_epoch`, and the counters of steps."""
     loop = trainer.fit_loop
     epoch = loop.epoch_loop
     yield "epoch_loop", epoch

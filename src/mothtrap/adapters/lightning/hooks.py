@@ -144,7 +144,7 @@ class LightningHandle(TrainerHandle):
         self.leave()
 
     def _take(self, trainer: Any, *, of_epochs: bool = False) -> None:
-        """Take what was logged since the phase began, as the trainer has joined it."""
+        """Record the values logged since the phase began, as reduced by the trainer."""
         found = trainer.callback_metrics
         ends = ("_epoch",) if of_epochs else ("", "_epoch", "/dataloader_idx_")
         values = {
@@ -162,7 +162,7 @@ class LightningHandle(TrainerHandle):
     def _logged(
         self, module: Any, _: object, args: tuple[Any, ...], kwargs: dict[str, Any], __: object
     ) -> None:
-        """Take what `self.log` was given: in training at once, else when the phase is over."""
+        """Record values of `self.log`: immediately in training, else at the end of the phase."""
         name, value = (*args, *(kwargs.get(key) for key in ("name", "value")[len(args) :]))[:2]
         if not self.watches(module):
             return

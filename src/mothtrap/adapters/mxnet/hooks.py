@@ -86,7 +86,7 @@ class GluonHandle(BaseHandle):
         return call
 
     def _evaluate(self, original: Any, block: Any, args: tuple[Any, ...]) -> Any:
-        """Call a block outside of `autograd.record`; hold its tensors where they are asked for."""
+        """Call a block outside of `autograd.record`; keep its tensors if they are requested."""
         here, job = self._here, self.job
         is_root = here.evaluated is None
         if is_root:
@@ -115,7 +115,7 @@ class GluonHandle(BaseHandle):
             self._looks.tensors.evaluated(root, args, result, calls)
 
     def _called(self, block: Any, args: tuple[Any, ...], gave: Any) -> None:
-        """Hold what a layer took and gave until the step is over, where that is looked at."""
+        """Keep inputs and outputs of a layer until the end of the step, if needed."""
         self._hold(self._here.calls, block, args, gave, Mode.TRAIN)
 
     def _hold(
@@ -161,7 +161,7 @@ class GluonHandle(BaseHandle):
         return any(id(each) in own for one in blocks for each in one.collect_params().values())
 
     def _stepping(self, trainer: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
-        """Look at what a trainer is about to apply; return whether it is watched."""
+        """Inspect the gradients that a trainer is about to apply; return whether it is watched."""
         if not self._is_watched(trainer):
             return False
         self._evaluations.tell()

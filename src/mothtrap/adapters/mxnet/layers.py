@@ -145,7 +145,7 @@ class Looks:
         for place, call in enumerate(calls):
             if call.weight is None or not isinstance(call.layer, LINEAR):
                 continue
-            gave = before.get(id(call.layer.act), call.gave)  # what its activation was given
+            gave = before.get(id(call.layer.act), call.gave)  # the input of its activation
             (taken, _), (square, variance) = (
                 layer_numbers.sizes(each.asnumpy()) for each in (call.given, gave)
             )

@@ -305,7 +305,7 @@ def log_loss(rows_RF: Floats, label_R: Any, fitted: Any) -> float:
 
 
 def _sample(x: Any, y: Any) -> tuple[Floats, Any] | None:
-    """Return some rows and the numbers of their classes; None where they cannot be read."""
+    """Return some rows and the numbers of their classes; None if they cannot be read."""
     rows_RF = fits.dense(x)
     if rows_RF is None or not np.isfinite(rows_RF).all():
         return None

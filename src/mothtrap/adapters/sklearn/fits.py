@@ -22,7 +22,7 @@ from mothtrap.tracing.describe import layers as describe
 from mothtrap.tracing.source import frames
 
 LOOKED_AT: Final = 512
-"""Rows of a batch, or of a table, that are looked at."""
+"""Rows of a batch, or of a table, that are inspected."""
 MAX_FEATURES: Final = 1024
 CURVE: Final = 50
 Floats = npt.NDArray[np.float64]
@@ -177,7 +177,7 @@ def fitted(
     curve = [float(loss) for loss in getattr(estimator, "loss_curve_", losses)][-CURVE:]
     most = int(getattr(estimator, "max_iter", 0) or 0)
     passes = int(np.max(getattr(estimator, "n_iter_", 0)))
-    unbounded = getattr(estimator, "tol", 0.0) is None  # so many passes are what was asked for
+    unbounded = getattr(estimator, "tol", 0.0) is None  # this number of passes was requested
     return EstimatorFitted(
         step=step,
         fit=fit.label,

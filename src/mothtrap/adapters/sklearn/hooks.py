@@ -111,7 +111,7 @@ class SklearnHandle(BaseHandle):
         args: Sequence[Any],
         kwargs: dict[str, Any],
     ) -> Any:
-        """Run a fit of the library's; tell of it when it has ended, also by an exception."""
+        """Run a fit of the library, and report it when it ends, also by an exception."""
         if not self.watches(estimator):
             return original(estimator, x, y, *args, **kwargs)
         here, outer = self._here, (self._here.fit, self._here.estimator)

@@ -18,7 +18,7 @@ MAX_ERROR = 300
 MAX_LIKE = 6
 UNKNOWN: Final = Scene()
 Named = tuple[str, tuple[int | None, ...]]
-"""A tensor of the step by name, with its shape; None or 0 where an axis is that of the batch."""
+"""A tensor of the step by name, with its shape; None or 0 if an axis is that of the batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,7 +403,7 @@ def explain(
 def _words(
     message: _Message, groups: list[str], node: str, scene: Scene
 ) -> tuple[str | None, dict[str, str]]:
-    """The layer that a message is about, and what its sentence may say of it and of the script."""
+    """The layer in a message, and facts about the layer and the script for the explanation."""
     layer: MadeLayer | None = None
     words = {"table": "a table", "loss": "the loss", "parts": "?", "input_dim": "`input_dim`"}
     if message.kind == "index":
@@ -434,7 +434,7 @@ def _words(
 
 
 def _line(error: BaseException, text: str, start: int) -> str:
-    """The type of an exception, and the line of its message that says most."""
+    """The type of an exception, and the most informative line of its message."""
     begin = text.rfind("\n", 0, start) + 1
     line = _RAW.sub("", text[begin:].partition("\n")[0]).strip() or text.partition("\n")[0]
     kind = f"{type(error).__name__}: "
@@ -448,7 +448,7 @@ def _module(node: str) -> str:
 
 
 def _location(error: BaseException, text: str) -> str | None:
-    """The user's line that made the operation, else that which ran."""
+    """The user's line that made the operation, else the line that ran."""
     lines = [*_FRAME.findall(text)]
     lines += [
         (frame.f_code.co_filename, str(number))

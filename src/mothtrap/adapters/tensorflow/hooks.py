@@ -21,7 +21,7 @@ from mothtrap.tracing.replacements import Contain, Function, Replacements, drop_
 from mothtrap.tracing.source import frames
 
 LOOKS: Final = Looks()
-"""Looks at programs and eager steps of this process; adapters on TensorFlow share them."""
+"""Inspections of programs and eager steps of this process; adapters on TensorFlow share them."""
 
 
 class Listener(Protocol):
@@ -153,7 +153,7 @@ class Shared:
         return call
 
     def _raise_ending(self) -> None:
-        """Raise what is to end the job, after a step that is not sound."""
+        """Raise the exception that ends the job after an unsound step."""
         for listener, contain in self._listeners:
             ending = contain(listener.take_ending)
             if ending is not None:
@@ -263,7 +263,7 @@ def _difference_in(look: Look, loss: Any) -> Broadcast | None:
 
 
 def _subtracted(left: Any, result: Any, args: tuple[Any, ...], *_: object) -> None:
-    """Take a difference of an eager step, of what the model computes and what it does not."""
+    """Record a difference in an eager step between a computed tensor and data."""
     if not LOOKS.tapes or not args or not isinstance(args[0], tf.Tensor):
         return
     if not tf.executing_eagerly() or not is_broadcast(left, args[0]):
@@ -275,7 +275,7 @@ def _subtracted(left: Any, result: Any, args: tuple[Any, ...], *_: object) -> No
 
 
 def _not_asked_for(tape: Any, sources: Sequence[Any]) -> list[weakref.ref[Any]]:
-    """Return the matrices that a tape has watched, without those that gradients are asked for."""
+    """Return the matrices that a tape watches, without those whose gradients are requested."""
     asked = {
         id(one if isinstance(one, tf.Variable) else getattr(one, "value", one)) for one in sources
     }

@@ -173,7 +173,7 @@ def reshuffled_by(data: Any) -> Iterator[tuple[Any, Parts]]:
         one, parts = waiting.pop()
         kind = type(one).__name__
         if id(one) in seen or (parts and ("Cache" in kind or "Snapshot" in kind)):
-            continue  # what is kept has the order of the first pass
+            continue  # cached elements have the order of the first pass
         seen.add(id(one))
         if parts and "Shuffle" in kind and getattr(one, "_reshuffle_each_iteration", False):
             yield one, parts

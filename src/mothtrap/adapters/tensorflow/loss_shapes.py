@@ -10,7 +10,7 @@ from mothtrap.adapters.tensorflow.scene import Scene
 
 Shape = tuple[str, ...]
 Told = tuple[str, tuple[str, ...]]
-"""A sentence, and what to do, the likeliest first."""
+"""A sentence, and fixes, the likeliest first."""
 
 SPARSE: Final = ("sparse_categorical_crossentropy", "sparse_softmax_cross_entropy_with_logits")
 ONE_HOT: Final = (
@@ -103,7 +103,7 @@ def explain_loss(error: BaseException, text: str, scene: Scene) -> tuple[Told, i
 
 
 def _called(error: BaseException, text: str) -> str:
-    """The loss in whose code the exception arose; empty where the traceback does not have it."""
+    """The loss in whose code the exception arose; empty if the traceback does not have it."""
     names = [frame.f_code.co_name for frame, _ in traceback.walk_tb(error.__traceback__)]
     names += _IN_FUNCTION.findall(text)
     names = [re.sub(r"_v2(_helper)?$", "", name) for name in names]

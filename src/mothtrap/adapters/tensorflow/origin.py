@@ -172,7 +172,7 @@ def _range(tensor: Any) -> str:
 
 
 def _rows(value: Any) -> tuple[int, ...]:
-    """Rows that hold what is not finite, where not all do."""
+    """Rows with non-finite values; empty if all rows have some."""
     if value.ndim < 1 or len(value) < 2:
         return ()
     bad_N = ~np.isfinite(value.reshape(len(value), -1)).all(axis=1)

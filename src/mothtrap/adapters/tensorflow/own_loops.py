@@ -97,7 +97,7 @@ class TensorFlowHandle(ObservingHandle):
             self.job.take("gradient", ids, gradients)
             if self._directed <= directions.STEPS:
                 self._direct([variable for variable, _ in pairs], gradients)
-        # Variables are read behind the update: what a gradient broke is of the step after it.
+        # Variables are read after the update: damage by a gradient belongs to the next step.
         was_broken, self._is_broken = self._is_broken, not all(map(_is_finite, gradients))
         if was_broken or not self._is_broken:
             self._take_values(list({id(variable): variable for variable, _ in pairs}.values()))

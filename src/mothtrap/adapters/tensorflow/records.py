@@ -21,9 +21,9 @@ Array = npt.NDArray[Any]
 Row = list[Array]
 """The tensors of one row, without the axis of the batch."""
 SECONDS: Final = 120.0
-"""So long is looked for records; what is found until then is told."""
+"""Longest search for records; those found by then are reported."""
 TOGETHER: Final = 1024
-"""Elements that are compared before the clock is looked at."""
+"""Elements that are compared before the clock is inspected."""
 BETWEEN: Final = "\0"
 """Between the parts of a name, the outermost first."""
 UNCHANGED: Final = frozenset(
@@ -147,7 +147,7 @@ def _concatenated(data: Any) -> Any:
 
 
 def _skipped(data: Any) -> Any:
-    """Return what `skip` leaves of the elements of files: a header is not to be parsed."""
+    """Return the elements of files after `skip`: a header must not be parsed."""
     [given] = internals.inputs_of(data)
     if any(internals.transformation(one) in OTHERS_LEFT for one in internals.every_part(given)):
         return named(given)
@@ -184,7 +184,7 @@ def _converted(function: Callable[..., Any]) -> Callable[..., Any]:
         return function
     try:
         converted: Callable[..., Any] = tf.autograph.to_graph(function)
-    except Exception:  # it has no source; TensorFlow takes such a function as it is, too
+    except Exception:  # it has no source; TensorFlow does not convert such a function either
         return function
     return converted
 

@@ -1,8 +1,9 @@
 """The file and the record that a pipeline of `tf.data` reads while no step is made.
 
-A pipeline reads in threads of TensorFlow, which no Python code sees. So the system is asked for
-the files that these threads wait for. Functions of Python that a pipeline calls are visible, and
-their argument is looked for among the records of the files. Nothing is added to the pipeline.
+A pipeline reads in threads of TensorFlow, which no Python code sees. So the operating system is
+queried for the files that these threads wait for. Python functions that a pipeline calls are
+visible, and their argument is searched for among the records of the files. Nothing is added to
+the pipeline.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from mothtrap.tracing.source import frames
 
 MAX_NAMED: Final = 3
 MAX_FILES: Final = 10_000
-"""Files of pipelines that are looked at; chosen by hand."""
+"""Files of pipelines that are inspected; chosen by hand."""
 SECONDS: Final = 10.0
 """Time for which files are searched for a record; chosen by hand."""
 _WAIT_S: Final = 1.0
@@ -54,7 +55,7 @@ class StalledInput:
         self._files_of: tuple[list[int], Files] = [], ()
 
     def __call__(self) -> InputState:
-        """Return what pipelines wait for and work on."""
+        """Return the files and records that pipelines wait for."""
         files = self._files()
         blocked = [one for one in blocked_files() if os.path.realpath(one.path) in files]
         found = [self._waits(one) for one in blocked]

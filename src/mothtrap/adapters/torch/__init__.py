@@ -153,7 +153,7 @@ ADAPTER: Final = AdapterSpec(
     arrays="torch",
     reports=REPORTS,
     watched=(nn.Module,),
-    beside=(object,),  # what is no optimizer is refused when it is hooked
+    beside=(object,),  # other objects are refused when they are hooked
     replay=_replay,
     place=_place,
     checks=CheckParts(run=_check, trial=_trial, step=_explicit_step, data_set=_explicit_set),

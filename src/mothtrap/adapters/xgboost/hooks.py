@@ -112,7 +112,7 @@ class XGBoostHandle(BoostingHandle):
     def _seen(
         self, objective: Function, booster: xgboost.Booster, table: xgboost.DMatrix
     ) -> Function:
-        """An objective of the user's that shows what it returns."""
+        """A user's objective whose results are recorded."""
 
         def seen(*args: Any, **kwargs: Any) -> Any:
             result = objective(*args, **kwargs)
@@ -184,7 +184,7 @@ class XGBoostHandle(BoostingHandle):
     def _evaluated(
         self, booster: xgboost.Booster, text: str, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> None:
-        """Take what the booster says of its metrics: `[3]<tab>train-rmse:0.2`."""
+        """Record the booster's line of metrics: `[3]<tab>train-rmse:0.2`."""
         loop = self.here.loop
         if self.here.in_library or loop is None or loop.owner is not booster:
             return
@@ -240,7 +240,7 @@ def _call() -> str:
 
 
 def _local(name: str) -> int:
-    """A whole number that the function which trains was given; 0 where it has none."""
+    """A whole number that the function which trains was given; 0 if it has none."""
     for frame in _library_frames():
         if frame.f_code.co_name in CALLS and name in frame.f_locals:
             value = frame.f_locals[name]

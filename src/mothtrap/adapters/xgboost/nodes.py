@@ -24,7 +24,7 @@ NONE: Final = -1.0
 
 
 def importances(booster: xgboost.Booster) -> dict[str, Floats]:
-    """Return the values of all features by kind of importance, float64[F]; 0 where unused."""
+    """Return the values of all features by kind of importance, float64[F]; 0 if unused."""
     names = _names(booster)
     found = {}
     for kind in IMPORTANCES:

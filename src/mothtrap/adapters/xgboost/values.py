@@ -25,7 +25,7 @@ TRAIN: Final = "train"
 TRIED_ROWS: Final = 64
 """Rows whose SHAP values are timed before those of all."""
 TOLD_AGAIN: Final = 2.0
-"""The cost is told again when it is so many times what was told."""
+"""The cost is reported again when it is so many times the last reported one."""
 
 
 class Values:

@@ -1,4 +1,4 @@
-"""BEH702: the classes lie mixed in the features of a network that tells them apart."""
+"""BEH702: the classes lie mixed in the features of a network that distinguishes them."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ ROWS = 64
 MAX_COLUMNS = 50
 UNSEEN = "a value that no row has"
 UNSEEN_KIND = "a category that no row has"
+OUTSIDE_KIND = "a number far outside of its range"
 FOR_LEVELS = "Train the model with a separate level for unseen categories, or refuse such rows."
 FOR_NUMBERS = "Refuse rows with missing or infinite numbers, or fill them in as in training."
 
@@ -38,8 +39,8 @@ class InvalidAnswers(Probe):
     Fires:
         When an answer is not finite, a single row is refused, or a data frame with columns in
         another order gets other answers. An exception for a missing, infinite, or unseen value is
-        fine. NaN for a missing or infinite number is a note, and so are columns that are read by
-        position, as LightGBM reads them.
+        fine. NaN for a missing, infinite, or very low number is a note, and so are columns that
+        are read by position, as LightGBM reads them.
 
     Stays quiet:
         Arrays without column names, which are not reordered.
@@ -160,15 +161,24 @@ def _unseen(column: Column) -> Any:
     return _NOT_POSSIBLE if column.is_number else UNSEEN
 
 
+def _below(column: Column) -> Any:
+    """Return a number below all others, negative where all others are positive."""
+    if not column.is_number or not len(column.known_R):
+        return _NOT_POSSIBLE
+    low, high = float(column.known_R.min()), float(column.known_R.max())
+    return low - max(high - low, 1.0)
+
+
 _KINDS: dict[str, Callable[[Column], Any]] = {
     "no value": _missing,
     "an infinite value": _infinite,
+    OUTSIDE_KIND: _below,
     UNSEEN_KIND: _unseen,
 }
 
 
 def _answered(subject: Subject, rows: Table) -> Any:
-    """Return the answers to rows; None where the model refuses them."""
+    """Return the answers to rows; None if the model refuses them."""
     try:
         return subject.ask(rows)
     except Exception as err:  # whatever the model raises

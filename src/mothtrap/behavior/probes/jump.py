@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
+from mothtrap.behavior.confirm import correlation
 from mothtrap.behavior.curves import Floats, individual, some_rows
-from mothtrap.behavior.probe import Probe, Suspicion, percent
+from mothtrap.behavior.probe import REFUTED, Probe, Suspicion, percent
 from mothtrap.behavior.subject import Subject
 from mothtrap.behavior.table import MAX_DISTINCT, Column, Table
 from mothtrap.core.findings import Severity
@@ -22,12 +24,19 @@ CODE_GAP = 1.0
 """Distance of a code from the other values, relative to their whole range; chosen by hand."""
 FLAT = 0.5
 """Share of tiny steps without any change from which a model counts as piecewise constant."""
+NEARLY_LINEAR = 0.25
+"""Distance from a linear change, as a share of the change, up to which a model is smooth. The
+output of trees halfway to a code is that at one of both ends, half of the change away."""
 TINY = 1e-5
 """Tiny step as a share of the range. A forest of 100 trees has some thousand thresholds per column,
 so nearly all such steps leave its output as it is; chosen by hand."""
 SEEN = 1e-3
 """Change of the output, as a share of its range, from which a step of 1 % counts as one."""
 EVERY = 4
+PARTS = 16
+AT_ONE_PLACE = 0.5
+"""Share of a step's change in one of its 16 parts from which the output jumps there. A sure model
+is steep and spreads its change over the parts; chosen by hand."""
 
 
 @dataclass(frozen=True)
@@ -45,10 +54,13 @@ class Jump(Probe):
 
     Fires:
         When, in more than 10 % of 64 rows, the output changes by more than 25 % of its range
-        between a code and the nearest real value, or within one step of a smooth model.
+        between a code and the nearest real value, or within one step of a smooth model. Also when
+        the output changes linearly from the real values to a code, and the column explains
+        10 % of the variance of the residuals in the other rows: the code hides their effect.
 
     Stays quiet:
-        Trees, which jump by design, except at codes. Columns of at most 10 values.
+        Trees, which jump by design, except at codes. Columns of at most 10 values. Steep models,
+        whose output changes in every part of a step.
 
     What to do:
         - Mark missing values as missing (NaN) if the model accepts them. Otherwise fill in the
@@ -61,6 +73,7 @@ class Jump(Probe):
 
     least: float = threshold(0.25, unit="share of the output's range", source="chosen by hand")
     rows_share: float = threshold(0.1, unit="share of the rows", source="chosen by hand")
+    least_missed: float = threshold(0.1, unit="R2", source="as BEH203")
 
     def look(self, subject: Subject) -> Iterator[Suspicion]:
         """Follow the output along each numeric column."""
@@ -80,11 +93,15 @@ class Jump(Probe):
             unchanged = self._unchanged(subject, rows, column.name, output_RG, grid_G)
             if unchanged is not None:
                 flat, smooth = flat + (unchanged > FLAT), smooth + (unchanged <= FLAT)
-            jump_RG = step_RG > self.least * subject.output_range
-            place = int(jump_RG.sum(axis=0).argmax())
-            share = float(jump_RG[:, place].mean())
+            large_RG = step_RG > self.least * subject.output_range
+            place = int(large_RG.sum(axis=0).argmax())
+            if large_RG[:, place].mean() <= self.rows_share:
+                continue
+            parts_G = np.linspace(grid_G[place], grid_G[place + 1], PARTS + 1)
+            jump_R = large_RG[:, place] & _at_one_place(subject, rows, column.name, parts_G)
+            share = float(jump_R.mean())
             if share > self.rows_share:
-                size = float(np.median(step_RG[jump_RG[:, place], place]))
+                size = float(np.median(step_RG[jump_R, place]))
                 jumps.append((column.name, grid_G, place, share, size))
         if flat < smooth:
             yield from (self._suspicion(*jump) for jump in jumps)
@@ -128,6 +145,35 @@ class Jump(Probe):
                 exact=True,
                 evidence={"n": len(rows), "value": code, "reference": nearest, "share": share},
             )
+        elif _is_linear_between(subject, rows, column, code, nearest):
+            yield from self._hidden_by_code(subject, column, code, nearest)
+
+    def _hidden_by_code(
+        self, subject: Subject, column: Column, code: float, nearest: float
+    ) -> Iterator[Suspicion]:
+        """Report a code that is so far away that a smooth model ignores the other values."""
+        if subject.reading.form == "labels":
+            return
+        assert column.number_R is not None
+        real_R = np.isfinite(column.number_R) & (column.number_R != code)
+        residual_R = subject.judged.residual_R
+        propose_R, confirm_R = real_R & subject.propose_R, real_R & subject.confirm_R
+        sign = np.sign(correlation(column.number_R[propose_R], residual_R[propose_R])[0])
+        found, p = correlation(sign * column.number_R[confirm_R], residual_R[confirm_R])
+        if found <= 0 or found**2 < self.least_missed:
+            yield REFUTED
+            return
+        where = np.flatnonzero(column.number_R == code)
+        yield Suspicion(
+            message=f"{len(where):,} rows have {column.name} = {code:g}, far from all other values "
+            f"(the nearest is {nearest:.4g}); the model treats {code:g} as a number, and misses "
+            f"the effect of the other values: {column.name} explains {percent(found**2)} of the "
+            "variance of their residuals",
+            p=p,
+            features=(column.name,),
+            rows=subject.judged.rows_R[where],
+            evidence={"n": int(confirm_R.sum()), "value": code, "missed": found**2},
+        )
 
     def _suspicion(
         self, name: str, grid_G: Floats, place: int, share: float, size: float
@@ -140,6 +186,25 @@ class Jump(Probe):
             exact=True,
             evidence={"value": low, "reference": high, "share": share},
         )
+
+
+def _at_one_place(
+    subject: Subject, rows: Table, name: str, parts_G: Floats
+) -> npt.NDArray[np.bool_]:
+    """Return for each row whether one part of a step holds most of the step's change."""
+    change_RG = np.abs(np.diff(individual(subject, rows, name, parts_G), axis=1))
+    return np.asarray(change_RG.max(axis=1) > AT_ONE_PLACE * change_RG.sum(axis=1))
+
+
+def _is_linear_between(
+    subject: Subject, rows: Table, column: Column, code: float, nearest: float
+) -> bool:
+    """Return whether the output halfway between a code and the real values is the mean of both."""
+    grid_G = np.array([code, (code + nearest) / 2, nearest])
+    first_R, half_R, last_R = individual(subject, rows, column.name, grid_G).T
+    change_R = np.abs(last_R - first_R)
+    bend_R = np.abs(half_R - (first_R + last_R) / 2)
+    return bool(np.median(bend_R) < NEARLY_LINEAR * np.median(change_R))
 
 
 def code_of(column: Column) -> tuple[float, float] | None:

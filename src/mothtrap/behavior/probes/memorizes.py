@@ -135,7 +135,7 @@ def named_at(member_R: Floats, other_R: Floats, rate: float = FALSE_RATE) -> tup
         rate: Largest share of other rows above the score.
     """
     allowed = int(rate * len(other_R))
-    limit = np.sort(other_R)[::-1][allowed]  # at most so many others are above it
+    limit = np.sort(other_R)[::-1][allowed]  # at most this number of others are above it
     count = int((member_R > limit).sum())
     return count, count / len(member_R)
 

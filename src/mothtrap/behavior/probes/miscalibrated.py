@@ -1,4 +1,4 @@
-"""BEH206: probabilities that do not match how often they come true."""
+"""BEH206: predicted probabilities do not match the observed frequencies."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class NotMonotone(Probe):
 
 
 def _constraint(name: str, sign: int, names: Sequence[str]) -> str:
-    """Return how the libraries of boosted trees are told a direction."""
+    """Return the argument that sets a direction in the libraries of boosted trees."""
     by_name = f"{{{name!r}: {sign}}}"
     text = (
         f"Fit with the constraint: `monotonic_cst={by_name}` in HistGradientBoosting of "

@@ -34,7 +34,8 @@ class OneFeatureDecides(Probe):
     Fires:
         When the column has more than 80 % of the importance (its rise of the loss, as a share of
         the sum over all columns), and a tree of depth 5 on the column alone reaches 95 % of what
-        the model gains over a constant prediction.
+        the model gains over a constant prediction. A note if the model has more than half of the
+        errors of a constant prediction: then it is rather that the other columns do not help.
 
     Stays quiet:
         Tables of fewer than three columns.
@@ -53,6 +54,9 @@ class OneFeatureDecides(Probe):
 
     least_share: float = threshold(0.8, unit="share of the importance", source="chosen by hand")
     least_score: float = threshold(0.95, unit="share of the gain", source="chosen by hand")
+    most_left: float = threshold(
+        0.5, unit="times the error of a constant", source="chosen by hand: a leak leaves little"
+    )
 
     def look(self, subject: Subject) -> Iterator[Suspicion]:
         """Permute each column, and fit a tree to the most important one."""
@@ -76,7 +80,7 @@ class OneFeatureDecides(Probe):
         if sums.sum() <= 0 or sums[first] < self.least_share * sums.sum():
             return
         name, share = columns[first].name, float(sums[first] / sums.sum())
-        score = self._score(subject, name)
+        score, left = self._score(subject, name)
         if score < self.least_score:
             return
         yield Suspicion(
@@ -85,12 +89,16 @@ class OneFeatureDecides(Probe):
             + " of the model's gain over a constant prediction",
             p=mean_above(rises[first])[0],
             features=(name,),
+            severity=Severity.INFO if left > self.most_left else None,
             code=(f"Train without the column: `X = X.drop(columns=[{name!r}])`.",),
             evidence={"n": len(rows), "value": share, "reference": self.least_share, "tree": score},
         )
 
-    def _score(self, subject: Subject, name: str) -> float:
-        """Return the gain of a tree on one column, as a share of the model's gain."""
+    def _score(self, subject: Subject, name: str) -> tuple[float, float]:
+        """Return a tree's gain from one column as a share of the model's, and the model's error.
+
+        The error is a share of that of a constant prediction.
+        """
         judged, classes = subject.judged, len(subject.reading.classes)
         alone = Table({name: np.asarray(subject.table.column(name).given_R)})
         tree = SimpleModel("tree", classes, alone)
@@ -110,4 +118,6 @@ class OneFeatureDecides(Probe):
         constant = float(simple_judged(subject, "constant").error_R[rows_R].mean())
         own = float(judged.error_R[rows_R].mean())
         gain = constant - own
-        return (constant - float(found.error_R.mean())) / gain if gain > 0 else 0.0
+        if gain <= 0:
+            return 0.0, 1.0
+        return (constant - float(found.error_R.mean())) / gain, own / constant

@@ -1,7 +1,8 @@
-"""BEH603: new rows have values that the model has never seen."""
+"""BEH603: new rows have values that did not occur in the training data."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -17,6 +18,8 @@ from mothtrap.core.thresholds import threshold
 
 BEYOND = 0.1
 """A number is new if it is this far outside of the range, relative to it; chosen by hand."""
+SKEWED = 30
+"""Largest number relative to the smallest from which logarithms count, too; chosen by hand."""
 Kind = tuple[npt.NDArray[np.bool_], float, str]
 
 
@@ -27,7 +30,8 @@ class UnseenValues(Probe):
     What it detects:
         Categories that no training row has, numbers outside of the range of the training rows by
         more than 10 % of it, missing values in a column that had none, and columns that have become
-        constant. Without training rows, the held-out rows are used instead.
+        constant. For skewed positive numbers, such as incomes, 10 % of the range of the logarithms
+        is enough. Without training rows, the held-out rows are used instead.
 
     Why it matters:
         Nothing was learned about such values. The answers are guesses, even if they look confident.
@@ -103,17 +107,26 @@ def _of_numbers(before: Column, after: Column) -> Iterator[Kind]:
         return
     assert after.number_R is not None
     low, high = float(before.known_R.min()), float(before.known_R.max())
-    far = BEYOND * (high - low)
-    with np.errstate(invalid="ignore"):
-        outside_R = (after.number_R < low - far) | (after.number_R > high + far)
+    outside_R = _outside(after.number_R, low, high)
+    if low > 0 and high >= SKEWED * low:
+        with np.errstate(invalid="ignore", divide="ignore"):
+            log_R = np.log(np.maximum(after.number_R, 0))
+        outside_R |= _outside(log_R, math.log(low), math.log(high))
     if outside_R.any():
         known_R = after.number_R[outside_R]
         yield (
             outside_R,
             2 / (count + 1),  # of a further row of the same kind, for the range itself
-            f"a {after.name} far outside of its range {low:.4g} to {high:.4g}, such as "
+            f"{after.name} far outside of its range {low:.4g} to {high:.4g}, such as "
             f"{known_R[np.abs(known_R - low).argmax()]:.4g}",
         )
+
+
+def _outside(value_R: npt.NDArray[np.float64], low: float, high: float) -> npt.NDArray[np.bool_]:
+    """Return which values (R,) are outside of a range by more than `BEYOND` of it."""
+    far = BEYOND * (high - low)
+    with np.errstate(invalid="ignore"):
+        return np.asarray((value_R < low - far) | (value_R > high + far))
 
 
 def _texts(column: Column) -> npt.NDArray[np.str_]:

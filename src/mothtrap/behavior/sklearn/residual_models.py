@@ -5,9 +5,10 @@ Shape suffixes: R = rows, F = features.
 
 from __future__ import annotations
 
+import math
 import warnings
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,11 @@ RATE: Final = 0.1
 TOP_SHARE: Final = 0.2
 """A feature is named if permuting it costs this share of what all features together explain;
 chosen by hand."""
+MAX_PRODUCTS: Final = 3
+CHANCE: Final = 0.01
+"""Chance that a product of two features is used although the target does not depend on any."""
+FAR: Final = 3.0
+"""Standard deviations to which values are clipped before they are multiplied; chosen by hand."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,8 +77,8 @@ def _pattern(subject: Subject, target_R: Floats, further_R: Floats | None) -> Pa
         names, categories_F = (*names, "the prediction"), np.append(categories_F, False)
     propose_R, confirm_R = subject.propose_R, subject.confirm_R
 
-    def fit(rows_R: npt.NDArray[np.bool_], depth: int) -> Any:
-        return _fitted(input_RF[rows_R], target_R[rows_R], depth, categories_F)
+    def fit(rows_R: npt.NDArray[np.bool_], depth: int) -> _Boosted:
+        return _Boosted(input_RF[rows_R], target_R[rows_R], depth, categories_F)
 
     with one_thread():
         model, other = fit(propose_R, 2), fit(confirm_R, 2)
@@ -92,21 +98,87 @@ def _pattern(subject: Subject, target_R: Floats, further_R: Floats | None) -> Pa
     )
 
 
-def _fitted(input_RF: Floats, target_R: Floats, depth: int, categories_F: Any) -> Any:
-    from sklearn.ensemble import HistGradientBoostingRegressor
+class _Boosted:
+    """Boosted trees that also get the products of pairs of features that the target follows.
 
-    model = HistGradientBoostingRegressor(
-        max_depth=depth,
-        max_iter=TREES,
-        learning_rate=RATE,
-        early_stopping=False,
-        min_samples_leaf=30,
-        categorical_features=categories_F if categories_F.any() else None,
-        random_state=0,
-    )
+    Trees choose one feature at a time. They miss a product of two features, neither of which has
+    an effect alone.
+    """
+
+    def __init__(
+        self, input_RF: Floats, target_R: Floats, depth: int, categories_F: npt.NDArray[np.bool_]
+    ) -> None:
+        from sklearn.ensemble import HistGradientBoostingRegressor
+
+        self._center_F, self._spread_F = _scale(input_RF)
+        is_number_F = ~categories_F if len(categories_F) else np.ones(input_RF.shape[1], bool)
+        number_RF = np.where(is_number_F, self._scaled(input_RF), 0.0)
+        self._pairs = products_of(number_RF, target_R) if depth > 1 else ()
+        known_F = np.append(~is_number_F, np.zeros(len(self._pairs), bool))
+        self._model = HistGradientBoostingRegressor(
+            max_depth=depth,
+            max_iter=TREES,
+            learning_rate=RATE,
+            early_stopping=False,
+            min_samples_leaf=30,
+            categorical_features=known_F if known_F.any() else None,
+            random_state=0,
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self._model.fit(self._with_products(input_RF), target_R)
+
+    def predict(self, input_RF: Floats) -> Floats:
+        """Return the predicted target (R,)."""
+        return np.asarray(self._model.predict(self._with_products(input_RF)))
+
+    def _scaled(self, input_RF: Floats) -> Floats:
+        scaled_RF = (input_RF - self._center_F) / self._spread_F
+        return np.clip(np.nan_to_num(scaled_RF), -FAR, FAR)
+
+    def _with_products(self, input_RF: Floats) -> Floats:
+        if not self._pairs:
+            return input_RF
+        scaled_RF = self._scaled(input_RF)
+        return np.column_stack(
+            [input_RF, *(scaled_RF[:, i] * scaled_RF[:, j] for i, j in self._pairs)]
+        )
+
+
+def _scale(input_RF: Floats) -> tuple[Floats, Floats]:
+    """Return the mean and the standard deviation of each feature, 0 and 1 if it is constant."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return model.fit(input_RF, target_R)
+        warnings.simplefilter("ignore")  # a feature without any value
+        center_F, spread_F = np.nanmean(input_RF, axis=0), np.nanstd(input_RF, axis=0)
+    return np.nan_to_num(center_F), np.where(spread_F > 0, spread_F, 1.0)
+
+
+def products_of(scaled_RF: Floats, target_R: Floats) -> tuple[tuple[int, int], ...]:
+    """Return the pairs of features whose product has a significant correlation with a target.
+
+    Args:
+        scaled_RF: Features with mean 0; those that are 0 everywhere have no products.
+        target_R: The target.
+
+    Returns:
+        At most `MAX_PRODUCTS` pairs, the clearest first.
+    """
+    rows, spread = len(target_R), float(target_R.std())
+    pairs = scaled_RF.shape[1] * (scaled_RF.shape[1] - 1) // 2
+    if not pairs or not spread:
+        return ()
+    goal_R = np.clip((target_R - target_R.mean()) / spread, -FAR, FAR)
+    goal_R -= goal_R.mean()
+    mean_FF = scaled_RF.T @ scaled_RF / rows
+    square_RF = scaled_RF**2
+    spread_FF = np.sqrt(np.maximum(square_RF.T @ square_RF / rows - mean_FF**2, 1e-12))
+    score_FF = np.abs((scaled_RF * goal_R[:, None]).T @ scaled_RF) / spread_FF / math.sqrt(rows)
+    score_FF = np.triu(np.where(spread_FF > 1e-3, score_FF, 0.0), 1)
+    # The tail of a normal distribution: each of the pairs exceeds this with CHANCE / pairs at most.
+    limit = math.sqrt(2 * math.log(pairs / CHANCE))
+    order = np.argsort(score_FF, axis=None)[::-1][:MAX_PRODUCTS]
+    places = zip(*np.unravel_index(order, score_FF.shape), strict=True)
+    return tuple((int(i), int(j)) for i, j in places if score_FF[i, j] > limit)
 
 
 def _explained(fitted_R: Floats, truth_R: Floats) -> float:
@@ -116,7 +188,7 @@ def _explained(fitted_R: Floats, truth_R: Floats) -> float:
 
 def _top(
     subject: Subject,
-    model: Any,
+    model: _Boosted,
     input_RF: Floats,
     truth_R: Floats,
     names: tuple[str, ...],

@@ -21,7 +21,7 @@ REMEDIES = (
     (Change(rate=0.1), "with a tenth of the learning rate", "Lower the learning rate."),
     (Change(adam=True), "with Adam and a learning rate of 0.001", "Use Adam, or scale the inputs."),
 )
-"""Changes, their names, and the advice for the one with which the loss comes closest."""
+"""Changes, their names, and the advice for the change with the closest loss."""
 RANK_TOLERANCE = 1e-5
 """Singular values below this share of the largest count as 0: rounding of float32."""
 

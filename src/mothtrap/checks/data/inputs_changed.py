@@ -75,7 +75,7 @@ class InputsChanged(ContractCheck):
             )
 
     def _change(self, old: Input, new: Input) -> tuple[str, str] | None:
-        """Return the severity of a change, and what has changed, in words."""
+        """Return the severity and the description of a change."""
         name = f"input {new.number} of {new.data}"
         if new.dtype != old.dtype:
             return "error", f"{name} is {new.dtype}; it was {old.dtype}"

@@ -87,7 +87,7 @@ class IntegersWrapped(Check):
 def _levels(rows: Rows) -> Array | None:
     """Return the pictures in levels from -128 to 127, shape (rows, ..., height, width).
 
-    None where they have no such levels.
+    None if they have no such levels.
 
     Raises:
         NotApplicable: the data set has no pictures.

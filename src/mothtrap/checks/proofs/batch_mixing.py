@@ -90,7 +90,7 @@ class BatchMixing(Check):
             return
 
     def _mixing(self, forward: Forward, changed: Mapping[str, Array], *, training: bool) -> float:
-        """Return the change of the first row; 0 where it is no more than noise.
+        """Return the change of the first row; 0 if it is no more than noise.
 
         Raises:
             NotApplicable: no output has a row for each row of the batch.

@@ -192,7 +192,7 @@ class CannotOverfit(Check):
         )
 
     def _whose_fault(self, subject: Subject, step: Step) -> str:
-        """Train the predictions in the place of the weights; return what follows, in words."""
+        """Train the predictions instead of the weights; return the conclusion in words."""
         if subject.left_s < 2.0:
             return ""
         limit = min(self.seconds, subject.left_s / 2)
@@ -239,7 +239,7 @@ class CannotOverfit(Check):
         return trial
 
     def _is_flat(self, losses: Array, loss: LossSeen | None) -> bool:
-        """Return whether the losses stopped falling above what is possible."""
+        """Return whether the losses stopped falling above the lowest possible loss."""
         first, *_, third, last = quarters = _quarters(losses)
         begin = float(losses[0])
         least = least_loss(loss) if loss is not None else 0.0

@@ -1,4 +1,4 @@
-"""PRE203: a resumed training differs from one that went on."""
+"""PRE203: a resumed training differs from one that continued."""
 
 from __future__ import annotations
 

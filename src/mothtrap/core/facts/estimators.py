@@ -1,4 +1,4 @@
-"""Facts about estimators that are fitted: what they were given, and what came of it."""
+"""Facts about fitted estimators: their inputs and results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Facts about steps that the guard found unsound, and about stops that were asked for."""
+"""Facts about steps that the guard found unsound, and about stops that were requested."""
 
 from __future__ import annotations
 

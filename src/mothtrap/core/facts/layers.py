@@ -1,8 +1,7 @@
-"""Facts about layers in a few sampled steps: what they take and give, their weights.
+"""Facts about layers in a few sampled steps: their inputs, outputs, and weights.
 
-A weighted layer is a module with a matrix of weights of its own (linear, convolution,
-recurrent). Values are over a sample of the rows of a batch, and finite: what held NaN or
-Inf was not looked at.
+A weighted layer is a module with its own weight matrix (linear, convolution, recurrent). Values
+are from a sample of the rows of a batch, and finite: tensors with NaN or Inf are left out.
 """
 
 from __future__ import annotations
@@ -163,6 +162,18 @@ class AttentionLook(Fact, frozen=True, kw_only=True, tag=True):
     width: int | None = None
     top_weight: float | None = None
     scaled_top_weight: float | None = None
+    location: str | None = None
+
+
+class AttentionAxis(Fact, frozen=True, kw_only=True, tag=True):
+    """The softmax of an attention runs over an axis that the product with the values does not add.
+
+    Its scores have the `shape`, and `axis` is that of the softmax: 0, the batch, or 1 of 4, the
+    heads. `location` is the line of the softmax if there is only one, otherwise that of the loss.
+    """
+
+    shape: tuple[int, ...]
+    axis: int
     location: str | None = None
 
 

@@ -1,4 +1,4 @@
-"""Facts about what is looked for: where nothing was reported, was anyone looking?"""
+"""Facts about inspections: they show whether a missing report means that nothing is wrong."""
 
 from __future__ import annotations
 

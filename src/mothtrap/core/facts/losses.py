@@ -1,4 +1,4 @@
-"""Facts about losses: their series, how they are computed, what they are given."""
+"""Facts about losses: their series, computation, and inputs."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ class LossCall(Fact, frozen=True, kw_only=True, tag=True):
     `predicted_greatest` of the predictions that are finite.
     `made_at`: the only line that calls the softmax or sigmoid which made the prediction, or, where
     `looks_ahead`, the attention. `looks_ahead`: what lets a position of a sequence see later
-    ones, `attention` or `recurrent`; `causal` where none does; `""` where that cannot be said.
-    `negated`: this operation is subtracted from the loss; None where its sign is unknown.
-    `complete`: the loss is made of loss operations only; None where unknown. `optimistic`: this is
-    one of two values, and the loss takes the one that lets it fall further; None where neither is.
+    ones, `attention` or `recurrent`; `causal` where none does; `""` where that is unknown.
+    `negated`: this operation is subtracted from the loss; None if its sign is unknown.
+    `complete`: the loss is made of loss operations only; None if unknown. `optimistic`: this is
+    one of two values, and the loss takes the one that lets it fall further; None if neither is.
     `swapped`: what was given as the target is computed from weights, and the prediction is not.
     `taken_back`: the `softmax` or `sigmoid` before a loss of logits whose input the framework
     gives to the loss in place of its output. `chosen_at`: the line that chose the loss, where it is
@@ -88,13 +88,14 @@ class LossCall(Fact, frozen=True, kw_only=True, tag=True):
 class TargetSample(msgspec.Struct, frozen=True, kw_only=True):
     """Sampled targets of one loss call; None = not looked at, or not available.
 
-    `count` targets were looked at, of type `dtype`; `least`, `greatest` and `mean` of those that
+    `count` targets were inspected, of type `dtype`; `least`, `greatest` and `mean` of those that
     are finite and not ignored. `ignored_share`: of labels that the loss was told to leave
     out. `outside_share`: of targets that the last operation before the loss cannot give,
     such as negative ones after a rectifier. `weighted`: the loss weighs classes, each by its
-    number in `class_weights`, or by 1. That is empty where weights are unknown or too many.
+    number in `class_weights`, or by 1. That is empty if weights are unknown or too many.
     `input_offsets`: every k for which the targets are the integer inputs of the model k
-    positions later wherever that can be said; None where targets do not lie along inputs.
+    positions later wherever that is known; None if targets do not lie along inputs. 2 and -1
+    are only tried if 0 and 1 do not fit.
     `sequences`: number and length of the sequences of tokens whose next tokens are the targets.
     `decoded`: among several inputs of tokens, those that were embedded last are the targets at the
     same position: a decoder is given them.
@@ -109,6 +110,8 @@ class TargetSample(msgspec.Struct, frozen=True, kw_only=True):
     `endings`: of sequences that predict their next token and are shorter than others of the
     batch: their number, the most frequent last label and its rows, the most frequent token after
     that, which is no label, and its rows.
+    `padding`: the label that pads sequences at their ends and counts in the loss, and its share of
+    the labels.
     """
 
     dtype: str
@@ -130,6 +133,7 @@ class TargetSample(msgspec.Struct, frozen=True, kw_only=True):
     normalized: bool | None = None
     row_sums: tuple[float, float] | None = None
     endings: tuple[int, int, int, int, int] | None = None
+    padding: tuple[int, float] | None = None
 
 
 class FailedLoss(Fact, frozen=True, kw_only=True, tag=True):
@@ -232,10 +236,12 @@ class PolicyLoss(Fact, frozen=True, kw_only=True, tag=True):
 
     In `zero` of `looks` inspected backward passes of a line, all of them were multiplied by 0. In
     `unweighted` of them they were not multiplied by anything, although the policy had drawn the
-    actions itself. `location` is the line of the loss.
+    actions itself. In `added` of them all products had a plus sign in the loss, although the script
+    maximizes the rewards of an environment. `location` is the line of the loss.
     """
 
     looks: int
     zero: int = 0
     unweighted: int = 0
+    added: int = 0
     location: str | None = None

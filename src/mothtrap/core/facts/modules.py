@@ -1,4 +1,4 @@
-"""Facts about modules and parameters: what gradients reach, what is frozen, their numeric range."""
+"""Facts about modules and parameters: whether gradients reach them, frozen ones, numeric range."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Facts about workers that make no step."""
+"""Facts about workers that do not step."""
 
 from __future__ import annotations
 

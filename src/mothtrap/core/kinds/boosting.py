@@ -1,4 +1,4 @@
-"""Kinds of tensors that boosted models report when they are asked for by name."""
+"""Kinds of tensors that boosted models report when they are requested by name."""
 
 from __future__ import annotations
 

@@ -182,13 +182,13 @@ class Analysis:
 def _result(future: Future[bytes], unit: Unit) -> StoredVerdict:
     try:
         return verdict_of(future.result())
-    except Exception as err:  # of the engine: a process was killed, a machine is gone
+    except Exception as err:  # of the engine: a process was killed, or a machine was lost
         why = f"its worker failed: {type(err).__name__}: {err}".rstrip(": ")
         return StoredVerdict(run=unit.run, error=why)
 
 
 def _cancel(futures: Iterable[Future[bytes]]) -> None:
-    """Cancel what has not begun, where the results are not waited for."""
+    """Cancel tasks that have not begun, because their results are no longer needed."""
     for future in futures:
         future.cancel()
 

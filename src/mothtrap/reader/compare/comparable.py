@@ -54,7 +54,7 @@ _WORDS: Final = {
 MICRO_BATCHES: Final = 1 << 10
 """Places in a step."""
 _WHOLE = MICRO_BATCHES - 1
-"""The place of what is of all micro-batches of a step."""
+"""Place of values of all micro-batches of a step together."""
 STATISTICS: Final = ("l2", "abs_mean", "abs_max")
 """Of a tensor: those that hardly depend on the order of summation."""
 _SETTINGS = ("lr", "clip_limit", "loss_scale")
@@ -68,7 +68,7 @@ _DIGEST_PHASES = {
     "gradient": Phase.GRADIENT,
 }
 _PHASES = {"state": Phase.STATE, "forward": Phase.FORWARD, "gradient": Phase.GRADIENT}
-"""Phase of the tensors of a kind, by where the kind comes from."""
+"""Phase of the tensors of a kind, by the origin of the kind."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

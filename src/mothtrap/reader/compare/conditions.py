@@ -33,7 +33,7 @@ _OPTIMIZER = (
     "weight_dtypes",
 )
 _PLACES = frozenset({"runs_dir", "cache_mb", "invariants", "reference", "rule_files"})
-"""Settings that say where something lies, and how much of it may."""
+"""Settings of paths, and of size limits."""
 _TYPED = {"weight": "weights", "bias": "biases", "activation": "activations"}
 
 Seen = TypeVar("Seen", LoaderBegan, OptimizerFacts)
@@ -62,7 +62,7 @@ def differing_conditions(first: Run, second: Run) -> tuple[ConditionDiffers, ...
 def _packages(
     mine: Mapping[str, str], theirs: Mapping[str, str], told: Collection[str]
 ) -> Iterator[ConditionDiffers]:
-    """Yield installed packages that differ, where both runs list them; not those that are told."""
+    """Yield installed packages that differ, if both runs list them, except reported ones."""
     for name in sorted({*mine, *theirs}) if mine and theirs else ():
         before, after = mine.get(name, ""), theirs.get(name, "")
         is_told = {f"versions: {name}", f"versions: {name.replace('-', '_')}"} & set(told)
@@ -94,7 +94,7 @@ def _conditions(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _source(run: Run) -> Iterator[tuple[str, str]]:
-    """The commit of the script, and what of it is not committed."""
+    """The commit of the script, and its uncommitted changes."""
     source = _readable(lambda: run.source)
     if source is not None and source.commit:
         yield "sources: commit", source.commit
@@ -104,7 +104,7 @@ def _source(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _ledger(run: Run) -> Iterator[tuple[str, str]]:
-    """Facts of the ledger, `section: name`; without one what workers told of themselves."""
+    """Facts of the ledger, `section: name`; without a ledger, facts of the workers."""
     ledger = _readable(run.ledger)
     if ledger is not None:
         for section in dict.fromkeys((*SECTIONS, *ledger.facts)):
@@ -119,7 +119,7 @@ def _ledger(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _readable(read: Callable[[], Kept | None]) -> Kept | None:
-    """Something of a run; None where it is damaged: the steps can be compared all the same."""
+    """Something of a run; None if it is damaged: the steps can be compared all the same."""
     try:
         return read()
     except DamagedDataError:

@@ -35,7 +35,7 @@ def same_rows(first: Run, second: Run, step: int) -> str:
 
 
 def _same_batches(first: Run, second: Run) -> str:
-    """Say whether the batches, each as a whole, are the same but for their order."""
+    """Return whether the batches are the same except for their order."""
     counts = [Counter(map(tuple, _batches(run).T.tolist())) for run in (first, second)]
     if counts[0] and counts[0] == counts[1]:
         return f"the {sum(counts[0].values()):,} batches are the same, in a different order"
@@ -43,7 +43,7 @@ def _same_batches(first: Run, second: Run) -> str:
 
 
 def _batches(run: Run) -> Digests:
-    """Digests of what batches hold: a row for each place in the batch, as far as all have it."""
+    """Digests of batches: a row for each position in the batch that all batches have."""
     found = [s.values_S for s in run.scalars("digest:batch:*", mode=Mode.TRAIN)]
     found = found or [s.values_S for s in run.scalars("digest:input:*", mode=Mode.TRAIN)]
     length = min(map(len, found), default=0)

@@ -127,7 +127,7 @@ def _pairs(
     notes: list[str],
     ignore: tuple[str, ...],
 ) -> Iterator[Pair]:
-    """Yield what both runs have."""
+    """Yield items of both runs."""
     which = MERGED if worker is None else worker
     theirs = {(t.phase, t.sort, t.method): t for t in tables(second, which)}
     third = {(t.phase, t.sort, t.method): t for t in tables(perturbed, which)} if perturbed else {}
@@ -212,7 +212,7 @@ def _columns(table: Table, chosen: Sequence[int], names: Sequence[str] = ()) -> 
 
 
 def _drawn_from(first: Table, second: Table, notes: list[str]) -> tuple[Table, Table]:
-    """Leave out generators that are not drawn from: their states say nothing."""
+    """Leave out generators that are not used: their states mean nothing."""
     idle = {
         name
         for name in first.names

@@ -26,7 +26,7 @@ FIRST_MOMENTS = 8
 """Moments over which the difference in the first ones is measured: one alone may be small by
 chance. Chosen by hand."""
 NAMED = 8
-"""Names of further columns that are told."""
+"""Names of further columns that are reported."""
 
 
 class FirstDivergence(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,7 +118,7 @@ def first_of(pair: Pair) -> tuple[Order, FirstDivergence] | None:
 
 
 def _differs(pair: Pair, joined: _Joined) -> Bools:
-    """Say where values differ by more than the tolerance, which is measured where it can be.
+    """Return where values differ by more than the tolerance, which is measured if possible.
 
     A moment that the perturbed run lacks has the tolerance of the moments before it.
     """

@@ -49,7 +49,7 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """Two runs, where they part, and what they were started with that differs."""
+    """Two runs, their first difference, and their different start conditions."""
 
     first: Run
     second: Run
@@ -298,7 +298,7 @@ def _of_results(case: _Case) -> Cause:
 def _apart(case: _Case) -> float | None:
     """By how much the norms of a tensor differ whose digests do, of the largest norm of its kind.
 
-    None where they are not known.
+    None if they are not known.
     """
     kind, _, name = case.divergence.what.partition(":")
     if kind not in kinds():

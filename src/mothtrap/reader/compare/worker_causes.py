@@ -64,7 +64,7 @@ def rows_at(run: Run, step: int) -> dict[int, int]:
 
 
 def _factors(one: Run, many: Run, step: int) -> dict[str, float]:
-    """Return what the gradient norm of each tensor is multiplied by in the run of many ranks."""
+    """Return the factor of each tensor's gradient norm in the run with many ranks."""
     norms: list[dict[str, float]] = []
     for run in (one, many):
         matrix = run.range(step, step + 1).stats(
@@ -111,7 +111,7 @@ def _one_factor(factors: dict[str, float], workers: int) -> WorkerCause | None:
 
 
 def _clipped_apart(many: Run, step: int) -> WorkerCause | None:
-    """Say so if each rank clips gradients of its own, before they are averaged."""
+    """Say so if each rank clips its own gradients, before they are averaged."""
     limits = many.scalars("clip_limit", mode=Mode.TRAIN)
     norms = {
         worker: float(series.values_S[series.steps_S == step][0])

@@ -1,4 +1,4 @@
-"""One attempt of a run as it stands: its workers, its end, whether it still runs."""
+"""One attempt of a run: its workers, its end, and whether it is running."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class AttemptView:
             judge: check again which processes are alive; costs about 50 us each.
             unheard_s: `time.monotonic()` when its location was last unreachable.
         """
-        # The end first: what a job wrote before it ended is then seen below.
+        # The end first: everything that the job wrote before it is then found below.
         alive, dead = self._judge(unheard_s) if judge else (self.writing, self.gone)
         self.end = self.end or self._described("end", layout.read_end)
         self._read_replay()
@@ -123,7 +123,7 @@ class AttemptView:
 
     @property
     def stops(self) -> list[StepGuarded | TrainingStopped]:
-        """Facts about what stopped the training of each worker: its guard, or a request."""
+        """Facts about the stop of each worker's training: by its guard, or by a request."""
         return [
             fact
             for worker in self.workers.values()
@@ -155,7 +155,7 @@ class AttemptView:
         return told if elsewhere else (*told, *self._missing(told))
 
     def _missing(self, told: tuple[str, ...]) -> Iterator[str]:
-        """Yield the files that were there at the end and are not; those in `told` are known."""
+        """Yield files that existed at the end and are missing now, except those in `told`."""
         listed = self.end.files if self.end is not None else ()
         for name in layout.missing_files(self.path, listed):
             if not any(name in text for text in told):
@@ -198,7 +198,7 @@ class AttemptView:
             self.replay = self._described("replay", layout.read_replay)
 
     def _described(self, what: str, read: Callable[[Path], T | None]) -> T | None:
-        """Read a description, whatever another one is like; what cannot be read is noted."""
+        """Read a description independently of the others; unreadable ones are recorded."""
         try:
             found = read(self.path)
         except (DamagedDataError, OSError) as err:
@@ -248,7 +248,7 @@ class AttemptView:
         return min(time.time() - touched_s, now_s - seen_s)
 
     def _newest_s(self) -> float:
-        """Return the time of the latest write; 0 where there is none."""
+        """Return the time of the latest write; 0 if there is none."""
         newest_s = 0.0
         for folder in (self.path, *(worker.folder for worker in self.workers.values())):
             try:

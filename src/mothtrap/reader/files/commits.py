@@ -161,7 +161,7 @@ class Commits:
 
 
 def _closing(mode_C: Ints, ended: Sequence[int], empty_C: Bools) -> Bools:
-    """Say which records without an optimizer's step are not of a step or of an evaluation.
+    """Return which records belong neither to an optimizer step nor to an evaluation.
 
     Such a one bears the step after the last one. Facts alone are of none; what was logged after
     the last step comes with the worker's end.

@@ -127,7 +127,7 @@ class CommittedRows:
         return self._tail.bytes_read
 
     def damage(self, commits: Commits, *, ended: bool) -> tuple[str, ...]:
-        """Return the damage found; with `ended`, the writer is gone, so a torn end counts."""
+        """Return the damage; with `ended`, the writer has ended, so a torn end is damage."""
         pending = self._tail.pending if ended else ()
         missing = int(np.count_nonzero(commits.promised(self._promise))) - self._whole
         lacking = f"{self._folder.name}: {missing} steps lack {self._promise} because of damage"

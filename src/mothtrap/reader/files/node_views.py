@@ -81,7 +81,7 @@ class NodeViews:
         return max(0.0, beat_s - news_s) + time.monotonic() - arrived_s
 
     def damage(self, *, ended: bool) -> list[str]:
-        """Return the damage found; with `ended`, the writers are gone, so a torn end counts."""
+        """Return the damage; with `ended`, the writers have ended, so a torn end is damage."""
         return [text for one in self._readers.values() for text in one.damage(ended=ended)]
 
     def _take(self, name: str, rows: NodeRows) -> None:

@@ -169,7 +169,7 @@ class Span:
         ]
 
     def _redone(self) -> dict[int, Redone]:
-        """By attempt, in order, what later ones did again."""
+        """Steps that later attempts repeated, by attempt, in order."""
         found, redone, first = {}, NOTHING, min(self.attempts, default=0)
         for number in sorted(self.attempts, reverse=True):
             found[number] = redone

@@ -92,7 +92,7 @@ class StatisticRows(CommittedRows):
     def poll_fields(self, commits: Commits) -> Iterator[StatisticsPiece]:
         """Yield the committed rows that were added since the last poll."""
         for piece in self.poll(commits):
-            # Copies: what is kept must not hold the rows as they were read.
+            # Copies, so that the result does not keep the rows in memory.
             tensor_N = piece.column("tensor").copy()
             yield StatisticsPiece(piece.commit_N, tensor_N, statistic_columns.fields(piece.batch))
 

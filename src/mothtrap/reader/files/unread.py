@@ -142,7 +142,7 @@ class UnreadOfWorker:
 
     def _statistics_damage(self, budget: Budget, *, ended: bool) -> Iterator[str]:
         view = self._view
-        if view.has_read_statistics:  # then the view says it
+        if view.has_read_statistics:  # then the view reports it
             return
         if self._statistics is None:
             size = size_of(view.folder, "stats")

@@ -35,7 +35,7 @@ from mothtrap.store.unpacking import numbers
 ScalarName = tuple[str, str, Mode]
 AboutSamples = SamplesTaken | SamplesNamed
 _ABOUT_SAMPLES = (SamplesTaken, SamplesNamed)
-"""Told at every step: read when they are asked for."""
+"""Told at every step: read when they are requested."""
 _PLACES = ("tensor", "dtype", "shape", "segment", "offset", "size", "checksum")
 
 
@@ -90,7 +90,7 @@ class WorkerView:
     def refresh(self) -> None:
         """Read new events, and new data of the types requested so far."""
         before = len(self.commits)
-        if before:  # what came since the last time is no long reading
+        if before:  # new data since the last time are read quickly
             self._read_events()
         else:
             with self._shown("events") as told:

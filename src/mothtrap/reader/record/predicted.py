@@ -12,7 +12,7 @@ from mothtrap.reader.files.commits import ModeName
 from mothtrap.reader.tensors.captured_tensors import Tensor
 
 MAX_ROWS = 1_000_000
-"""Examples that are looked at, the latest ones; chosen by hand."""
+"""Examples that are inspected, the latest ones; chosen by hand."""
 
 
 def predictions_of(

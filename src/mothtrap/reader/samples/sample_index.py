@@ -139,7 +139,7 @@ class Samples:
 
 
 class _PartReader:
-    """Reads what one rank trained on in one attempt."""
+    """Reads the samples that one rank trained on in one attempt."""
 
     def __init__(self, worker: int, part: Part) -> None:
         self._worker, self._part = worker, part
@@ -227,7 +227,7 @@ class _Wanted:
                 self._indices.add(index)
 
     def may_be_in(self, batch: SampleBatch) -> bool:
-        """Return whether a batch must be looked at sample by sample."""
+        """Return whether a batch must be inspected sample by sample."""
         if batch.indices:
             if not self._indices:
                 return False

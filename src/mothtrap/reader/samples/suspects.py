@@ -153,7 +153,7 @@ def steps_of(found: Iterable[Finding], series: Iterable[tuple[int, Series]]) -> 
 
 
 def _far_above(loss_S: Floats) -> Bools:
-    """Say which losses are far above the median of those around them."""
+    """Return which losses are far above the median of those around them."""
     found = np.zeros(len(loss_S), np.bool_)
     span = min(SPAN, len(loss_S))
     if span < FEWEST:

@@ -1,4 +1,4 @@
-"""Reports of steps as they become complete: once no more worker will bring them."""
+"""Reports steps as they become complete, when no further worker can add to them."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def wait_for(
 
 
 def _passed(files: RunFiles, span: Span) -> bool:
-    """Return whether every worker is beyond the steps that are looked at."""
+    """Return whether every worker is beyond the steps that are inspected."""
     latest = files.attempts[max(files.attempts)]
     ranks = expected_workers(latest)
     reached = [latest.workers[rank].steps for rank in ranks if rank in latest.workers]

@@ -19,7 +19,7 @@ from mothtrap.core.window import Bools, Floats, Matrix
 from mothtrap.reader.files.columns import Column, Table
 from mothtrap.statistics.summary import COLUMN, WIDTH, columns_for, derive
 
-# NaN in one of these means "no finite element" where there is none, see `statistics.summary`.
+# NaN in one of these means "no finite element" if there is none, see `statistics.summary`.
 _OF_FINITE = frozenset({"min", "max", "mean", "std", "abs_mean", "abs_max"})
 
 

@@ -171,7 +171,7 @@ def _join(several: Sequence[RunSeries]) -> RunSeries:
 
 
 def _places(steps_S: Ints) -> Iterator[tuple[int, int]]:
-    """Each value's step, and how many of that step came before it."""
+    """Each value's step, and the number of earlier values of that step."""
     before: dict[int, int] = {}
     for step in steps_S.tolist():
         count = before[step] = before.get(step, -1) + 1

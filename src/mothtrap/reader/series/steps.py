@@ -156,7 +156,7 @@ class Timeline:
         return None
 
     def _may_bring(self, worker: int, step: int) -> bool:
-        """Return whether a worker that lacks a step may still come to it."""
+        """Return whether a worker may still reach a missing step."""
         latest = self._span.latest
         view = latest.workers.get(worker)
         return latest.writing and worker not in latest.gone and (view is None or view.steps <= step)

@@ -1,4 +1,4 @@
-"""Rows of a run that go by time: of all attempts, in the order of their times."""
+"""Rows of a run that are indexed by time: of all attempts, in the order of their times."""
 
 from __future__ import annotations
 

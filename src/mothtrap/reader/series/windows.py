@@ -1,4 +1,4 @@
-"""Builds the windows that rules see out of step records, as they come."""
+"""Builds the windows of rules from step records, as they arrive."""
 
 from __future__ import annotations
 

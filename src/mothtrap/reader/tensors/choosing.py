@@ -70,7 +70,7 @@ def one_tensor(span: Span, name: str) -> Tensor:
         return min(same, key=lambda tensor: known_kinds.position(tensor.kind))
     kind, _, rest = name.partition(":")
     names = known if kind in known_kinds.names() else {t.name for t in known.values()}
-    # A kind that there is none of, before a name that there is.
+    # A missing kind, before an existing name.
     names = {i: t for i, t in known.items() if t.name == rest} or names
     raise UnknownNameError(
         f"there is no tensor {name!r}{nearest(name, names)}; the run has {len(known)} tensors, "

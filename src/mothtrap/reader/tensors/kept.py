@@ -24,7 +24,7 @@ Array = npt.NDArray[Any]
 Place = tuple[Part, int, Piece, int]
 """Where a copy of a tensor is: record and row."""
 AHEAD = 64
-"""Copies that are asked for at a time, so that a disk is not asked for one after the other; chosen
+"""Copies that are requested at a time, so that a disk is not asked for one after the other; chosen
 by hand."""
 
 

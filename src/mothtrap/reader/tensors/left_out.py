@@ -1,4 +1,4 @@
-"""Reason why a step lacks a capture that a collection asked for."""
+"""Reason why a step lacks a capture that a collection requested."""
 
 from __future__ import annotations
 

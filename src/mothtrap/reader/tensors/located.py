@@ -168,7 +168,7 @@ class Located:
     def _complain(
         self, step: int | StepKey, mode: ModeName | None, worker: int | None, wanted: Wanted
     ) -> NoReturn:
-        """Say that something is not there at a step, and where it is."""
+        """Report that something is not there at a step, and where it is."""
         number = step_number(step)
         if isinstance(step, StepKey):
             mode = step.mode

@@ -76,7 +76,7 @@ def tokens(value: Any) -> int:
 
 
 def _shorter(value: Any, items: int, characters: int, missing: list[str], deep: int) -> Any:
-    """Return a value with fewer items and characters; `missing` gets what was left out."""
+    """Return a value with fewer items and characters; `missing` gets the omitted parts."""
     if isinstance(value, str):
         if len(value) <= characters:
             return value

@@ -1,4 +1,4 @@
-"""Answers about one run: its verdict, one finding, its source, its record, what was not seen."""
+"""Answers about one run: verdict, one finding, source, record, unobserved parts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FINDING = (
     *("location", "message", "evidence", "fingerprint", "causes", "caused_by"),
 )
 AROUND_PLACE = 12
-"""Lines before and after a place that was asked for."""
+"""Lines before and after a place that was requested."""
 _ALL = "mothtrap show RUN --format json --all has everything"
 
 

@@ -34,7 +34,7 @@ steps take seconds."""
 KEEP_EVERY_S = 1.0
 """Seconds between two writings of the rules' states when nothing was found."""
 MOST_DETAILED = 8
-"""Workers whose complete logs one finding asks for; chosen by hand."""
+"""Workers whose complete logs one finding requests; chosen by hand."""
 ROLL_S = 2.0
 """Seconds after which results for an object store are sent."""
 
@@ -130,7 +130,7 @@ class AttemptEvaluation:
         return self._keep(last=last)
 
     def close(self) -> None:
-        """Seal what was written, and send it."""
+        """Seal the written segments, and send them."""
         self._send(seal=True)
 
     def _feed(self) -> bool:
@@ -215,7 +215,7 @@ class AttemptEvaluation:
         if self._sender is not None:
             try:
                 self._sender.send()
-            except StoreError:  # sent later; whoever waits for findings need not wait for that
+            except StoreError:  # sent later, because findings do not depend on it
                 self.has_unsent = True
             else:
                 self.has_unsent = False
@@ -254,7 +254,7 @@ class _Sender:
                 layout.segment_path(self._folder, "findings", number).unlink()
 
     def send(self) -> None:
-        """Send what is ready; raises `StoreError`, and is to be called again then."""
+        """Send sealed segments; raises `StoreError`, after which it must be called again."""
         known = layout.segments(self._folder, "findings")
         if self._next is None:
             self._next = max(self._sent(), default=-1) + 1

@@ -157,7 +157,7 @@ class Follower:
             self._acting.look(self._glance())
 
     def _glance(self) -> Glance:
-        """Return how the run stands by what this monitor evaluates."""
+        """Return the state of the run as far as this monitor evaluates it."""
         rules = self._evaluations[max(self._evaluations)].rules
         found = merge_findings(tuple(each.values()) for each in self._revisions.values())
         return dataclasses.replace(glance(self._run, time.time()), findings=found, rules=rules)

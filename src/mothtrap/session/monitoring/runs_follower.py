@@ -26,7 +26,7 @@ LOOK_EVERY_S = 0.5
 LIST_EVERY_S = 2.0
 """Pause between two looks for new runs; chosen by hand."""
 AT_ONCE = 8
-"""Runs that are looked at at the same time, since a look into an object store mostly waits."""
+"""Runs that are inspected at the same time, since a look into an object store mostly waits."""
 Say = Callable[[str], None]
 T = TypeVar("T")
 
@@ -185,7 +185,7 @@ class RunsFollower:
             found = act()
         except (MothtrapError, OSError) as err:
             text = str(err)
-        except Exception as err:  # of one run: the others go on
+        except Exception as err:  # of one run: the others continue
             text = f"{type(err).__name__}: {err}"
         else:
             self._failed.pop(what, None)

@@ -1,1 +1,1 @@
-"""The record of an experiment: what is found without a change of the script, and what it logs."""
+"""The record of an experiment: data found without changing the script, and logged data."""

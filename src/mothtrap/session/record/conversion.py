@@ -1,4 +1,4 @@
-"""Values of a script as what is kept of them: arrays, tables, images."""
+"""Converts values of a script to their stored form: arrays, tables, images."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Sink(Protocol):
         """Add a fact."""
 
     def blind(self, step: int, what: str, reason: str) -> None:
-        """Report, once, what is not observed, and why."""
+        """Report once that something is not observed, with the reason."""
 
 
 class RecordKeeper:
@@ -171,7 +171,7 @@ class RecordKeeper:
         make: Callable[[], tuple[bytes, dict[str, LedgerValue]]],
         library: str = "",
     ) -> None:
-        """Write a file and say so in a fact."""
+        """Write a file, and record it in a fact."""
         try:
             if not isinstance(name, str):
                 raise TypeError(f"a name must be a string, not a {type(name).__name__}")

@@ -45,7 +45,7 @@ def container_image(environ: Mapping[str, str], podman: Path = PODMAN_FILE) -> s
 
 
 def _direct(name: str, folder: str) -> str:
-    """Return the line of a package that did not come from an index; empty for others."""
+    """Return the line of a package that was not installed from an index; empty for others."""
     try:
         told = json.loads(Path(folder, "direct_url.json").read_text(encoding="utf-8"))
         url = urlsplit(str(told["url"]))

@@ -14,7 +14,7 @@ from typing import Any
 PARSERS = ("argparse", "hydra.core.utils", "omegaconf.omegaconf")
 """Modules after whose import `install` is called."""
 MADE_BY = ("merge", "from_cli", "load", "structured", "create")
-"""Functions of OmegaConf that make settings; what the first of them made last counts."""
+"""Functions of OmegaConf that create settings; the last result of the first one counts."""
 
 _parsed: dict[str, tuple[object, dict[str, object]]] = {}
 _installed: set[str] = set()

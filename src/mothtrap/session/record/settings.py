@@ -85,14 +85,14 @@ def _opened(holder: object) -> object:
 
 
 def _overridden(own: object) -> list[str]:
-    """Return the names that the command line of hydra sets, of its own part of the settings."""
+    """Return the names that hydra's command line sets in hydra's own settings."""
     overrides = own.get("overrides") if isinstance(own, dict) else None
     words = overrides.get("task") if isinstance(overrides, dict) else None
     return [str(word).lstrip("+~").partition("=")[0] for word in words or ()]
 
 
 def _with_references(value: Any, whole: Any) -> Any:
-    """Put the values in the place of `${a.b}`; what calls a resolver stays as it is written."""
+    """Replace `${a.b}` by values; calls of resolvers are left as written."""
     if isinstance(value, dict):
         return {key: _with_references(part, whole) for key, part in value.items()}
     if isinstance(value, list):

@@ -17,7 +17,7 @@ import time
 from contextlib import suppress
 
 _PARSERS = ("argparse", "hydra.core.utils", "omegaconf.omegaconf")
-"""Of settings; what they hand to the script is kept for the record of the run."""
+"""Modules of settings; the settings of the script are recorded in the run."""
 
 _LARGE = ("torch._dynamo",)
 """Modules whose import takes as long as that of a framework, but that have no adapter."""
@@ -84,7 +84,7 @@ class _AfterImport:
                     err.__traceback__ = err.__traceback__.tb_next  # without this frame
                 raise
             else:
-                made = gc.get_count()[0]  # less what is gone
+                made = gc.get_count()[0]  # minus deleted objects
                 if name in self._parsers:
                     _see_parser(name)
                 elif name not in _LARGE:
@@ -115,7 +115,7 @@ class _PausedCollection:
         gc.disable()
 
     def tell(self, made: int) -> None:
-        """Tell the session what is saved, as so many objects were made."""
+        """Report the saved time to the session, from the number of created objects."""
         session = sys.modules.get("mothtrap.session.startup")
         if self._sets_aside and session is not None:
             session.saved(SAVED_S * made)
@@ -141,7 +141,7 @@ def _is_at_the_top() -> bool:
 def _few_objects() -> bool:
     if len(gc.get_objects()) > _FEW:
         return False
-    gc.collect()  # what is garbage now would stay
+    gc.collect()  # current garbage would stay
     return True
 
 

@@ -1,8 +1,8 @@
 """Statistics and copies of tensors on devices, without waiting for a device.
 
-What is asked for is put on the training's own stream at once, so it is of the values that the
+What is requested is put on the training's own stream at once, so it is of the values that the
 tensor has there and then, whatever an optimizer does to them next; nothing of the user's is
-held. `send` begins to bring over, in one load for each device, all that was asked for since the
+held. `send` begins to bring over, in one load for each device, all that was requested since the
 last time; whoever needs it waits for it, on whatever thread.
 """
 
@@ -181,7 +181,7 @@ class Accelerator:
         """
         if self.is_capturing():
             return Flight([*self._sent, *self._open.values()])
-        # A load that failed is told of once more: it may have gone before its step's end.
+        # A load that failed is reported once more: it may have gone before its step's end.
         failed = [load for load in self._sent if load.failure]
         self._sent = [load for load in self._sent if not _is_over(load)]
         loads, self._open = self._open, {}

@@ -1,6 +1,6 @@
 """The way from a device to the host beside the training: nothing here waits for either.
 
-What is to be brought over is copied on a stream of its own, behind the work that made it. The
+What is to be brought over is copied on its own stream, behind the work that made it. The
 last that is copied of each load is a mark, a number that was 0 on the host before: who reads a
 1 there knows that all of it has arrived. So whoever waits calls nothing of CUDA: another
 thread's query of an event would break the graph capture that the training may be in.

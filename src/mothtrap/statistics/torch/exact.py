@@ -75,7 +75,7 @@ def _host_row(flat_N: torch.Tensor, columns: Collection[str]) -> Floats:
         values_N: Floats = as_array(block_N.to(torch.float64))
         if values_N.any():
             rows.append(summarize_segments(values_N, first, columns)[0])
-        else:  # gradients that nothing flowed to: much faster told than reduced
+        else:  # gradients that nothing flowed to: a check is much faster than a reduction
             rows.append(constant_row(len(values_N), columns))
     return merge(np.stack(rows))
 

@@ -1,4 +1,4 @@
-"""The bytes of a tensor where they lie: nothing is copied, and no operation of torch runs."""
+"""The bytes of a tensor in place: nothing is copied, and no operation of torch runs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from mothtrap.statistics.dtypes import NATIVE, dtype_of
 Bytes = npt.NDArray[np.uint8]
 
 GLIMPSES: Final = 32
-"""Places of a tensor that are looked at to see whether it was written to. Chosen by hand."""
+"""Places of a tensor that are inspected to see whether it was written to. Chosen by hand."""
 PLAIN: Final = (torch.Tensor, torch.nn.Parameter)
-"""Types whose tensors have no ways of their own."""
+"""Tensor types without custom behavior."""
 _NUMPY: Final = {getattr(torch, name): dtype_of(name) for name in NATIVE}
 
 
@@ -41,7 +41,7 @@ def bytes_in_place(tensor: torch.Tensor) -> Bytes | None:
 
     They are the tensor's own memory, and valid as long as the tensor exists.
     """
-    # As `lies_in_place` says, which is asked here too often for a call more.
+    # As in `lies_in_place`, which is used too often here for another call.
     if (
         type(tensor) not in PLAIN
         or not (tensor.is_cpu and tensor.layout is torch.strided and tensor.is_contiguous())

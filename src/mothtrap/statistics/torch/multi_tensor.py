@@ -1,9 +1,9 @@
 """One kernel for the statistics of many tensors on an accelerator, written in Triton.
 
-Tensors are cut into pieces, and each program of the kernel reads one piece once. Where they
-lie is told by a table of addresses and lengths, so that a hundred tensors of one type are one
-launch. Sums are float64, so nothing of 32 bits over- or underflows, and no second pass is ever
-needed: whether one is could be told only by waiting for the first.
+Tensors are cut into pieces, and each program of the kernel reads one piece once. A table has
+their addresses and lengths, so a hundred tensors of one type need only one launch. Sums are
+float64, so 32-bit values neither overflow nor underflow, and no second pass is needed. Deciding
+about a second pass would require waiting for the first.
 
 Shape suffixes: T = tensors, P = pieces, E = columns of `exact.EXACT`.
 """
@@ -119,8 +119,8 @@ def _reduce(
     zero = tl.zeros((TILE,), tl.int64)
     low = tl.full((TILE,), float("inf"), WIDE)
     high = tl.full((TILE,), float("-inf"), WIDE)
-    # About a value of its own a lane's sum of squares loses no more than one digit for each
-    # of its elements; about zero, all of them where the spread is small.
+    # Around one of its values, a lane's sum of squares loses at most one digit for each
+    # of its elements; around zero, it loses all of them if the spread is small.
     pivot = tl.zeros((TILE,), tl.float64)
     apart = tl.zeros((TILE,), tl.float64)
     square = tl.zeros((TILE,), tl.float64)

@@ -92,7 +92,7 @@ def _rows(
     l2_T: Floats,
     good_T: npt.NDArray[np.bool_],
 ) -> Floats:
-    """Rows of tensors; those whose norm is no good are looked at again."""
+    """Rows of tensors; those whose norm is no good are inspected again."""
     rows_TF = np.full((len(tensors), WIDTH), np.nan)
     rows_TF[:, COLUMN["count"]] = count_T
     rows_TF[:, COLUMN["nan"]] = rows_TF[:, COLUMN["inf"]] = 0.0

@@ -138,7 +138,7 @@ def _correct(
     tail_rows: Rows,
     columns: frozenset[str],
 ) -> None:
-    """Replace, in `rows`, what the fast pass could not give."""
+    """Replace the values in `rows` that the fast pass could not compute."""
     fast = [*heads, *wholes]
     if not fast:
         return

@@ -15,9 +15,9 @@ from mothtrap.statistics.torch.plain import local
 from mothtrap.statistics.torch.raw import bytes_of, describe
 
 MAX_ROWS: Final = 512
-"""Rows of a batch that have a digest of their own bytes; chosen by hand: 2 MB at most."""
+"""Rows of a batch that are digested one by one; chosen by hand: 2 MB at most."""
 MAX_MOVED: Final = 1 << 20
-"""Bytes that do not lie in order and are put so first, at most."""
+"""Maximum number of bytes that do not lie in order and are put so first."""
 
 _MIXER: Final = np.uint64(0x9E3779B97F4A7C15)
 _INTEGERS: Final = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}

@@ -1,8 +1,8 @@
-"""The threads that torch computes with on the host: they read beside the one that trains.
+"""Torch's CPU threads, which help the training thread to read tensors.
 
-They are torch's alone to start: threads that we had started would hang a program that forks,
-would end one that may have no more of them, and would keep what the program said, before, of
-processors and of numbers that vanish. So they read from when torch is seen to have used them.
+Only torch may start them. If mothtrap started them, a program that forks would hang, a program
+at its thread limit would end, and later settings of the program for processors or denormal
+numbers would have no effect. So they are used only once torch is known to have used them.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def settings(environ: Mapping[str, str] = os.environ) -> Settings:
 
 
 def _profile(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return what both files say of the profile; the credentials file wins."""
+    """Return the settings of the profile in both files; the credentials file wins."""
     name = environ.get("AWS_PROFILE", "default")
     home = Path(environ.get("HOME", "~")).expanduser() / ".aws"
     section = name if name == "default" else f"profile {name}"

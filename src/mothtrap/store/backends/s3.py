@@ -1,7 +1,7 @@
-"""Objects in Amazon S3, or in a service that speaks its protocol: `s3://bucket/runs`.
+"""Objects in Amazon S3, or in a service with the same protocol: `s3://bucket/runs`.
 
-Bucket and prefix come from the URL, the rest from where the tools of AWS look for it:
-see `backends/_aws.py`.
+Bucket and prefix come from the URL, the other settings from the places that AWS tools use: see
+`backends/_aws.py`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ STREAMED_BYTES = 4 << 20
 
 TIMEOUTS = {"connect_timeout": "5s", "timeout": "60s"}
 RETRIES = {"max_retries": 2, "retry_timeout": timedelta(seconds=15)}
-"""Chosen by hand: a caller that can wait tries again by itself, and says so."""
+"""Chosen by hand: a caller that can wait tries again, and reports it."""
 
 _CODE = re.compile(r"<Code>(.*?)</Code>.*?<Message>(.*?)</Message>", re.DOTALL)
 _ODD_KEY = re.compile(r'object with invalid path: Error parsing Path "(.*?)": ')
@@ -181,7 +181,7 @@ def _info(found: Any) -> ObjectInfo:
 
 
 def _in_words(err: Exception, what: str) -> StoreError:
-    """Return the error that says in a sentence what the library says in fifty lines."""
+    """Return an error with one sentence instead of the library's fifty lines."""
     from obstore import exceptions
 
     text = str(err).partition("\n\nDebug source")[0]

@@ -202,7 +202,7 @@ def _copies(sample: Sample) -> list[tuple[int, int]]:
 
 
 def _sentinel(values_R: Floats) -> tuple[float, float] | None:
-    """A value outside of all others that stands for none, and its share of the rows."""
+    """A value outside of all others that represents missing values, and its share of the rows."""
     finite_R = values_R[np.isfinite(values_R)]
     if len(finite_R) < MIN_ROWS:
         return None
@@ -232,7 +232,7 @@ def _explained(values_R: Floats, label_R: Floats, classes: bool) -> float:
     if len(known) < MIN_ROWS // 2 or np.ptp(known) == 0:
         return 0.0
     edges = np.quantile(known, np.linspace(0, 1, BINS + 1)[1:-1])
-    tied = edges[1:][np.diff(edges) == 0]  # a value that many rows have gets a bin of its own
+    tied = edges[1:][np.diff(edges) == 0]  # a value that many rows have gets its own bin
     edges = np.unique(np.concatenate([edges, tied, np.nextafter(tied, np.inf)]))
     bin_R = np.searchsorted(edges, values_R, side="right")
     bin_R[~np.isfinite(values_R)] = len(edges) + 1

@@ -40,7 +40,7 @@ MAX_FITS: Final = 64
 """Trainings of a process that are described; of later ones, as in a search, only rounds count."""
 IMPORTANCES: Final = 100
 SCORED_ROWS: Final = 4096
-"""Rows whose predictions are looked at while a model is trained; when it is complete, all."""
+"""Rows whose predictions are inspected while a model is trained; when it is complete, all."""
 NO_EVALS: Final = "no evals: no evaluation set was passed, so the library computes no metric"
 NO_TRAIN: Final = "the training data are not in evals, so the library computes no training loss"
 NO_HELD_OUT: Final = "no evals: only the training data were evaluated"
@@ -54,7 +54,7 @@ REPORTS: Final = Reports(
     facts=frozenset({*OF_EACH_ROUND, *OF_TREES, *OF_LOSSES, *OF_EVALS, *OF_OBJECTIVES}),
     modes=frozenset({Mode.TRAIN, Mode.EVAL}),
 )
-"""All that ever comes from rounds."""
+"""Everything that rounds can provide."""
 
 
 @dataclass(slots=True, eq=False)
@@ -163,7 +163,7 @@ class Rounds:
         self._job.fact(GradientsGiven(step=self._job.now.step, fit=label, **found))
 
     def finish(self) -> None:
-        """Report, after the last round, what was unavailable in all training runs."""
+        """Report, after the last round, the data that no training run had."""
         if not self._made:
             return
         if not self._held_out:
@@ -386,7 +386,7 @@ class Rounds:
         return fit.guesses[name]
 
     def _close(self, fit: Fit, latest: Latest) -> None:
-        """Make the step, then tell of the evaluations after it."""
+        """Close the step, then report the evaluations after it."""
         own = latest.get(fit.train_site, {}) if fit.train_site else {}
         losses = []
         if fit.loss is not None and fit.loss in own:

@@ -17,13 +17,13 @@ from mothtrap.statistics import numpy as arithmetic
 from mothtrap.tracing.jobs.identity import ByIdentity
 
 MAX_CELLS: Final = 1 << 22
-"""Cells of a table that are looked at, at most, in rows evenly spread: some 50 ms, once."""
+"""Cells of a table that are inspected, at most, in rows evenly spread: some 50 ms, once."""
 KEPT_ROWS: Final = 2048
 KEPT_CELLS: Final = 1 << 20
 """Rows and cells of a table that are kept for questions about its columns: 4 MB at most."""
 MAX_SPARSE_COLUMNS: Final = 1000
 UNIQUE: Final = 0.999
-"""Share of rows with a value of their own that makes a column a candidate for an identifier."""
+"""Share of rows with a distinct value that makes a column a candidate for an identifier."""
 Floats = npt.NDArray[np.float32]
 
 

@@ -16,7 +16,7 @@ MAX_CLASSES: Final = 1000
 MAX_VALUES: Final = 20
 SHOWN: Final = 32
 FRACTIONS: Final = 0.3
-"""Share of the rows with a fraction, and with a value of their own, in a continuous column."""
+"""Share of rows with a fraction, and with a distinct value, in a continuous column."""
 
 
 def same(samples: Samples, one: Table, other: Table) -> bool:

@@ -14,13 +14,13 @@ from mothtrap.core.facts.trees import FeatureGains, TreesGrown
 EACH_ROUND: Final = 10
 """Rounds from the first whose trees are all looked at; then one in as many."""
 ANYWAY: Final = 4
-"""Rounds from the first whose importance and predictions are looked at whatever it costs; later
+"""Rounds from the first whose importance and predictions are inspected whatever it costs; later
 ones, and trees after the first `EACH_ROUND`, as time allows."""
 GROWTH: Final = 1.25
 """Importance is read when so many times the rounds are made as at the last reading, as it takes
 time by the number of trees."""
 SCORED: Final = 2.0
-"""Predictions are compared with labels when so many times the rounds are made."""
+"""Growth factor of the number of rounds between two comparisons of predictions and labels."""
 SHOWN: Final = 32
 
 

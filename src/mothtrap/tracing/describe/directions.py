@@ -13,7 +13,7 @@ from mothtrap.statistics.products import dot, norm
 STEPS: Final = 8
 """Steps whose direction is reported: the first ones. Chosen by hand."""
 WEIGHTS, ELEMENTS = 8, 4096
-"""Weights of a step that are looked at, and elements of each. Chosen by hand."""
+"""Weights of a step that are inspected, and elements of each. Chosen by hand."""
 
 
 def elements(values: Any) -> Any:

@@ -1,7 +1,7 @@
 """Numbers of a layer, from arrays on the host: data, sizes, units, spread.
 
 Shape suffixes: R = rows, F = features or units. Every function reads a sample of what it is
-given and returns None where that cannot be described.
+given and returns None if that cannot be described.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ Array = npt.NDArray[Any]
 
 MAX_ROWS: Final = 512
 MAX_VALUES: Final = 1 << 16
-"""Values of an array that are looked at, about."""
+"""Values of an array that are inspected, about."""
 MAX_FEATURES: Final = 256
-"""Features that are reported one by one, at most."""
+"""Maximum number of features that are reported one by one."""
 MAX_CORRELATED: Final = 128
 MIN_CORRELATED_ROWS: Final = 16
 MAX_UNITS: Final = 32

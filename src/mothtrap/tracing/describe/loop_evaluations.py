@@ -1,4 +1,4 @@
-"""Evaluations in custom loops: what one line computes between two steps."""
+"""Evaluations in custom loops: values that one line computes between two steps."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from mothtrap.tracing.describe.constant_baseline import ConstantBaseline
 from mothtrap.tracing.describe.loss_numbers import Called
 
 GUESSED: Final = 3
-"""Evaluations of a line whose targets are looked at: they are the same ones every time."""
+"""Evaluations of a line whose targets are inspected: they are the same ones every time."""
 EACH_STEP: Final = 64
 """Evaluations after which a line may be one that every step computes."""
 GUESSED_CALLS: Final = 64
-"""Calls of an evaluation whose targets are looked at."""
+"""Calls of an evaluation whose targets are inspected."""
 
 
 @dataclass(slots=True)

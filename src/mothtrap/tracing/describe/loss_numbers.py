@@ -74,7 +74,7 @@ class Called:
 
 
 def softmax(logits_RK: Array) -> Array:
-    """Return the softmax over the last axis; NaN where a row is not finite."""
+    """Return the softmax over the last axis; NaN if a row is not finite."""
     with np.errstate(invalid="ignore", over="ignore"):
         shifted_RK = np.exp(logits_RK - logits_RK.max(axis=-1, keepdims=True))
         found: Array = shifted_RK / shifted_RK.sum(axis=-1, keepdims=True)
@@ -180,7 +180,7 @@ def _outside_share(called: Called, finite_N: Array) -> float | None:
 
 
 def _confusion(called: Called) -> tuple[int, ...] | None:
-    """Labels against predicted classes, row by row; None where there are none or too many."""
+    """Labels against predicted classes, row by row; None if there are none or too many."""
     classes = called.classes
     if not classes or not 2 <= classes <= MAX_CONFUSED:
         return None

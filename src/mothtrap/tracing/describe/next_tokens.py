@@ -13,9 +13,14 @@ import numpy.typing as npt
 
 MAX_TARGETS: Final = 1 << 16
 MAX_ONE_HOT: Final = 1 << 20
-"""Elements of an input that are looked at to see whether it is one-hot."""
+"""Elements of an input that are inspected to see whether it is one-hot."""
 MIN_COMPARED: Final = 16
 """Labels that must agree with inputs before they are called the same; chosen by hand."""
+MIN_LENGTHS: Final = 3
+"""Different lengths of sequences before their equal last labels are called padding; by hand."""
+USUAL_OFFSETS: Final = (0, 1)
+OTHER_OFFSETS: Final = (2, -1)
+"""Offsets of labels that were shifted twice, or in the wrong direction."""
 Array = npt.NDArray[Any]
 
 
@@ -46,31 +51,34 @@ def are_tokens(given: Array) -> bool:
 
 
 def offsets(tokens: Iterable[Array], target: Array, ignored: int | None) -> tuple[int, ...] | None:
-    """Return the offsets k, 0 or 1, at which labels equal tokens; None if they do not align.
+    """Return the offsets k at which labels equal tokens; None if they do not align.
 
     Sequences may run along either axis; labels may be flat, and one position shorter. Each of
-    several inputs may have its own offset.
+    several inputs may have its own offset. 2 and -1 are only tried if 0 and 1 do not fit.
 
     Args:
         tokens: inputs of the model, each of shape (rows, length).
         target: labels.
         ignored: label that does not count; None = none.
     """
-    found: set[int] | None = None
-    for given_RL in tokens:
-        rows, length = given_RL.shape
-        whole = target.size == given_RL.size
-        along_rows = whole or target.size == rows * (length - 1)
-        along_columns = whole or target.size == (rows - 1) * length
-        if along_rows or along_columns:
-            found = found or set()
-        for k in (0, 1):
-            found_k = (along_rows and agree(given_RL, target, k, ignored)) or (
-                along_columns and agree(given_RL.T, target, k, ignored, transposed=True)
-            )
-            if found_k and found is not None:
-                found.add(k)
-    return None if found is None else tuple(sorted(found))
+    aligned = [
+        (sequences_RL, sequences_RL is not given_RL)
+        for given_RL in tokens
+        for sequences_RL in (given_RL, given_RL.T)
+        if target.size in (given_RL.size, given_RL.size - len(sequences_RL))
+    ]
+    if not aligned:
+        return None
+    for choices in (USUAL_OFFSETS, OTHER_OFFSETS):
+        found = {
+            k
+            for sequences_RL, transposed in aligned
+            for k in choices
+            if agree(sequences_RL, target, k, ignored, transposed=transposed)
+        }
+        if found:
+            return tuple(sorted(found))
+    return ()
 
 
 def batch_and_length(
@@ -84,7 +92,7 @@ def batch_and_length(
         ignored: label that does not count; None = none.
 
     Returns:
-        None where labels are no next tokens, or next tokens along both axes.
+        None if labels are no next tokens, or next tokens along both axes.
     """
     for table in tokens:
         found = [
@@ -101,12 +109,15 @@ def batch_and_length(
 def agree(
     given_RL: Array, target: Array, k: int, ignored: int | None, *, transposed: bool = False
 ) -> bool:
-    """Return whether labels, shape (rows, length) or flat, equal the tokens k positions later."""
+    """Return whether labels, shape (rows, length) or flat, equal the tokens k positions later.
+
+    A negative k compares labels with earlier tokens.
+    """
     rows, length = given_RL.shape
     positions = target.size // rows
     labels = target.reshape(positions, rows).T if transposed else target.reshape(rows, positions)
-    last = min(positions, length - k)
-    labels, given = labels[:, :last], given_RL[:, k : k + last]
+    first, last = max(0, -k), min(positions, length - k)
+    labels, given = labels[:, first:last], given_RL[:, first + k : max(0, k + last)]
     if last < 1 or labels.shape != given.shape:
         return False
     kept = labels != ignored if ignored is not None else np.ones_like(labels, dtype=np.bool_)
@@ -114,6 +125,41 @@ def agree(
         return False
     shown = labels[kept]
     return bool((shown == given[kept]).all() and (shown != shown[0]).any())
+
+
+def padding(
+    tokens: Iterable[Array], target: Array, ignored: int | None
+) -> tuple[int, float] | None:
+    """Return the label that pads sequences at their ends, and the share of labels that it pads.
+
+    It ends sequences of at least `MIN_LENGTHS` different lengths, and does not occur before. Its
+    first occurrence in a sequence does not count, because it may mark the end.
+
+    Args:
+        tokens: inputs of the model, each a table of tokens with the sequences along either axis.
+        target: labels, one for each token, or one fewer for each sequence.
+        ignored: label that does not count; None = none.
+    """
+    for given_RL in tokens:
+        for sequences_RL in (given_RL, given_RL.T):
+            rows = len(sequences_RL)
+            if target.size not in (sequences_RL.size, sequences_RL.size - rows):
+                continue
+            in_rows = sequences_RL is given_RL
+            labels_RL = target.reshape(rows, -1) if in_rows else target.reshape(-1, rows).T
+            found = _padding(labels_RL) if labels_RL.size else None
+            if found is not None and found[0] != ignored:
+                return found
+    return None
+
+
+def _padding(labels_RL: Array) -> tuple[int, float] | None:
+    label, _ = _most_frequent(labels_RL[:, -1])
+    others_RL = labels_RL[:, ::-1] != label
+    run_R = np.where(others_RL.any(axis=1), others_RL.argmax(axis=1), labels_RL.shape[1])
+    if len(set(run_R.tolist())) < MIN_LENGTHS or int((~others_RL).sum()) > int(run_R.sum()):
+        return None
+    return label, float(np.maximum(run_R - 1, 0).sum()) / labels_RL.size
 
 
 class Endings(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Final
 from mothtrap.core.facts.evaluations import NormBatches
 
 TOLD_EVERY: Final = 8
-"""Forwards that are looked at before they are told of, and again after as many more."""
+"""Forwards that are inspected before they are reported, and again after as many more."""
 
 
 @dataclass(slots=True)

@@ -31,7 +31,7 @@ from mothtrap.tracing.jobs.settings import Settings
 
 T = TypeVar("T")
 Part = tuple[str, Callable[..., object]]
-"""Runs what can fail alone, under the name by which a failure of it is told."""
+"""Runs a part that may fail alone, under the name used in its error report."""
 
 
 class AdapterJob(RecorderAccess, ProcessAccess):
@@ -330,7 +330,7 @@ class AdapterJob(RecorderAccess, ProcessAccess):
                 self.blind(f"collection {name}", why.replace("_", " "))
 
     def blind(self, what: str, why: str) -> None:
-        """Report, once, what is not observed, and why."""
+        """Report once that something is not observed, with the reason."""
         self.recorder.notes.blind(self.grouper.step, what, why)
 
 

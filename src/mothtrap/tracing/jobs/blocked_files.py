@@ -67,7 +67,7 @@ def _text_at(address: int) -> str:
     """Return the text in the memory of this process; it is read by a call that cannot crash."""
     memory = os.open("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        page = 4096 - address % 4096  # what lies behind the page may not exist
+        page = 4096 - address % 4096  # memory behind the page may not exist
         text = os.pread(memory, page, address)
         if b"\0" not in text:
             text += os.pread(memory, _MAX_PATH - page, address + page)
@@ -77,7 +77,7 @@ def _text_at(address: int) -> str:
 
 
 def _is_file(path: str) -> bool:
-    """Return whether a path is a regular file or a named pipe, and none of the system's own."""
+    """Return whether a path is a regular file or a named pipe, and not a system file."""
     if not path.startswith(("/dev/", "/proc/", "/sys/", "pipe:", "socket:", "anon_inode:")):
         mode = os.stat(path).st_mode
         return stat.S_ISREG(mode) or stat.S_ISFIFO(mode)

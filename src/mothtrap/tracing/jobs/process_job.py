@@ -138,7 +138,7 @@ class ProcessJob:
         before, self.stepping = self.stepping, framework
         family = self.family(framework) if len(self.members) > 1 else frozenset((framework,))
         if not self._stepped & family:
-            if self._stepped:  # what comes late is watched in full at first, too
+            if self._stepped:  # late frameworks are observed in full at first, too
                 self.recorder.depths.begin(closed.step + 1)
             self._stepped.add(framework)
         observers = []

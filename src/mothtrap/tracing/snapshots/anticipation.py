@@ -54,7 +54,7 @@ class Anticipation:
         return self._line if self._concerns(frame) else None
 
     def _concerns(self, frame: FrameType) -> bool:
-        """Return whether the expected call stands in the file whose code a frame runs."""
+        """Return whether the expected call is in the file of a frame's code."""
         place = self._expected()
         if place is None:
             return False

@@ -73,7 +73,7 @@ def first_difference(found: ReferenceDigests, expected: ReferenceDigests) -> Dif
 
 
 def _without_numbers(exception: str | None) -> str | None:
-    """The text of an exception; of one that names what is free, or a process, without that."""
+    """Text of an exception, without process ids and amounts of free memory."""
     if exception is None or not _NUMBERED.search(exception):
         return exception
     return re.sub(r"[\d.]+ ?[KMGT]?i?B?", "N", exception)

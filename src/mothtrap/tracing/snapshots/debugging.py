@@ -16,7 +16,7 @@ HELP = "mothtrap: p VARIABLE prints a variable, u and d go up and down, n steps,
 
 
 class _Debugger(pdb.Pdb):
-    """Stops before a line, and says what the line is."""
+    """Stops before a line, and describes it."""
 
     def wait_for(self, frame: FrameType, filename: str, line: int) -> None:
         """Stop when the line is reached; at once where a call of it is running already.
@@ -42,7 +42,7 @@ class _Debugger(pdb.Pdb):
         sys.settrace(self.trace_dispatch)
 
     def do_quit(self, arg: str) -> bool | None:
-        """Leave the debugger: the step goes on to its end, where it is compared."""
+        """Leave the debugger: the step continues to its end, where it is compared."""
         self.clear_all_breaks()
         return self.do_continue(arg)
 

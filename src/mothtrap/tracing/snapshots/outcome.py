@@ -45,7 +45,7 @@ class Outcome:
         self._notes[text] = None
 
     def narrowed(self, found: ReplayResult) -> None:
-        """Add what a trial of the same step has found: operation and rows."""
+        """Add the results of a trial of the same step: operation and rows."""
         self._narrowed = found
 
     def finish(self, result: ReplayResult) -> NoReturn:

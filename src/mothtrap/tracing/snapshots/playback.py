@@ -24,7 +24,7 @@ from mothtrap.tracing.jobs.process_job import ProcessJob
 from mothtrap.tracing.snapshots.outcome import Outcome
 
 QUIET: Final = Config(capture="off", overhead=0.0, ring_mb=0.0)
-"""Nothing is captured: handles only name what they see."""
+"""Captures nothing: handles only name objects."""
 MAX_TRIALS: Final = 48
 
 

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 FAVORITES = ("samples", "imgs", "files", "paths", "filenames", "images", "image_paths")
-"""Attributes that are looked at before others: the first two are those of folders of images
+"""Attributes that are inspected before others: the first two are those of folders of images
 as most libraries keep them."""
 MAX_LENGTH = 1024
 """Characters of a name."""
 COMPARED = 10_000
-"""Names whose order is looked at; chosen by hand: 2 ms, once."""
+"""Names whose order is inspected; chosen by hand: 2 ms, once."""
 PROBED = 4
 """Samples whose names must look like names of files."""
 _FILE = re.compile(r"[^\n\r\t]*[^\n\r\t. ]\.[A-Za-z][A-Za-z0-9]{0,9}(\.[A-Za-z0-9]{1,4})?")

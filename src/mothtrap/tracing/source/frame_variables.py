@@ -1,9 +1,9 @@
 """The variables of a running frame, read without side effects.
 
-Before Python 3.13, `frame.f_locals` of a function writes all its variables into one dict that
-stays with the frame: it would keep what they name alive after they are gone (batches, graphs),
-overwrite what an `exec` of the user has put there, and change a dict that `locals()` gave the
-user before. So they are read one by one where they lie.
+Before Python 3.13, `frame.f_locals` of a function writes all variables into one dict that stays
+with the frame. This would keep deleted values alive (batches, graphs), overwrite values that an
+`exec` of the user has set, and change a dict that the user got from `locals()`. So the variables
+are read one by one.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ _RUNNERS = (
     os.path.join(_STDLIB, "threading.py"),
     "contextlib.py",
 )
-"""Code that calls what it was given, wherever it runs: its line tells a user nothing."""
+"""Code that calls its argument: its line is not informative for a user."""
 _SENT = "<dynamic-code>"
 """The file of functions that cloudpickle has brought to this process."""
 
@@ -231,7 +231,7 @@ def _is_nothing(value: ast.expr | None) -> bool:
 
 
 def _loss_in(value: Any) -> ast.expr:
-    """The loss in what a function returns, by the conventions of trainers."""
+    """The loss in the result of a function, by the conventions of trainers."""
     if isinstance(value, ast.IfExp):
         return _loss_in(value.orelse)
     if isinstance(value, ast.Tuple) and value.elts:
@@ -286,7 +286,7 @@ def _assignment_line(code: CodeType, call_line: int) -> int | None:
 def _assignments(
     placed: Iterable[tuple[ast.AST, Branches]], names: set[str], before: int
 ) -> tuple[dict[int, Branches], dict[int, Branches]]:
-    """The lines, up to one, that make what some names stand for, and those that change it."""
+    """Lines before a given one that assign or change some names."""
     made: dict[int, Branches] = {}
     changed: dict[int, Branches] = {}  # `loss = loss / n`: the loss itself was made before
     for node, branches in placed:
@@ -302,12 +302,12 @@ def _assignments(
 
 
 def _only_one(places: Mapping[int, Branches], call: Branches) -> int | None:
-    """The line of the one assignment whose value the call sees; None where several may be."""
+    """The line of the one assignment whose value the call sees; None if several may be."""
     reaching: list[int] = []
     for line in sorted(places, reverse=True):
         branches = places[line]
         if any((owner, _OTHER_ARM.get(arm, "")) in call for owner, arm in branches):
-            continue  # not in a run that comes to the call
+            continue  # not in a run that reaches the call
         reaching.append(line)
         if call[: len(branches)] == branches:
             break  # whenever the call runs, this has run

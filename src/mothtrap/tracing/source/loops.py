@@ -81,7 +81,7 @@ def _inside(node: ast.AST) -> Iterator[ast.For | ast.AsyncFor | ast.While]:
 
 
 def _length(node: ast.expr, names: Mapping[str, Any]) -> float:
-    """Return the number of elements that an expression gives; NaN where it is not known.
+    """Return the number of elements that an expression gives; NaN if it is not known.
 
     The expression is not run: only names, attributes, items, and simple arithmetic are read.
     """
@@ -112,7 +112,7 @@ def _last_name(node: ast.expr) -> str:
 
 
 def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
-    """Return the value of a simple expression; None where it is not simple."""
+    """Return the value of a simple expression; None if it is not simple."""
     try:
         match node:
             case ast.Constant():

@@ -60,7 +60,7 @@ def _loaded() -> list[str]:
 
 
 def _file_of(name: str, module: ModuleType) -> str:
-    """Return the file of a module if it is the user's; each module is looked at once."""
+    """Return the file of a module if it is the user's; each module is inspected once."""
     known, file = _looked_at.get(name, (0, ""))
     if known != id(module):
         file = next(iter(_users_files([module])), "")

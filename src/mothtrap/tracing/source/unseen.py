@@ -1,4 +1,4 @@
-"""Functions of mothtrap that a warning skips when it looks for the line to blame."""
+"""Functions of mothtrap that a warning skips when it determines the responsible line."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 FILENAME: Final = "<mothtrap, like importlib._bootstrap>"
-"""`warnings.warn(..., stacklevel=2)` counts no frame of a file with these two words in its
-name: the import system's. So what PyTorch warns of is told, and filtered, with the line of
-the user that it has without us (Lib/warnings.py, `_is_internal_frame`; a test pins it)."""
+"""`warnings.warn(..., stacklevel=2)` does not count frames of files whose name contains these two
+words, which belong to the import system. So a warning of PyTorch is reported and filtered with
+the same line of the user as without mothtrap (Lib/warnings.py, `_is_internal_frame`; a test pins
+it)."""
 
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])

@@ -1,7 +1,7 @@
 """Loaders that read a batch ahead: a batch counts as loaded when the script gets it.
 
 The loaders of Accelerate, in which the Trainer of Hugging Face wraps its own, ask the one inside
-for the next batch before they hand on a batch, to see whether it is the last.
+for the next batch before they pass on a batch, to see whether it is the last.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Iterate = Callable[[Any], Iterator[Any]]
 Intercept = Callable[[Any, Iterate], Iterator[Any]]
 
 intercepts: list[Intercept] = []
-"""In a replay, makes the iterator of such a loader, which hands out what was recorded."""
+"""In a replay, makes the iterator of such a loader, which returns the recorded batches."""
 
 
 class _Running(threading.local):
@@ -31,7 +31,7 @@ _running = _Running()
 
 
 class _Waiting:
-    """Reports of what a loader has read, until it hands that on."""
+    """Reports of batches that a loader has read and not returned yet."""
 
     def __init__(self) -> None:
         self._reports: deque[tuple[bool, Callable[[], None]]] = deque()
@@ -40,7 +40,7 @@ class _Waiting:
         self._reports.append((of_batch, report))
 
     def hand_on(self, *, is_last: bool) -> None:
-        """Report up to the batch that is handed on: the last one read, or the one before it."""
+        """Report up to the batch that is passed on: the last one read, or the one before it."""
         batches = sum(of_batch for of_batch, _ in self._reports)
         left = batches if is_last else batches - 1
         while left > 0:
@@ -49,7 +49,7 @@ class _Waiting:
             report()
 
     def end(self) -> None:
-        """Report the rest."""
+        """Report the remaining batches."""
         while self._reports:
             self._reports.popleft()[1]()
 

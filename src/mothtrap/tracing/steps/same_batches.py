@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 TELL_AT: Final = (8, 32)
-"""Numbers of batches that are all the same at which this is told."""
+"""Numbers of batches that are all the same at which this is reported."""
 
 
 class SameBatches:

@@ -1,8 +1,8 @@
 """Skip the observation of steps that take longer to observe than they should.
 
-For frameworks that make a step by one call of a function. Nothing of such a call is read but
-whether its loss is finite. A rest ends when it is as long as planned, when steps become longer,
-at a loss that is not finite, and when the user logs something.
+Used by frameworks in which one function call makes a step. While steps are skipped, only the loss
+is read, to see whether it is finite. Skipping ends after the planned number of steps, when steps
+become longer, at a non-finite loss, and when the user logs a value.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mothtrap.core.adapters import Job
 from mothtrap.tracing.jobs.adapter_job import traced
 
 ALIKE_STEPS = 32
-"""Steps running that were plain before one goes by unwatched."""
+"""Consecutive plain steps that must be observed before skipping starts."""
 
 
 class Rests:

@@ -22,6 +22,15 @@ Tensor = torch.Tensor
         pytest.param((8, 4, 32, 12), (8, 32, 48), True, id="heads are joined over positions"),
         pytest.param((2, 32, 24), (32, 48), True, id="directions are joined over the batch"),
         pytest.param((8, 32, 32, 3), (8, 3, 32, 32), True, id="channels come first"),
+        pytest.param((8, 32, 48), (8, 4, 32, 12), True, id="heads are split over positions"),
+        pytest.param((8, 32, 48), (32, 32, 12), True, id="heads are split into rows"),
+        pytest.param((32, 48), (2, 32, 24), True, id="layers are split over the batch"),
+        pytest.param((8, 4, 48), (8, 4, 4, 12), False, id="as many heads as positions"),
+        pytest.param((32, 8, 48), (32, 32, 12), False, id="heads are joined with the batch"),
+        pytest.param((32, 48), (32, 3, 16), False, id="channels are split"),
+        pytest.param((32, 300), (32, 3, 10, 10), False, id="an image is unfolded"),
+        pytest.param((8, 32, 48), (256, 48), False, id="positions become rows"),
+        pytest.param((8, 6, 10, 10), (8, 3, 2, 10, 10), False, id="groups of channels"),
         pytest.param((20, 16, 64), (20, 64, 16), False, id="an axis may have been split"),
         pytest.param((8, 32, 48), (8, 32, 4, 12), False, id="heads are split"),
         pytest.param((8, 32, 4, 12), (8, 32, 48), False, id="heads are joined"),
@@ -56,6 +65,24 @@ def test_a_swapping_view_before_the_loss_is_told() -> None:
 def test_targets_flattened_in_another_order_are_told() -> None:
     [one] = observed(lambda y, t: functional.cross_entropy(y.view(-1, 5), t.view(-1)))
     assert (one.given, one.became, one.targets) == ((9, 4, 5), (4, 9), True)
+
+
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("moves", [False, True])
+def test_as_many_heads_as_positions(fused: bool, moves: bool) -> None:
+    def loss_of(y: Tensor, _: Tensor) -> Tensor:
+        heads = y.transpose(0, 1).repeat(1, 1, 2).view(4, 9, 2, 5)[:, :2].transpose(1, 2)
+        if fused:
+            heads = functional.scaled_dot_product_attention(heads, heads, heads)
+        else:
+            heads = (heads @ heads.mT).softmax(-1) @ heads
+        if moves:
+            heads = heads.transpose(1, 2)
+        return heads.contiguous().view(4, 2, 10).square().mean()
+
+    assert [(one.given, one.became) for one in observed(loss_of)] == (
+        [] if moves else [((4, 2, 2, 5), (4, 2, 10))]
+    )
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from tests.adapters.torch.watched import sgd, watched
 from torch import nn
 from torch.distributions import Categorical
 
+from mothtrap.adapters.torch.losses import policies
 from mothtrap.core.facts.losses import PolicyEntropy, PolicyLoss
 
 Tensor = torch.Tensor
@@ -30,7 +31,7 @@ def found(loss: Loss, *, imitates: bool = False, one_by_one: bool = False) -> Po
             optimizer.step()
         assert seen.failed() == []
         every = [one for one in seen.observed(PolicyLoss) if isinstance(one, PolicyLoss)]
-    return every[0] if every else None
+    return every[-1] if every else None
 
 
 def _score(policy: nn.Module, state: Tensor, imitates: bool) -> Tensor:
@@ -69,6 +70,75 @@ def test_advantages_are_counted_as_such(one_by_one: bool) -> None:
     one = found(lambda score, rewards: -(score * rewards).mean(), one_by_one=one_by_one)
     assert one is not None
     assert (one.looks, one.zero, one.unweighted) == (10, 0, 0)
+
+
+def one_by_one(score: Tensor, rewards: Tensor) -> Tensor:
+    """Weight the log probabilities of an episode in a loop."""
+    return torch.stack([s * r for s, r in zip(score, rewards, strict=True)]).sum()
+
+
+SIGNS: list[tuple[Loss, bool]] = [
+    (lambda score, rewards: (score * rewards).mean(), True),
+    (lambda score, rewards: (rewards * score).sum() * 0.5, True),
+    (lambda score, rewards: (torch.cat([score, score]) * rewards.repeat(2)).sum(), True),
+    (lambda score, rewards: one_by_one(score, rewards), True),
+    (lambda score, rewards: (rewards * (score - score.detach()).exp()).mean(), True),
+    (lambda score, rewards: -(score * rewards).mean(), False),
+    (lambda score, rewards: (-score * rewards).mean(), False),
+    (lambda score, rewards: (-1 * score * rewards).mean(), False),
+    (lambda score, rewards: -1 * (score * rewards).mean(), False),
+    (lambda score, rewards: 1 - (score * rewards).mean(), False),
+    (lambda score, rewards: one_by_one(-score, rewards), False),
+    (lambda score, rewards: -0.5 * (score * rewards).mean(), False),  # its sign is unknown
+]
+
+
+@pytest.mark.parametrize(("loss", "added"), SIGNS)
+def test_products_with_a_plus_sign_are_counted(
+    loss: Loss, added: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(policies, "maximizes_rewards", bool)
+    one = found(loss)
+    assert one is not None
+    assert one.added == (one.looks if added else 0)
+
+
+def test_a_sign_says_nothing_without_an_environment() -> None:
+    one = found(lambda score, rewards: (score * rewards).mean())
+    assert one is not None
+    assert one.added == 0
+
+
+def test_the_logarithm_of_a_chosen_probability_is_one_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(policies, "maximizes_rewards", bool)
+    torch.manual_seed(0)
+    policy = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3), nn.Softmax(-1))
+    with watched() as seen:
+        optimizer = sgd(policy)
+        for _ in range(14):
+            optimizer.zero_grad()
+            (torch.log(policy(torch.randn(4))[1]) * torch.randn(())).backward()
+            optimizer.step()
+        [one] = [one for one in seen.observed(PolicyLoss) if isinstance(one, PolicyLoss)]
+    assert (one.looks, one.added) == (5, 5)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_continuous_actions_have_log_probabilities(
+    sign: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(policies, "maximizes_rewards", bool)
+    policy = nn.Linear(4, 2)
+    with watched() as seen:
+        optimizer = sgd(policy)
+        for _ in range(14):
+            choices = torch.distributions.Normal(policy(torch.randn(8, 4)), 0.5)
+            score = choices.log_prob(choices.sample()).sum(-1)
+            optimizer.zero_grad()
+            (sign * (score * torch.randn(8)).mean()).backward()
+            optimizer.step()
+        [one] = [one for one in seen.observed(PolicyLoss) if isinstance(one, PolicyLoss)]
+    assert (one.looks, one.added) == (5, 5 if sign > 0 else 0)
 
 
 def test_imitation_is_no_policy_gradient() -> None:

@@ -36,6 +36,23 @@ def trained(steps: int, target: Callable[[torch.Tensor], torch.Tensor]) -> list[
     return seen.observed(LossCall)
 
 
+@pytest.mark.parametrize("offset", [0, 1])
+@pytest.mark.parametrize("by_position", [False, True])
+def test_targets_of_a_loss_in_a_loop_are_put_together(offset: int, by_position: bool) -> None:
+    model, inputs, targets = LanguageModel(), TOKENS[:, :-1], TOKENS[:, offset : 11 + offset]
+    with watched(capture=DEFAULT) as seen:
+        optimizer = sgd(model)
+        logits = model(inputs)
+        pairs = zip(logits.transpose(0, 1), targets.T, strict=True) if by_position else None
+        pairs = pairs or zip(logits, targets, strict=True)
+        sum(functional.cross_entropy(scores, labels) for scores, labels in pairs).backward()
+        optimizer.step()
+    calls = seen.observed(LossCall)
+    assert len(calls) == (11 if by_position else 4)
+    found = [call.targets.input_offsets for call in calls if call.targets is not None]
+    assert found == [(offset,), *[None] * (len(calls) - 1)]
+
+
 class Decoder(nn.Module):
     """Gets its targets, and embeds them one position later or at their own position."""
 
@@ -110,6 +127,36 @@ def test_a_decoder_that_shifts_its_targets_is_not_given_them(steps: bool) -> Non
         assert call.targets is not None
         found[shifts] = call.targets.input_offsets
     assert found == {False: (0,), True: ()}
+
+
+class StepDecoder(nn.Module):
+    """Gets whole targets, shape (length, rows), and embeds one position after the other."""
+
+    def __init__(self, *, leaks: bool) -> None:
+        super().__init__()
+        self.leaks = leaks
+        self.embedding, self.cell = nn.Embedding(8, 6), nn.GRUCell(6, 6)
+        self.head = nn.Linear(6, 8)
+
+    def forward(self, targets: torch.Tensor) -> torch.Tensor:
+        state, given, outputs = torch.zeros(targets.shape[1], 6), targets[0], []
+        for place in range(1, len(targets)):
+            given = targets[place] if self.leaks else targets[place - 1]
+            state = self.cell(self.embedding(given), state)
+            outputs.append(self.head(state))
+        return torch.stack(outputs)
+
+
+@pytest.mark.parametrize("leaks", [False, True])
+def test_a_decoder_that_is_given_each_target_at_its_position_is_told(leaks: bool) -> None:
+    model = StepDecoder(leaks=leaks)
+    with watched(capture=DEFAULT) as seen:
+        optimizer = sgd(model)
+        logits = model(TOKENS.T.contiguous())
+        functional.cross_entropy(logits.flatten(0, 1), TOKENS.T[1:].flatten()).backward()
+        optimizer.step()
+    [sample] = [call.targets for call in seen.observed(LossCall) if call.targets is not None]
+    assert (sample.input_offsets, sample.decoded) == ((1,), leaks)
 
 
 class OwnLoss(nn.Module):

@@ -45,7 +45,7 @@ def load(path: Path) -> Any:
 
 
 def _fed(rows: Any) -> Any:
-    """Return what Keras takes: an array, or arrays by name."""
+    """Return the input in Keras form: an array, or arrays by name."""
     if isinstance(rows, dict):
         return {name: np.asarray(values) for name, values in rows.items()}
     return rows.to_numpy() if hasattr(rows, "to_numpy") else rows

@@ -135,7 +135,7 @@ class KerasNetwork:
 
     @contextmanager
     def _hooked(self, act: Callable[[Any, Any], Any]) -> Iterator[None]:
-        """Replace the output of each layer without parts by what a function returns for it."""
+        """Replace the output of each leaf layer by the result of a function."""
 
         def acting(layer: Any) -> Callable[..., Any]:
             own = layer.call

@@ -64,7 +64,7 @@ def _values(rows: Any) -> Any:
 
 @contextmanager
 def _evaluating(model: Any) -> Iterator[None]:
-    """Put a module into evaluation mode, and each of its parts back into the mode it was in."""
+    """Put a module into evaluation mode, and later restore the mode of each part."""
     modes = [(part, part.training) for part in model.modules()]
     model.eval()
     try:

@@ -131,7 +131,7 @@ class KerasChecking:
             if self._model is None:
                 try:
                     given = signature.bind(model, *args, **kwargs).arguments
-                except TypeError:  # Keras itself says so
+                except TypeError:  # Keras itself reports it
                     given = {}
                 self._location = frames.user_location()
                 self._model, self._data = model, GivenData(given, self._location)

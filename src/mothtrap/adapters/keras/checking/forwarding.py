@@ -196,7 +196,7 @@ def _named(x: Any) -> list[tuple[str, Array]]:
 
 
 def _replaced(x: Any, arrays: Mapping[str, Any]) -> Any:
-    """Return inputs in which arrays stand for those of their paths."""
+    """Return the inputs, with the arrays at the given paths replaced."""
     leaves = [arrays.get(path, leaf) for path, leaf in _named(x)]
     return keras.tree.pack_sequence_as(x, [keras.ops.convert_to_tensor(one) for one in leaves])
 

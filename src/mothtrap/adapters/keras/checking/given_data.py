@@ -139,7 +139,7 @@ class GivenData:
 
 
 def _begun(pipeline: Any) -> Iterator[Any]:
-    """Iterate a pipeline from its start; a generator goes on where it is."""
+    """Iterate a pipeline from its start; a generator continues where it is."""
     if isinstance(pipeline, keras.utils.PyDataset):
         return (pipeline[n] for n in range(pipeline.num_batches or 0))
     return iter(pipeline)

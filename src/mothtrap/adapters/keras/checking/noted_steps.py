@@ -106,7 +106,7 @@ class NotedSteps:
         @functools.wraps(original)
         def save(model: Any, filepath: Any, *args: Any, **kwargs: Any) -> Any:
             if self._rates and self._waits_for_checkpoint:
-                self._end()  # the checkpoint that is compared must stay as it is
+                self._end()  # the compared checkpoint must not change
             result = original(model, filepath, *args, **kwargs)
             if model is self._model:
                 self._checkpoint = Path(str(filepath)).name

@@ -91,7 +91,7 @@ class CallbacksAlone:
         self._error, self._location = "", ""
 
     def begin(self) -> None:
-        """Replace the functions that make a step."""
+        """Replace the functions that run a step."""
         model = self._model
         model.train_function = self._answering(trains=True)
         model.test_function = self._answering(trains=False)

@@ -60,7 +60,7 @@ class KerasStep:
         self._model, self._batches, self._location = model, batches, location
         self._dummy, self._free, self._initial = dummy, free, initial
         self.losses: Sequence[float] = losses
-        if not model.optimizer.built:  # else each trial goes on with the moments of the last one
+        if not model.optimizer.built:  # else a trial continues with moments of the last one
             model.optimizer.build(model.trainable_variables)
         self._state = ModelState(model)
         self.loaded, self.watched = loaded, len(batches)

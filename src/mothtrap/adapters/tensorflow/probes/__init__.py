@@ -1,1 +1,1 @@
-"""Probes in TensorFlow programs: places to write to, and what is read from them."""
+"""Probes in TensorFlow programs: cells that programs write to, and the values read from them."""

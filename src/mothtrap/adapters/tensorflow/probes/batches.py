@@ -56,7 +56,7 @@ class Drawn(threading.local):
 
     @property
     def data(self) -> Any:
-        """The data set of the latest element; None where no element was drawn."""
+        """The data set of the latest element; None if no element was drawn."""
         iterator = self._latest.iterator() if self._latest is not None else None
         return internals.data_of(iterator) if iterator is not None else None
 
@@ -95,7 +95,7 @@ class Batches:
         self._eager: Any = None
 
     def install(self, replacements: Replacements) -> None:
-        """Replace what gives the next element of an iterator."""
+        """Replace the function that returns the next element of an iterator."""
         replacements.around(internals.iterator_type(), "get_next", None, self._took)
         replacements.around(internals.iterator_type(), "__next__", None, DRAWN.took)
         replacements.around(internals.iterator_type(), "_create_iterator", DRAWN.opens, None)

@@ -79,4 +79,4 @@ class Gate:
 
 
 LOOKING: Final = Gate()
-"""Open in the steps that are looked into."""
+"""Open in the steps that are inspected."""

@@ -27,7 +27,7 @@ MAX_PROGRAMS: Final = 16
 LOOKS_OF: Final = "_mothtrap_looks"
 """Attribute of a function that holds the looks of its programs."""
 ALONE: Final = 8
-"""Times running that one program alone has run, before only that one is asked."""
+"""Consecutive runs of the same program after which only this program is read."""
 
 
 @dataclass(slots=True, eq=False)
@@ -293,7 +293,7 @@ class Looks(threading.local):
         """
         held: list[Look] = vars(self.owner or self).setdefault(LOOKS_OF, [])
         live = [*self._live(), (graph, look)]
-        if len(live) > MAX_PROGRAMS:  # one that makes no step before one that does
+        if len(live) > MAX_PROGRAMS:  # one that does not step before one that does
             live.remove(next((one for one in live[:-1] if not one[1].targets), live[0]))
         self._programs = [(weakref.ref(one), weakref.ref(its)) for one, its in live]
         left = [its for _, its in live]
@@ -321,7 +321,7 @@ class Looks(threading.local):
         return found
 
     def _ran(self) -> list[Look]:
-        """Programs that ran; where it was the same one alone for a while, it is asked first."""
+        """Programs that ran; if it was always the same one for a while, it comes first."""
         calls, self.calls = self.calls, 0
         before = self._alone() if self._alone is not None else None
         if calls == 1 and self._times >= ALONE and before is not None and before.has_run():

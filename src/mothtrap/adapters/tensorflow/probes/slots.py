@@ -15,7 +15,7 @@ import tensorflow as tf
 from mothtrap.adapters.tensorflow.probes.cells import Array, Cell
 
 MAX_ROWS: Final = 64
-"""Rows of a batch that are kept of what a layer takes and gives."""
+"""Rows that are kept of the inputs and outputs of a layer."""
 LOSS_ROWS: Final = 256
 """Rows of targets and predictions that are kept of a loss."""
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 SUMS: Final = ("Add", "AddV2", "AddN", "Sub")
 MOST: Final = 256
-"""Terms of a sum, and sums of sums, that are looked at."""
+"""Terms of a sum, and sums of sums, that are inspected."""
 
 
 def summed_apart(value: Any) -> Any:

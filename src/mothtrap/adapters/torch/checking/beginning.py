@@ -159,7 +159,7 @@ class Checking:
         """Make the checks, and end the process; before, let a part run alone that is to.
 
         Raises:
-            GoOn: the script goes on, with the part alone.
+            GoOn: the script continues, with the part alone.
         """
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         self._loops = loops_seen(self._recording)
@@ -257,7 +257,7 @@ class Checking:
     def _result(self, check: Check, deadline: float, engine: Engine) -> CheckResult:
         try:
             return result_of(check, self._subject(check, deadline, engine), self._recording.turns)
-        except Exception as err:  # the process must not go on with the script
+        except Exception as err:  # the process must not continue with the script
             return self._unmade(check, f"the check failed: {in_one_line(err)}")
 
     def _subject(self, check: Check, deadline: float, engine: Engine) -> Subject:

@@ -27,7 +27,7 @@ from mothtrap.core.check_plan import CheckPlan, TrialOrder
 POLL_S = 0.02
 """Seconds between two looks for the results of a restarted script, or for orders of rank 0."""
 ENDED = "ended"
-"""File that tells the other ranks that rank 0 makes no further trial."""
+"""File that informs the other ranks that rank 0 runs no further trial."""
 
 
 class Engine(Protocol):
@@ -139,7 +139,7 @@ class RestartEngine:
 
 
 def _meeting(plan: CheckPlan) -> dict[str, str]:
-    """Return the environment in which ranks meet at a port of their own: the first is in use."""
+    """Return the environment in which ranks meet at their own port: the first is in use."""
     if plan.trial is None or not plan.trial.port:
         return {}
     return {"MASTER_PORT": str(plan.trial.port), "TORCHELASTIC_USE_AGENT_STORE": "False"}

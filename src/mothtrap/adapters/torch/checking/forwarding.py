@@ -340,7 +340,7 @@ def _doubled(model: nn.Module) -> nn.Module:
 
 
 def _scale(parameter: torch.Tensor) -> float:
-    """Return the size of a step along a parameter: that of its own values."""
+    """Return the size of a step along a parameter: the size of its values."""
     return float(parameter.detach().abs().mean()) or 1.0
 
 

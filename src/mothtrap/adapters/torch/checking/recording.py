@@ -1,4 +1,4 @@
-"""Record the first steps of a script, and hold it at the start of a later one."""
+"""Record the first steps of a script, and pause it at the start of a later one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Place = tuple[str, int, str]
 """Kind of an event, number of its loader, and `file:line`."""
 Gradient = Literal["none", "zero", "some"]
 MAX_BATCHES = 10
-"""Batches that are kept of each loader. Chosen by hand: enough to tell batches apart."""
+"""Batches that are kept of each loader. Chosen by hand: enough to distinguish batches."""
 MAX_PREDICTION = 1 << 24
 """Values of a loss function's arguments that are copied (64 MB); chosen by hand."""
 MAX_TABLE = 1 << 18
@@ -156,7 +156,7 @@ class Recording:
         self.losses.append(sum(roots) / len(roots) if roots else math.nan)
         self.seconds.append(time.perf_counter() - self._now.begun_s)
         self.waits_s.append(self._now.waited_s)
-        # A turn may hold an evaluation: its loader is none of training.
+        # An iteration may contain an evaluation, whose loader is not for training.
         self._now.batches = {k: v for k, v in self._now.batches.items() if k in self._fed}
         for place, batches in self._now.batches.items():
             kept = self.batches.setdefault(place, [])
@@ -166,7 +166,7 @@ class Recording:
         self._now, self._stepped = Iteration(self._rng()), False
 
     def _keep_table(self, turn: Iteration) -> None:
-        """Keep what the model and the loss were given in a turn with one small batch."""
+        """Keep the arguments of the model and the loss in an iteration with one small batch."""
         single = all(len(batches) == 1 for batches in turn.batches.values()) and turn.batches
         target = turn.targets[0] if turn.targets else None
         if not single or len(turn.calls) != 1 or target is None:

@@ -1,4 +1,4 @@
-"""Compare a training that goes on after its checkpoint with one that is resumed from it."""
+"""Compare a training that continues after its checkpoint with one that is resumed from it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class ResumeNotes(IdlePlayer):
         @functools.wraps(original)
         def save(value: Any, target: Any, *args: Any, **kwargs: Any) -> Any:
             if self._losses and not self._order.resumes:
-                self._finish()  # the checkpoint that is compared must stay as it is
+                self._finish()  # the compared checkpoint must not change
             result = original(value, target, *args, **kwargs)
             owned = [p for one in self._optimizers.values() for p in _owned(one)]
             if owned and elements_of(value) >= sum(p.numel() for p in owned):

@@ -1,4 +1,4 @@
-"""Samples of a data set as it stores them, before its `__getitem__` changes them."""
+"""Samples of a data set as stored, before its `__getitem__` changes them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mothtrap.adapters.torch.checking import trees
 from mothtrap.checks.step import Array
 
 MAX_DEPTH = 5
-"""Data sets within data sets that are looked into; chosen by hand."""
+"""Data sets within data sets that are inspected; chosen by hand."""
 
 Stored = Callable[[int], Array]
 """Returns a sample by its index."""

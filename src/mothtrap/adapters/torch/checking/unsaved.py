@@ -1,4 +1,4 @@
-"""State of a model that its `state_dict` does not hold."""
+"""State of a model that its `state_dict` does not contain."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def unsaved_state(model: nn.Module) -> UnsavedState | None:
     """Return the state missing from a `state_dict`; None if it cannot be read."""
     try:
         return UnsavedState(model)
-    except Exception:  # of tensors without storage and of users' classes; the script must go on
+    except Exception:  # for tensors without storage and users' classes; the script must continue
         return None
 
 

@@ -2,7 +2,7 @@
 
 At every step: the batch, the targets of losses, and random states; once: the weights and
 buffers before a model is first trained. With `every_tensor` also gradients, weights and
-buffers at every step. What lies on an accelerator is looked at only then, and once.
+buffers at every step. What lies on an accelerator is inspected only then, and once.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 MICRO_BATCHES = 16
-"""Forwards of a step whose inputs and random states are looked at."""
+"""Forwards of a step whose inputs and random states are inspected."""
 TENSORS = 16
-"""Tensors of a batch that are looked at."""
+"""Tensors of a batch that are inspected."""
 ROWS_MOST, ROWS_BYTES = 256, 1 << 20
-"""Rows and bytes of a batch whose rows are looked at one by one: 60 microseconds at most."""
+"""Rows and bytes of a batch whose rows are inspected one by one: 60 microseconds at most."""
 STATE_BYTES = 2 << 30
-"""Bytes of a model on the host whose first state is looked at: about a quarter of a second."""
+"""Bytes of a model on the host whose first state is inspected: about a quarter of a second."""
 NOTHING_KNOWN: Mapping[int, int] = MappingProxyType({})
 
 _Version = tuple[ContentRef[torch.Tensor], int]
@@ -83,7 +83,7 @@ class DigestObserver:
         self._stepped: ByIdentity[Optimizer, bool] = ByIdentity()
         self.every_tensor = False
 
-    # What goes in
+    # Inputs
 
     def loaded(self, loader: str, tensors: Sequence[Placed]) -> None:
         """Handle a batch from a loader; it counts for the next training forward pass.
@@ -164,7 +164,7 @@ class DigestObserver:
             self._told[root.index] = step
             self._forget_told()
             state = self._state(root, whole)
-            # What the step before has applied is told as it is applied, read once for all.
+            # Updates of the previous step are reported when they are applied, read once for all.
             applied = {id(reference()) for reference in self._applied_before}
             told = [placed for placed in state if id(placed[1]) not in applied]
             self._state_told(told)
@@ -222,7 +222,7 @@ class DigestObserver:
                 self._stated[tensor] = True
 
     def _forget_told(self) -> None:
-        """Begin anew in a step of which nothing was told yet."""
+        """Start over in a step of which nothing was reported yet."""
         if self._told_in != self._job.grouper.step:
             follows = self._told_in == self._job.grouper.step - 1
             self._applied_before = list(self._applied_now.values()) if follows else []
@@ -259,7 +259,7 @@ class DigestObserver:
         return found
 
     def _is_known(self, tensor: torch.Tensor) -> bool:
-        """Return whether a tensor was looked at in this step, and is as it was then."""
+        """Return whether a tensor was inspected in this step, and is as it was then."""
         if tensor.is_inference():  # has no version
             return False
         number, version = id(tensor), tensor._version
@@ -319,7 +319,7 @@ class DigestObserver:
         there: list[Placed] = []
         for owner, tensor in placed:
             values = tensor if type(tensor) in (torch.Tensor, nn.Parameter) else local(tensor)
-            if not is_countable(values):  # of no values, or of a type with ways of its own
+            if not is_countable(values):  # of no values, or of a type with its own ways
                 continue
             if values.device.type == "cpu" or values.layout is not torch.strided:
                 self._notes.scalar(DIGEST, owner, as_scalar(_digest(values, _bytes(values))))

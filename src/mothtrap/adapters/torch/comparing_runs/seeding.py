@@ -20,7 +20,7 @@ import torch
 from mothtrap.core.ledger import LedgerValue, Start
 
 WORDS = 624
-"""Of the state of a Mersenne twister; so many are made anew together."""
+"""Number of words of a Mersenne twister's state, which are all generated together."""
 TURNS = 512
 """Times that all words are made anew, up to which a state is followed: 300,000 numbers.
 Chosen by hand: some milliseconds."""
@@ -126,7 +126,7 @@ def _of_twister(
     *,
     early: bool,
 ) -> dict[str, LedgerValue]:
-    """Say how one generator was set up."""
+    """Return how one generator was set up."""
     seed = _seed_of(after, tried[:1], twister)  # most scripts give all the same seed
     same = seed is None and _leads(twister(before), after, TURNS)
     if seed is None:
@@ -211,7 +211,7 @@ def _seed_of(state: _Words, seeds: Sequence[int], twister: type[_Python | _Numpy
 
 
 def _leads(generator: _Twister, state: _Words, turns: int) -> bool:
-    """Return whether a generator comes to the words of a state within some turns."""
+    """Return whether a generator reaches the words of a state within some turns."""
     wanted = state[:WORDS]
     if generator.words() == wanted:
         return True

@@ -1,4 +1,4 @@
-"""Settings of the framework that decide to which bits an operation comes."""
+"""Settings of the framework that affect the exact bits of a result."""
 
 from __future__ import annotations
 

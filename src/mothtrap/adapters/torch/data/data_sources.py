@@ -1,4 +1,4 @@
-"""Loaders as they are followed, and what came last from one."""
+"""Observed loaders, and the last batch of each."""
 
 from __future__ import annotations
 

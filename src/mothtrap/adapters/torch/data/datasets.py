@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 DATA_SETS = 256
-"""Data sets that are told apart: further ones are taken for the last."""
+"""Data sets that are distinguished; all further ones count as the last."""
 NAMED = 4_000_000
-"""Samples of a data set whose names are told."""
+"""Samples of a data set whose names are reported."""
 DIGESTED_BYTES = 64 << 20
 """Of a first batch, or of a whole data set in memory, beyond which it has no digest; chosen by
 hand: 10 ms, once."""
@@ -35,7 +35,7 @@ Placed = Sequence[tuple[str, torch.Tensor]]
 
 
 class _Known:
-    """A data set, and which names of its samples were told."""
+    """A data set, and the samples whose names were reported."""
 
     def __init__(
         self, number: int, data: object, names: FileNames | None, length: int | None
@@ -50,7 +50,7 @@ class _Known:
     def is_of(self, data: object) -> bool:
         """Return whether it is this data set, which was found at the same place in memory.
 
-        What cannot be referred to, such as a list, is told by its length.
+        What cannot be referred to, such as a list, is described by its length.
         """
         if self._reference is not None:
             return self._reference() is data

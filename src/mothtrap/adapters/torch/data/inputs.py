@@ -39,15 +39,15 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 TRAIN_FIRST, TRAIN_EVERY, TRAIN_MOST = 4, 50, 64
-"""Training forwards whose inputs are summarized: the first few, then one in so many steps."""
+"""Training forwards whose inputs are summarized: the first few, then one in N steps."""
 EVAL_FIRST, EVAL_MOST = 2, 64
 """Forwards of an evaluation whose inputs are summarized, and of all evaluations."""
 MAX_ELEMENTS = 1 << 22
-"""Elements of a tensor that is summarized, at most."""
+"""Maximum number of elements of a tensor that is summarized."""
 MICRO_BATCHES = 16
 """Forwards of a step whose inputs are remembered."""
 TOLD = 16
-"""Inputs that are no numbers and are told of."""
+"""Maximum number of non-numeric inputs that are reported."""
 
 Argument = tuple[str, torch.Tensor]
 _Call = tuple[weakref.ref[nn.Module], str | None, list[tuple[str, OwnRef[torch.Tensor]]]]
@@ -179,7 +179,7 @@ class InputObserver:
             self._job.recorder.notes.observe(fact)
 
     def _tell_unread(self, inner: nn.Module, arguments: list[Argument]) -> None:
-        """Say once of each kind of tensor that looks at the data pass over it.
+        """Report once for each kind of tensor that its data are not inspected.
 
         A call whose tensors are all on the meta device only works out shapes.
         """

@@ -1,6 +1,6 @@
 """Batches that the loaders of a job return: their order, repeated rows, NaN and infinite values.
 
-A loader is never iterated here, and nothing of it is asked for that draws random numbers.
+A loader is never iterated here, and no access to it draws random numbers.
 Only the thread that trains is followed, in the process that trains.
 """
 
@@ -62,7 +62,7 @@ class _Pass:
     drawn: deque[object] = field(default_factory=deque)
 
     def next_batch(self) -> object:
-        """Count a batch; return what the sampler drew for it, None where that was not seen."""
+        """Count a batch; return what the sampler drew for it, None if that was not seen."""
         self.batches += 1
         return self.drawn.popleft() if self.drawn else None
 

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 TRAIN_ROWS, TRAIN_CALLS = 200_000, 4096
-"""Rows and calls of training that are looked at, at most. Chosen by hand: 8 MB, 0.1 s."""
+"""Rows and calls of training that are inspected, at most. Chosen by hand: 8 MB, 0.1 s."""
 EVAL_ROWS = 20_000
-"""Rows of an evaluation that are looked at."""
+"""Rows of an evaluation that are inspected."""
 PHASES = 3
-"""Evaluations of one source that are told of."""
+"""Evaluations of one source that are reported."""
 NEW_SHARE = 0.02
 """Share of new rows below which the training data are taken to be known."""
 STRETCH_ROWS, STRETCH_SHARE = 64, 0.25
@@ -46,13 +46,13 @@ WITHOUT_REPLACEMENT = ("sequential", "shuffled")
 STEPS_APART = 3
 """Evaluations that are closer, each of other rows, are part of the training."""
 HELD = 16
-"""Close evaluations of the same rows after which these are told of. Before, other rows may follow,
+"""Consecutive evaluations of the same rows after which they are reported. Others may follow before,
 as in reinforcement learning, which trains several times on the rows that it has just collected.
 Chosen by hand."""
 BY_HAND = "calls"
-"""First word of the name of evaluations whose rows come from no loader."""
+"""First word of the name of evaluations whose rows are not from a loader."""
 MAX_ENTRIES = 1 << 20
-"""Entries of a sparse matrix whose rows are looked at. Chosen by hand: 20 ms."""
+"""Entries of a sparse matrix whose rows are inspected. Chosen by hand: 20 ms."""
 STEPS_OF_LINES = 64
 """First steps in which lines are noted that run a model for the step in progress."""
 STEPS_BETWEEN = 3
@@ -82,7 +82,7 @@ class _Trained:
     source: Source | None = None
 
     def is_complete(self) -> bool:
-        """Return whether rows repeat, or the loader was exhausted while all were looked at."""
+        """Return whether rows repeat, or the loader was exhausted while all were inspected."""
         within = self.calls < TRAIN_CALLS and self.total < TRAIN_ROWS
         source = self.source
         if source is not None and source.done and source.plan.sampler in WITHOUT_REPLACEMENT:
@@ -131,7 +131,7 @@ class _Given:
         shape: shape of the rows together.
         source: loader of the arguments.
         location: the line of the loader, or of the call.
-        digest_R: digests of the rows; None where they were not taken.
+        digest_R: digests of the rows; None if they were not taken.
         unchanged: returns the rows together, so long as they have their values.
         is_learned: they are to be taken in if they turn out to be trained on.
     """
@@ -339,7 +339,7 @@ class OverlapObserver:
         trained.complete = trained.seen >= enough and trained.new <= NEW_SHARE * trained.seen
 
     def _is_open(self) -> bool:
-        """Return whether rows of any training are still to be told."""
+        """Return whether rows of any training are not reported yet."""
         for _, by_shape in self._trained.items():
             for trained in by_shape.values():
                 within = trained.calls < TRAIN_CALLS and trained.total < TRAIN_ROWS
@@ -380,7 +380,7 @@ class OverlapObserver:
             found.sample.add(as_array(rows.to(torch.float64)), digest_R)
 
     def _by_hand(self, location: str | None, rows: int) -> str:
-        """Name calls by their line and size; what is left at the end counts with the rest."""
+        """Name calls by their line and size; an incomplete last batch counts with the others."""
         size, calls = self._sizes.get(location, (rows, 0))
         if rows < size and calls > 1:
             rows = size

@@ -1,10 +1,10 @@
 """Samples that each step trained on.
 
-A batch of a loader is known by its memory when a model is called, also where a later one
-was loaded meanwhile. Where its tensors were moved or changed on the way, the latest batch
-of as many rows is taken; of several that were loaded ahead, and moved at once, the oldest
-that no model has had; else what was loaded since the last backward. What comes from no
-loader is known by digests of its rows.
+When a model is called, a batch of a loader is identified by its memory, even if a later one was
+loaded meanwhile. If its tensors were moved or changed, the latest batch with the same number of
+rows is used. If several batches were loaded ahead and moved together, it is the oldest one that no
+model has received, otherwise the batches loaded since the last backward pass. A batch that is not
+from a loader is identified by digests of its rows.
 """
 
 from __future__ import annotations
@@ -264,7 +264,7 @@ class ProvenanceObserver:
         return {**found, "data": numbers[0]}
 
     def _batch_of(self, arguments: Placed, addresses: set[int]) -> tuple[Handed | None, bool]:
-        """Return the batch that a model is given, and whether its memory says so."""
+        """Return the batch that a model receives, and whether it was identified by its memory."""
         if not self._held:
             return None, False
         longest = self._unused.latest
@@ -343,7 +343,7 @@ def _pass_of(handed: Handed) -> tuple[str, int]:
 
 
 def _address(tensor: torch.Tensor) -> int:
-    """Return the address of a tensor's memory, also of a view; 0 where it has none."""
+    """Return the address of a tensor's memory, also of a view; 0 if it has none."""
     if tensor.layout is not torch.strided:
         return 0
     return tensor.untyped_storage().data_ptr()
@@ -356,7 +356,7 @@ def _worker_of(iterator: Any) -> tuple[int | None, int | None]:
     if not processes or not received or not getattr(iterator, "_in_order", True):
         return None, None
     if not all(getattr(iterator, "_workers_status", [False])):
-        return None, None  # those that go on have changed places
+        return None, None  # those that continue have changed places
     worker = (received - 1) % processes
     base = getattr(iterator, "_base_seed", None)
     return worker, base + worker if isinstance(base, int) else None

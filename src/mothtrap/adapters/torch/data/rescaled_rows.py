@@ -137,7 +137,7 @@ def _some(values_E: npt.NDArray[np.floating]) -> Floats:
 
 
 def _line(old: Floats, new: Floats) -> tuple[float, float] | None:
-    """Return scale and offset of `new = scale * old + offset`; None where no line fits.
+    """Return scale and offset of `new = scale * old + offset`; None if no line fits.
 
     The offset is in standard deviations of `old`.
     """
@@ -153,7 +153,7 @@ def _line(old: Floats, new: Floats) -> tuple[float, float] | None:
 
 
 def _common(change: _Change) -> float | None:
-    """Return the scale that enough samples share; None where they differ or nothing changed."""
+    """Return the scale that enough samples share; None if they differ or nothing changed."""
     if len(change.scales) < LEAST_SAMPLES:
         return None
     scales, shifts = np.array(change.scales), np.array(change.shifts)

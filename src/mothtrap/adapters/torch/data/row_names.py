@@ -1,4 +1,4 @@
-"""Names that a batch itself has for its rows: keys, paths or identifiers from the data set."""
+"""Names of the rows in a batch itself: keys, paths or identifiers from the data set."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from mothtrap.adapters.torch.job.nested import parts_of
 
 WORDS = ("key", "path", "file", "name", "url", "id")
-"""Words in the keys of a batch under which names of rows are looked for, the best first."""
+"""Words in the keys of a batch under which names of rows are searched for, the best first."""
 MAX_NAMES, MAX_LENGTH = 256, 200
 """Names of a batch, and characters of each."""
 

@@ -12,7 +12,7 @@ from torch.utils.data import ConcatDataset, Subset
 LEVELS = 8
 """Subsets and concatenations in each other that are followed."""
 MAX_ROWS = 4096
-"""Rows of a batch that are followed, at most. Chosen by hand: 1 ms, 16 KB."""
+"""Maximum number of rows of a batch that are followed. Chosen by hand: 1 ms, 16 KB."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""In what order a loader takes which samples, so far as it says without being asked to draw."""
+"""The samples of a loader and their order, as far as known without drawing from it."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class SharedIndices:
     def _tell(self, train: _Draws, held_out: _Draws) -> None:
         shared = len(np.intersect1d(train.index_N, held_out.index_N, assume_unique=True))
         numbers = len(train.index_N), len(held_out.index_N), shared
-        if numbers in self._told:  # loaders that are made anew in each epoch
+        if numbers in self._told:  # loaders that are created again in each epoch
             return
         self._told.add(numbers)
         self._job.recorder.notes.observe(
@@ -105,7 +105,7 @@ def _split(train: _Draws, held_out: _Draws, step: int) -> SplitDrawn:
 
 
 def _reference(data: object) -> Callable[[], object]:
-    """Refer to data weakly; what cannot be referred to, as a list, equals no other data."""
+    """Refer to data weakly; an object without weak references, such as a list, equals no other."""
     try:
         return weakref.ref(data)
     except TypeError:

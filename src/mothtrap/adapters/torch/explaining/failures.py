@@ -88,7 +88,7 @@ def _asked(scene: Scene, forwards: ForwardObserver) -> tuple[Source, tuple[int, 
 
 def _explained(scene: Scene, sources: Sources) -> Explanation | None:
     if scene.own:
-        return loading.explain(scene, sources)  # says no more than which sample it was
+        return loading.explain(scene, sources)  # contains only the index of the sample
     for explain_kind in (*KINDS, shapes.explain):
         found = explain_kind(scene, sources)
         if found is not None:
@@ -97,7 +97,7 @@ def _explained(scene: Scene, sources: Sources) -> Explanation | None:
 
 
 def _place_only(scene: Scene, sources: Sources) -> Explanation | None:
-    """Say which layer of the framework raised what nothing else is known of."""
+    """Return the layer of the framework that raised an otherwise unexplained error."""
     call = scene.subject
     if call is None or not scene.of_framework:
         return None

@@ -28,7 +28,7 @@ _FACTS = re.compile(
     r"\[([\w.]+) \[([\d, ]*)\]\](?:, which is output \d+ of (\w+),)? is at version (\d+)"
 )
 MAX_NODES = 20_000
-"""Operations of a graph that are looked at."""
+"""Operations of a graph that are inspected."""
 
 
 def explain(scene: Scene, sources: Sources) -> Explanation | None:
@@ -186,7 +186,7 @@ def _overwritten(scene: Scene, sources: Sources) -> Explanation:
 
 
 def _parameters(sources: Sources, sizes: tuple[int, ...], version: int) -> Iterator[str]:
-    """Parameters of that shape, or its transpose, which were changed so many times."""
+    """Parameters with this shape or its transpose, and this number of in-place changes."""
     for root in sources.book.roots:
         model = root.module()
         for parameter in model.parameters() if model is not None else ():

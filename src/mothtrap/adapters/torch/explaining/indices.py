@@ -120,7 +120,7 @@ def _labels(scene: Scene, sources: Sources, failed: FailedLoss) -> Explanation |
 def _not_a_number(
     scene: Scene, sources: Sources, operation: str, wrong: torch.Tensor, *, of_input: bool
 ) -> Explanation:
-    """Say that a loss was given NaN, and which line above made it where a variable tells."""
+    """Report that a loss got NaN, and the earlier line that made it, if a variable shows it."""
     where = f" ({scene.location})" if scene.location else ""
     name = "predictions" if of_input else "targets"
     count = int(wrong.detach().isnan().sum())

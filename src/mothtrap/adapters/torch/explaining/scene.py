@@ -28,7 +28,7 @@ _MODULE: str = nn.modules.module.__file__
 _FUNCTIONAL: str = nn.functional.__file__
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 MAX_OPERANDS = 6
-"""Tensors of an expression that are told."""
+"""Tensors of an expression that are reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,13 +156,13 @@ def _is_torch(filename: str) -> bool:
 
 
 def _raises(entry: TracebackType) -> bool:
-    """Return whether the line was left by a `raise` statement of its own."""
+    """Return whether the line contains the `raise` statement itself."""
     byte = entry.tb_frame.f_code.co_code[entry.tb_lasti]
     return dis.opname[byte] in ("RAISE_VARARGS", "RERAISE")
 
 
 def _code(entry: TracebackType | None) -> str:
-    """The text of the expression that failed; empty where it is not known."""
+    """The text of the expression that failed; empty if it is not known."""
     if entry is None:
         return ""
     code = entry.tb_frame.f_code

@@ -1,4 +1,4 @@
-"""Shapes that do not fit: what a layer or an operation needs, and what it got."""
+"""Shapes that do not fit: the required shape and the actual one of a layer or an operation."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from mothtrap.adapters.torch.job.naming import NameBook, class_name
 from mothtrap.statistics.torch.dtypes import type_name
 
 MAX_LISTED = 8
-"""Tensors of a list, and numbers, that are told one by one."""
+"""Tensors of a list, and numbers, that are listed one by one."""
 
 
 def shape(tensor: torch.Tensor) -> str:

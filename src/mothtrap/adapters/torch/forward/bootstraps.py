@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mothtrap.capture.grouper import ClosedStep
 
 BLOCK = 20
-"""Steps that are looked at together. Chosen by hand."""
+"""Steps that are inspected together. Chosen by hand."""
 ENOUGH = 10
 """Steps of a block with such a forward. Chosen by hand: samples are drawn once in a while."""
 

@@ -67,7 +67,7 @@ class CallCapture:
         self.new_step()
 
     def new_step(self) -> None:
-        """Determine what is due in the step that begins."""
+        """Determine the captures of the step that begins."""
         in_training = self._due.kinds[Mode.TRAIN]
         due = in_training | self._due.kinds[Mode.EVAL]
         self.takes_inputs, self.takes_results = "input" in due, "output" in due
@@ -90,7 +90,7 @@ class CallCapture:
         """Capture a module's inputs before it can change them."""
         call = self._entered[id(module)] = self._entered.get(id(module), -1) + 1
         if not outermost and (wrapped(module) is not None or self._job.book.is_whole(module)):
-            return  # of a wrapper and what it wraps the inputs are the same
+            return  # a wrapper and the wrapped module have the same inputs
         given = {**{str(place): value for place, value in enumerate(args)}, **kwargs}
         self._take("input", module, given, call, levels=LEVELS + 1, of_root=outermost)
 
@@ -239,9 +239,9 @@ class CallCapture:
         return ids[key]
 
     def _ids_of(self, module: nn.Module) -> Ids:
-        """The numbers of what a module takes and gives: the same for what wraps a whole model."""
+        """Numbers of a module's inputs and outputs; the same for a wrapper of a model."""
         book = self._job.book
-        if book.roots_seen != self._roots_seen:  # models are named anew, or wrapped
+        if book.roots_seen != self._roots_seen:  # models are renamed or wrapped
             self._roots_seen = book.roots_seen
             self._found = ByIdentity()
         ids = self._found.get(module)
@@ -325,7 +325,7 @@ class _GradientHook:
         self._job.contain(self._job.contain_part, "activation gradients", self._take, gradient)
 
     def _take(self, gradient: torch.Tensor) -> None:
-        # A backward that makes a graph of its own is that of a penalty or an inner loop.
+        # A backward that makes its own graph is that of a penalty or an inner loop.
         if self._seen < MAX_BACKWARDS and not torch.is_grad_enabled() and is_countable(gradient):
             self._seen += 1
             self._job.recorder.captures.reduce("activation_gradient", [self._tensor_id], [gradient])

@@ -89,7 +89,7 @@ class CompilationObserver:
             self.functions[getattr(target, "__qualname__", type(target).__qualname__)] = None
 
     def _tap(self, owner: nn.Module, target: Any) -> None:
-        """Tap what runs inside a module; what it returns itself is seen from outside."""
+        """Observe the calls inside a module; its own output is observed from outside."""
         if target is not owner and type(owner).__module__.startswith("torch.nn."):
             return  # of these PyTorch compiles nothing, but would where their parts have hooks
         owner = unwrapped(owner)

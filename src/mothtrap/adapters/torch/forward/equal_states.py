@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 ENOUGH = 8
-"""Steps in which both are equal. Chosen by hand: an agent may stand still for a few steps."""
+"""Steps in which both are equal. Chosen by hand: an agent may not move for a few steps."""
 MAX_ELEMENTS = 1 << 20
 """Elements of an input that are compared; images of a few environments are larger."""
 

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 ENOUGH = 8
 """Steps in which both are equal, as `EqualStates` needs."""
 MAX_MISSES = 16
-"""Backwards without equal views after which none are looked for. Chosen by hand."""
+"""Backwards without equal views after which none are searched for. Chosen by hand."""
 
 
 class EqualViewObserver:
     """Compares a model's inputs in two forward passes before a backward, until they differ.
 
-    Both must be tensors of their own: a model with dropout may be given the same tensor twice. So
+    Both must be separate tensors: a model with dropout may be given the same tensor twice. So
     may the halves of one batch, in which the views were joined. A model that is also given its own
     state, such as the cell of a recurrence, sees the same data again on purpose.
     """

@@ -70,7 +70,7 @@ class EvaluatedLossScalars:
         if result.numel() == 1 and is_readable(result):
             target = args[1] if len(args) > 1 else kwargs.get("target")
             place = frames.user_location()
-            if in_model:  # which may go on to divide a sum
+            if in_model:  # which may continue to divide a sum
                 self._inside = place, result, target
                 self._inside_calls += 1
             else:

@@ -17,7 +17,7 @@ MAX_FORWARDS = 256
 MAX_EVALUATIONS = 64
 """Evaluations that are looked back at."""
 REPORTED = 3
-"""Evaluations running whose graphs are held that are worth reporting; rules judge."""
+"""Consecutive evaluations whose graphs are held that are worth reporting; rules judge."""
 _KEY = "mothtrap evaluation"
 
 

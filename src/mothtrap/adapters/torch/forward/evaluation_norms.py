@@ -1,4 +1,4 @@
-"""Batch norms whose running statistics come from few rows, in evaluations."""
+"""Batch norms in evaluations whose running statistics come from few rows."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class NormStatistics:
         norms = [part for part in module.modules() if is_batch_norm(part) and not part.training]
         quickest = max(norms, key=_momentum, default=None)
         if quickest is None or _momentum(quickest) < LEAST_MOMENTUM:
-            batches.reported = REPORTED  # what has none is not asked again
+            batches.reported = REPORTED  # models without any are not inspected again
             return None
         return EvaluationNorms(
             step=step,

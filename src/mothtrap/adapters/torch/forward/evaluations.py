@@ -1,10 +1,10 @@
-"""Evaluations: what a model under training runs without a graph between two steps.
+"""Evaluations: forward passes without a graph of a model under training, between two steps.
 
-Whether a forward with a graph was for training is known only when a backward comes or
-does not. One of a module that is set to evaluation waits for that, with its losses: if
-the next thing is a backward it was training, if it is a forward in training mode
-`torch.no_grad` was forgotten. One of a module that is set to training waits until the step is
-over (`job/forward_uses.py`).
+Whether a forward pass with a graph was for training is known only once a backward pass follows or
+not. A forward pass of a module in evaluation mode waits for this, with its losses. If a backward
+pass comes next, it was training. If a forward pass in training mode comes next, `torch.no_grad`
+was forgotten. A forward pass of a module in training mode waits until the end of the step
+(`job/forward_uses.py`).
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 TOLD_FIRST, TOLD_EVERY = 16, 16
-"""Evaluations of a module that are told: the first, then one in so many (an evaluation of
+"""Evaluations of a module that are reported: the first ones, then one in N (the evaluation of
 a generator, say, comes at every step). Chosen by hand."""
 MAX_DOUBTED = 1024
-"""Losses with a graph that are kept until it is known what they were for."""
+"""Maximum number of losses with a graph that are kept until their purpose is known."""
 MAX_DOUBTS = 16
 """Forwards running that were doubted for nothing, after which none is doubted again."""
 
 EvaluatedLoss = tuple[torch.Tensor, LossInputs, Site, LossCall | None]
-"""Value of a loss without its graph, its arguments without values, its line, what it was given."""
+"""Value of a loss without its graph, its arguments without values, its line, its inputs."""
 
 
 @dataclass(slots=True, eq=False)
 class _Ran:
-    """Forwards of one module, which may be gone at its end, in the evaluation that goes on."""
+    """Forward calls of one module in the current evaluation; it may be deleted at the end."""
 
     name: str
     kind: str
@@ -221,7 +221,7 @@ class EvaluationObserver:
             self._tell(ran, step)
 
     def _recognized(self, uses: Sequence[Use]) -> None:
-        """Report forwards with a graph from which no backward came."""
+        """Report forward passes with a graph that no backward pass used."""
         was_open = self.open is not None
         for use in uses:
             module = use.module()
@@ -248,12 +248,12 @@ class EvaluationObserver:
         ran = self._ran(module, self._job.grouper.steps_applied)
         given = next((value for value in inputs if isinstance(value, torch.Tensor)), None)
         known = None
-        if given is not None and not given.is_inference():  # whose version tells of changes
+        if given is not None and not given.is_inference():  # whose version shows changes
             known = ContentRef(given), given._version
         self._ran_once(ran, module, known, trains=module.training, place=None)
 
     def _ran(self, module: nn.Module, step: int) -> _Ran:
-        """Return what is known of a module in the evaluation that goes on, or begins now."""
+        """Return the record of a module in the current evaluation, or start one."""
         if self.open is None:
             self.open = _Open(step)
         ran = self.open.ran.get(id(module))

@@ -103,7 +103,7 @@ class FastPathOutputs:
         return BATCH_BYTES if self._collects else self._retained.room
 
     def _returned_late(self, module: nn.Module, output: Any) -> None:
-        """A part whose call took the fast path returned late, or what cannot be noted."""
+        """Handle a late return on the fast path, or an output that cannot be recorded."""
         if self.fast_path is None or torch.compiler.is_compiling():
             return
         if noted := self.fast_path.take():

@@ -31,6 +31,8 @@ from mothtrap.adapters.torch.job.retained_outputs import RetainedOutputs, nodes_
 from mothtrap.adapters.torch.job.uncompiled import uncompiled
 from mothtrap.adapters.torch.layers.half_precision import HalfPrecisionObserver
 from mothtrap.adapters.torch.layers.looks import ForwardLooks
+from mothtrap.adapters.torch.losses import argument_orders
+from mothtrap.adapters.torch.losses.argument_orders import ArgumentOrderObserver
 from mothtrap.adapters.torch.losses.divergences import DivergenceObserver
 from mothtrap.adapters.torch.losses.loss_calls import inputs_of
 from mothtrap.adapters.torch.losses.loss_tensors import LossTensors
@@ -97,6 +99,7 @@ class ForwardObserver:
         self.calls = CallCapture(job)
         self.loss_tensors = LossTensors(job)
         self.divergences = DivergenceObserver(job)
+        self.argument_orders = ArgumentOrderObserver(job)
         self.bootstraps = BootstrapObserver(job)
         self.evaluations = EvaluationObserver(job, self.bootstraps.cut)
         self.loss_trained: Callable[[str, float], None] = self.evaluations.losses.trained
@@ -122,7 +125,7 @@ class ForwardObserver:
         self.new_step()
 
     def new_step(self) -> None:
-        """Determine what is due in the step that begins."""
+        """Determine the captures of the step that begins."""
         if self.compilations.functions:
             self.compilations.step_closed(self.roots_called)
         self.attributes.is_read = False
@@ -413,7 +416,7 @@ class ForwardObserver:
     def _loss_function_called(
         self, name: str, result: torch.Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> None:
-        """A loss function of the framework returned; under no_grad no graph tells of it."""
+        """Handle the return of a loss function; under no_grad, no graph contains it."""
         asked = self._job.job.process.asked_mode
         if asked is Mode.PREDICT:
             return
@@ -423,11 +426,14 @@ class ForwardObserver:
             contain_part = self._job.contain_part
             if not self._job.light:
                 contain_part("digests", self.inputs.digests.loss_called, args, kwargs)
-            if name == "kl_div":
-                contain_part("divergences", self.divergences.called, inputs_of(name, args, kwargs))
+            if name in argument_orders.FUNCTIONS:
+                inputs = inputs_of(name, args, kwargs)
+                contain_part("loss calls", self.argument_orders.called, inputs)
+                if name == "kl_div":
+                    contain_part("loss calls", self.divergences.called, inputs)
             if self._trains and not (self._running and self._in_root):
                 contain_part("snapshots", self.recording.loss_called, name, args, kwargs)
-        # What has a graph is looked at in the backward.
+        # What has a graph is inspected in the backward.
         evaluations = self.evaluations
         takes_graphs = evaluations.in_doubt or (
             evaluations.uses.latest is not None and evaluations.uses.expects

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 MAX_PATHS = 8
 LASTING_STEPS = 10
-"""Own steps running in a mode after which a module is said to have changed into it."""
+"""Consecutive own steps in a mode after which a change of the module's mode is reported."""
 SAMPLES_FIRST, SAMPLES_EVERY = 32, 50
-"""Training forwards whose batch norms are looked at: the first, then one in so many."""
+"""Training forwards whose batch norms are inspected: the first, then one in N."""
 
 Paths = tuple[str, ...]
 
@@ -48,7 +48,7 @@ def active_in_training(module: nn.Module, book: NameBook) -> tuple[Paths, Paths]
 
 @dataclass(slots=True)
 class _Mode:
-    """The mode that was told of a module, and the other one, while it does not last yet."""
+    """The reported mode of a module, and the other mode while it is too short to be reported."""
 
     told: bool | None = None
     since: int = 0
@@ -168,7 +168,7 @@ class ModeObserver:
             samples.module = weakref.ref(module)
 
     def _tell_samples(self, samples: _Samples, step: int) -> None:
-        """Tell what was looked at so far."""
+        """Report the inspected modules."""
         module = samples.module() if samples.module is not None else None
         if module is None:
             return

@@ -40,14 +40,14 @@ class ForwardPurpose:
         reaching = [output for output in outputs if output.requires_grad]
         for output in reaching[:MAX_OUTPUTS]:
             if output.grad_fn is None:
-                self._is_reached = True  # a leaf: its gradient goes by no node
+                self._is_reached = True  # a leaf: no node has its gradient
             else:
                 output.grad_fn.register_prehook(self._reached)
         if len(reaching) > MAX_OUTPUTS:
             self._is_reached = True
 
     def __call__(self) -> StepKey | None:
-        """Return None if the forward was training, else the key of a record of its own."""
+        """Return None if the forward was training, else the key of its own record."""
         return None if self._is_reached else self._next_key(self._mode, self._step)
 
     def _reached(self, _gradients: object) -> None:

@@ -1,7 +1,7 @@
 """Modules whose outputs are written to in place before the forward ends.
 
 `ReLU(inplace=True)` writes to the output of the layer before it, and so does `x += y`. What
-such a layer returned must be looked at as soon as it has returned.
+such a layer returned must be inspected as soon as it has returned.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from mothtrap.adapters.torch.job.retained_outputs import Noted
 from mothtrap.tracing.jobs.identity import ByIdentity, OwnRef
 
 Output = tuple[nn.Module, torch.Tensor | None, bytes | None]
-"""A module, what it returned, without a graph, and the row that was taken of it."""
+"""A module, its output without a graph, and the row that was computed from it."""
 BATCH_BYTES = 64 * 2**20
-"""Values of a forward that are held until they are looked at together. Chosen by hand: as
+"""Values of a forward that are held until they are inspected together. Chosen by hand: as
 little memory, and hundreds of calls in one."""
 
 

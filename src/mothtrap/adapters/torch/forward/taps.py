@@ -54,7 +54,7 @@ class Tap:
 
 _numbers: Final = itertools.count()
 _open: Final[MutableMapping[int, Tap]] = weakref.WeakValueDictionary()
-"""By number. The graphs of a process outlive whoever put a tap into them."""
+"""Taps by number. The graphs of a process outlive the job that inserted a tap."""
 
 
 def tap(modules: Iterable[nn.Module], tell: Tell) -> list[Tap]:

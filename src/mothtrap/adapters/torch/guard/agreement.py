@@ -28,7 +28,7 @@ class Agreement:
         self._job = job
         self._first = job.grouper.step
         self._group: Any = None
-        # Kept: whoever drops the last reference to what was reduced must hold the interpreter.
+        # Kept, because the last reference to a reduced tensor must be dropped under the GIL.
         self._answer = torch.zeros(3, dtype=torch.int64)
         self._of: Any = None
         self._off = False
@@ -47,7 +47,7 @@ class Agreement:
             return unsound
         try:
             worst, first, last = self._ask(unsound)
-        except RuntimeError as err:  # what torch.distributed raises, of timeouts too
+        except RuntimeError as err:  # raised by torch.distributed, also for timeouts
             self._end(f"they did not answer ({type(err).__name__}: {str(err)[:200]})")
             return unsound
         if first != last:
@@ -72,7 +72,7 @@ class Agreement:
         )
 
     def _ask(self, unsound: bool) -> tuple[int, int, int]:
-        """The worst of all, and the least and the greatest number of steps they have come to."""
+        """The worst verdict of all ranks, and their smallest and largest number of steps."""
         distributed = torch.distributed
         if self._of is not distributed.group.WORLD:
             self._of = distributed.group.WORLD

@@ -1,4 +1,4 @@
-"""A look at gradients for the guard alone, where capture has not just taken one."""
+"""Check of gradients for the guard, if capture has not just read them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def nonfinite_among(gradients: Sequence[torch.Tensor | None]) -> list[int]:
 
 
 def _values(gradient: torch.Tensor) -> torch.Tensor | None:
-    """The stored values as a plain tensor; None where they cannot be read here and now."""
+    """The stored values as a plain tensor; None if they cannot be read here and now."""
     part: Any = gradient.detach()
     if is_distributed(part):
         part = part.to_local()

@@ -1,7 +1,7 @@
 """Check of losses and gradients before each optimizer step, and the policy `on_nonfinite`.
 
-Under `on_nonfinite = "report"` nothing is: the onset is told to whoever keeps snapshots.
-Under the other policies `guarded_steps` asks before every step, and cancels.
+Under `on_nonfinite = "report"`, nothing is changed: the onset is passed to the snapshots.
+Under the other policies, `guarded_steps` decides before every step whether to cancel it.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Guard:
         """Return the latest bad step."""
         return self.policy.unsound_step
 
-    # What the tracer tells
+    # Events of the tracer
 
     def looked(self, optimizer: str, look: GradientLook) -> bool:
         """Process captured gradients of an optimizer that is about to step.
@@ -156,7 +156,7 @@ class Guard:
         """End the agreement, because the job has ended."""
         self._agreement.close()
 
-    # What is asked before a step
+    # Queries before a step
 
     def decide(self, optimizer: Optimizer, in_backward: bool) -> Fault | None:
         """Return the fault because of which an optimizer step must not be applied.
@@ -231,7 +231,7 @@ class Guard:
         return None
 
     def _look(self, optimizer: Optimizer) -> GradientLook:
-        """Return the look at the gradients; where there is none yet, look once."""
+        """Return the look at the gradients; if there is none yet, look once."""
         look = self._looks.pop(self._name(optimizer), None)
         gradients = [p.grad for p in parameters(optimizer) if p.grad is not None]
         hooked = len(getattr(optimizer, "_optimizer_step_pre_hooks", ())) > self.own_hooks
@@ -290,7 +290,7 @@ class Guard:
 
 
 def _number(loss: object) -> float | None:
-    """The value of what a closure returned; None where it is no number."""
+    """Value of the result of a closure; None if it is not a number."""
     if isinstance(loss, torch.Tensor):
         return float(loss.detach()) if loss.numel() == 1 else None
     return float(loss) if isinstance(loss, int | float) else None

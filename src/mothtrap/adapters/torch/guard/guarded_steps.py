@@ -1,8 +1,8 @@
-"""Stands around `optimizer.step`, under a policy that acts, and cancels what is not sound.
+"""Wraps `optimizer.step` under a policy that cancels unsound steps.
 
-No hook of PyTorch can cancel a step. The last of the hooks that run before it raises, and
-what stands around the step catches: neither the step nor the hooks after it run. A step
-with a closure is cancelled by the closure, and what the optimizer has changed is put back.
+No hook of PyTorch can cancel a step. The last hook that runs before it raises an exception, and
+the wrapper of the step catches it: neither the step nor the hooks after it run. A step with a
+closure is cancelled by the closure, and changes by the optimizer are undone.
 """
 
 from __future__ import annotations
@@ -241,7 +241,7 @@ class GuardedSteps:
 
 
 def _drop_own_frames(err: BaseException) -> None:
-    """Take what stands around the step out of a traceback; a bare `raise` does not add it."""
+    """Remove the frames of the wrapper from a traceback; a bare `raise` does not add them."""
     trace = err.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
         trace = trace.tb_next

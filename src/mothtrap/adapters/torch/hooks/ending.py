@@ -1,4 +1,4 @@
-"""Reports at the end of a job: the exception that ended it, or steps that never came."""
+"""Reports at the end of a job: the exception that ended it, or missing steps."""
 
 from __future__ import annotations
 

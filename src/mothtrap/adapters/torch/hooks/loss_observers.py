@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mothtrap.adapters.torch.layers.attention import AttentionObserver
+from mothtrap.adapters.torch.layers.attention_axes import AttentionAxisObserver
 from mothtrap.adapters.torch.losses.detached_terms import DetachedTermObserver
 from mothtrap.adapters.torch.losses.mixed_axes import MixedAxesObserver
 from mothtrap.adapters.torch.losses.policies import EntropyObserver, PolicyObserver
 from mothtrap.adapters.torch.losses.trained_targets import TrainedTargetObserver
 from mothtrap.core.facts.data import TargetOrder
-from mothtrap.core.facts.layers import AttentionLook
+from mothtrap.core.facts.layers import AttentionAxis, AttentionLook
 from mothtrap.core.facts.losses import (
     DetachedTerm,
     MixedAxes,
@@ -44,3 +45,4 @@ def add_loss_observers(
     observers.add("policies", lambda: EntropyObserver(job, sampled), PolicyEntropy)
     observers.add("views", lambda: MixedAxesObserver(job), MixedAxes)
     observers.add("attention", lambda: AttentionObserver(job), AttentionLook)
+    observers.add("attention", lambda: AttentionAxisObserver(job), AttentionAxis)

@@ -146,7 +146,7 @@ class ObjectHooks(TorchHandle):
                 self._keep(self._waits[-1])
 
     def _reached(self, parameter: torch.Tensor) -> None:
-        """The first parameter that a backward reaches tells that there is one."""
+        """Detect a backward pass by the first parameter that it reaches."""
         job, thread = self.tracer.job, self.tracer.training_thread
         task = torch._C._current_graph_task_id()
         # A smaller one is one that the backward of a segment has interrupted.
@@ -157,7 +157,7 @@ class ObjectHooks(TorchHandle):
     def _backward_seen(self, reached: torch.Tensor) -> None:
         tracer, forward = self.tracer, self.tracer.forwards.roots_called
         if checkpointing.in_backward_of_segment() and forward == self._followed:
-            return  # part of the backward that was told already
+            return  # part of the backward that was already reported
         self._followed = forward
         if not tracer.grouper.inside_step:
             tracer.contain_part("gradients", tracer.optimizers.backward_began, reached)

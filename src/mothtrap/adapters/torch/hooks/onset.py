@@ -70,7 +70,7 @@ class Onset:
             self._job.recorder.notes.observe(found)
 
     def _observe_given(self, place: str | None) -> None:
-        """Report a value that was not finite when the script got it, unless a loader gave it."""
+        """Report a value that was non-finite when the script got it, unless from a loader."""
         batch = self._forwards.inputs.loaders.latest
         if self._given is None or (batch is not None and batch.told):
             return
@@ -79,7 +79,7 @@ class Onset:
             self._job.recorder.notes.observe(found)
 
     def _observe_derivative(self) -> None:
-        """Look for the cause of gradients that are not finite; the graph is gone by now."""
+        """Search for the cause of non-finite gradients; the graph no longer exists."""
         losses = self._losses.of(self._job.grouper.losses[-1:])
         if not losses:
             return

@@ -270,7 +270,7 @@ class ProcessHooks(TorchHandle):
         tracer = self.tracer
 
         def sampled(actions: Any, distribution: Any = None, *_: Any, **__: Any) -> None:
-            if not (tracer.sampling.on or tracer.light):  # else no loss is looked at
+            if not (tracer.sampling.on or tracer.light):  # else no loss is inspected
                 tracer.contain(tracer.losses.sampled.drawn, actions, distribution)
 
         self._replace(torch.distributions.Categorical, "sample", _around(after=sampled))
@@ -377,7 +377,7 @@ def _uses_accelerator() -> bool:
 
 
 def _around(before: Function | None = None, after: Function | None = None) -> Wrap:
-    """Make a function tell of its calls: `before(*args)`, and `after(result, *args)`."""
+    """Wrap a function so that it calls `before(*args)` and `after(result, *args)`."""
 
     def make(original: Function) -> Function:
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -400,5 +400,5 @@ def _around(before: Function | None = None, after: Function | None = None) -> Wr
 
 
 def _followed_by(tell: Callable[[Any], None]) -> Wrap:
-    """Make a method tell its object when it is done."""
+    """Wrap a method so that it notifies its object after each call."""
     return _around(after=lambda _, owner, *__, **___: tell(owner))

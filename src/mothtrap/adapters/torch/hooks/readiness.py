@@ -24,6 +24,7 @@ from mothtrap.core.facts.evaluations import (
     TrainingMode,
 )
 from mothtrap.core.facts.layers import (
+    AttentionAxis,
     AttentionLook,
     DataTaken,
     ForwardScales,
@@ -72,7 +73,15 @@ OF_FORWARDS: Final = frozenset(
         *(TrainingMode, NormBatches, NormAverages, BootstrappedTargets, EqualStates),
         EqualViews,
         *(UnreachedModule, HiddenParameters, FrozenParameters, HalfPrecision),
-        *(AttentionLook, DataTaken, ForwardScales, IdenticalUnits, OutputSpread, RouterLoad),
+        *(
+            AttentionAxis,
+            AttentionLook,
+            DataTaken,
+            ForwardScales,
+            IdenticalUnits,
+            OutputSpread,
+            RouterLoad,
+        ),
         *(UnitInputs, IdleOptimizer, UnownedParameter, MaskOfOnes, MixedAxes, SequenceAxes),
     )
 )

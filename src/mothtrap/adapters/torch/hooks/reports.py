@@ -31,6 +31,7 @@ from mothtrap.core.facts.evaluations import (
 from mothtrap.core.facts.failures import ScriptFailed
 from mothtrap.core.facts.guards import StepGuarded
 from mothtrap.core.facts.layers import (
+    AttentionAxis,
     AttentionLook,
     DataTaken,
     ForwardScales,
@@ -117,7 +118,7 @@ IN_EACH_STEP: Final = (
     OptimizersNotRestored,
     ShapeChanged,
 )
-"""Facts that are looked for in light steps, too."""
+"""Facts that are searched for in light steps, too."""
 
 IN_FULL_STEPS: Final = (
     *(EqualStates, EqualViews),
@@ -134,7 +135,7 @@ IN_FULL_STEPS: Final = (
         RoundedUpdates,
     ),
     *(UnownedParameter, IdleOptimizer, UnreachedModule, HiddenParameters, FrozenParameters),
-    *(AttentionLook, DataTaken, ForwardScales, IdenticalUnits, InitialWeights),
+    *(AttentionAxis, AttentionLook, DataTaken, ForwardScales, IdenticalUnits, InitialWeights),
     *(OutputSpread, RouterLoad, UnitInputs, MaskOfOnes, SequenceAxes),
     *(
         BatchesLoaded,

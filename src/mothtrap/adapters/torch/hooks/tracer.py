@@ -140,7 +140,7 @@ class Tracer(Parts):
         self.gradients_zeroed = contained(self._gradients_zeroed)
 
     def _serve(self) -> None:
-        """Say which services are told of which events, in this order."""
+        """Define which services receive which events, in this order."""
         serve, recording, snapshots = self.observers.serve, self.recording, self.snapshots
         serve("step_begins", "gradients", self.optimizers.rates)
         serve("step_begins", "snapshots", recording.stepping)
@@ -165,7 +165,7 @@ class Tracer(Parts):
         serve("closing", "modes", self.forwards.bootstraps.close, light=False)
 
     def _observe(self) -> None:
-        """Build the observers that are needed, in the order in which they are told."""
+        """Build the observers that are needed, in the order in which they receive events."""
         add, forwards, optimizers = self.observers.add, self.forwards, self.optimizers
         add("loss graph", lambda: self.losses)
         add("memory", lambda: MemoryObserver(self), each_step=True)
@@ -345,7 +345,7 @@ class Tracer(Parts):
         if self.recorder.depths.in_group:
             self._pace.backward_ended()
         self.forwards.retained.used = True
-        if self.grouper.running:  # a closure: its gradients are what will be applied
+        if self.grouper.running:  # a closure: its gradients will be applied
             for known, optimizer in self.optimizers.other_threads.unshared():
                 if any(p.grad is not None for p in _first_parameters(optimizer)):
                     told = self.observers.told["gradients_final"]

@@ -53,7 +53,7 @@ def last_call(frame: FrameType) -> CollectiveCall | None:
 
 
 def _recorded() -> _Entry | None:
-    """Return the last entry of the flight recorder; None where there is none.
+    """Return the last entry of the flight recorder; None if there is none.
 
     It keeps entries where `TORCH_FR_BUFFER_SIZE` is above 0. Its binary form, a pickle, is not
     read.

@@ -1,4 +1,4 @@
-"""Training on many workers: what part of a tensor is here, which values must be equal."""
+"""Training on many workers: the local part of a tensor, and the values that must be equal."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ and after that one step in so many; chosen by hand: reading all weights is cheap
 step, but not free."""
 TOLD_AT = (1, 10)
 TOLD_EVERY = 100
-"""Steps without the wrapper after which it is told (again)."""
+"""Steps without the wrapper after which it is reported (again)."""
 
 
 def in_group() -> bool:

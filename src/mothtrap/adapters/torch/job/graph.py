@@ -21,7 +21,7 @@ Node: TypeAlias = Any  # torch.autograd.graph.Node, whose attributes differ by o
 Shape: TypeAlias = tuple[int, ...]
 
 MAX_HEAD_NODES = 96
-"""Number of nodes from the root within which a loss is looked for."""
+"""Number of nodes from the root within which a loss is searched for."""
 MAX_NODES = 2_000
 """Maximum number of nodes visited on the way to parameters."""
 MAX_CHAIN = 4
@@ -105,9 +105,9 @@ class LossTerm:
     `source` is the node that made the prediction, where views end; `target_first`: the
     loss is of target minus prediction, not the other way round. `alone`: nothing else that
     is trained was found to take part in the loss. `above`: operations from the root to the loss.
-    `negated`: this operation is subtracted; None where its sign is unknown. `complete`: the loss is
+    `negated`: this operation is subtracted; None if its sign is unknown. `complete`: the loss is
     made of loss operations only. `optimistic`: of the smaller or larger of two values, of which
-    this is one, the loss takes the one that lets it fall further; None where neither is taken.
+    this is one, the loss takes the one that lets it fall further; None if neither is taken.
     """
 
     operation: str
@@ -194,16 +194,27 @@ class _Way(NamedTuple):
     optimistic: bool | None
 
     def through(self, name: str, place: int) -> _Way:
-        """Return the way to an operand of the operation `name`, which stands at its end."""
+        """Return the path to an operand of the operation `name`, which is its last element."""
         above, negated, optimistic = (*self.above, name), self.negated, self.optimistic
         if name in ("minimum", "maximum"):
             optimistic = None if negated is None else (name == "maximum") is negated
-        if negated is None:
-            return _Way(above, None, optimistic)
-        if name in ("neg", "rsub") or (name == "sub" and place == 1):
-            return _Way(above, not negated, optimistic)
-        keeps = name in _KEEPS_SIGN or name in _VIEWS or (name == "div" and place == 0)
-        return _Way(above, negated if keeps else None, optimistic)
+        return _Way(above, sign_through(negated, name, place), optimistic)
+
+
+def sign_through(negated: bool | None, name: str, place: int) -> bool | None:
+    """Return whether an operand of an operation is subtracted from the loss; None if unknown.
+
+    Args:
+        negated: whether the result of the operation is subtracted.
+        name: the operation.
+        place: the place of the operand.
+    """
+    if negated is None:
+        return None
+    if name in ("neg", "rsub") or (name == "sub" and place == 1):
+        return not negated
+    keeps = name in _KEEPS_SIGN or name in _VIEWS or (name == "div" and place == 0)
+    return negated if keeps else None
 
 
 def loss_terms(root: Node) -> list[LossTerm]:
@@ -306,7 +317,7 @@ def _class_loss(node: Node) -> LossTerm:
 
 
 def _log_softmax_loss(node: Node, log_softmax: Node, given: Node | None = None) -> LossTerm:
-    """A log-softmax under a class loss; `given`: what a loss of labels is called with."""
+    """A log-softmax under a class loss; `given`: the arguments of a loss of labels."""
     shape = output_shape(log_softmax)
     axis = _axis(log_softmax, len(shape)) if shape else None
     classes = shape[axis] if shape and axis is not None else None
@@ -340,7 +351,7 @@ def _difference(node: Node, sub: Node) -> LossTerm | None:
     """A squared or absolute difference written by hand.
 
     Both sides trained = no target. An axis that the prediction was given just before is
-    there to compare all pairs: the shape of the target cannot be said.
+    there to compare all pairs: the shape of the target is unknown.
     """
     children = list(_children(sub))
     if len(children) != 1:

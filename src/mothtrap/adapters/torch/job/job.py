@@ -125,7 +125,7 @@ class Job(abc.ABC):
         return "begins" if self.grouper.knows_no_loss and not self.sampling.on else "within"
 
     def _logged(self, begins: bool) -> int:
-        """Return the step of what a script logs; close the one before, where another one begins."""
+        """Return the step of a logged value; close the previous step if a new one begins."""
         if begins and self.grouper.between_steps:
             self.contain(self.feed, Ended())
         return self.sampling.logged(begins)
@@ -160,7 +160,7 @@ class Job(abc.ABC):
                 process.close(closed, framework)
 
     def _forget_failed_step(self) -> None:
-        """End a step that raised: no hook tells of it, but it has left the stack."""
+        """End a step that raised an exception: no hook runs, but its frame has left the stack."""
         optimizer = self.grouper.stepping
         if optimizer is not None and not _is_on_stack(self._step_code):
             self.feed(StepEnded(optimizer))

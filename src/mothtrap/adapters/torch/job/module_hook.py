@@ -26,7 +26,7 @@ class ModuleHook:
         self._call = call
 
     def __call__(self, *args: Any) -> None:
-        """Call what is hooked."""
+        """Call the hooked functions."""
         self._call(*args)
 
     def __reduce__(self) -> tuple[Any, ...]:

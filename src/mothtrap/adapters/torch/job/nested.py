@@ -1,4 +1,4 @@
-"""Tensors in what modules take and give: containers in containers, each with its place."""
+"""Tensors in the inputs and outputs of modules: nested containers, each with its place."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 import torch
 
 LEVELS = 4
-"""Containers in containers that are looked into, e.g. a cache: an output, its field, a
+"""Containers in containers that are inspected, e.g. a cache: an output, its field, a
 layer, keys and values. Chosen by hand."""
 
 
 _LEAVES = frozenset({types.NoneType, bool, int, float, str})
-"""Types of what holds nothing: most of what is given beside tensors."""
+"""Types without tensors inside, which most other arguments have."""
 
 
 def tensors_in(value: Any, levels: int = LEVELS) -> list[torch.Tensor]:

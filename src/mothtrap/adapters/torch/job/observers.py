@@ -1,7 +1,7 @@
-"""Observers of a job: each learns one thing, and is told of the events that it has a method for.
+"""Observers of a job: each collects one fact, and receives the events that it has a method for.
 
-One is built only where a fact of its is needed. In a light step only those are told that need each
-step. No observer knows another.
+An observer is built only if its fact is needed. In a light step, only observers that need each
+step receive events. Observers are independent of each other.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 EVENTS = ("loss_began", "stepping", "applied", "stepped", "closed")
 SERVICES = ("step_begins", "gradients_final", "step_ends", "closing")
-"""Events of which services are told that are there in any case, see `Observers.serve`."""
+"""Events that go to services, which always exist; see `Observers.serve`."""
 
 
 class BackwardRoot(NamedTuple):

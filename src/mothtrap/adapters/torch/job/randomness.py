@@ -29,7 +29,7 @@ _PYTHON: Any = getattr(random.getstate, "__self__")  # noqa: B009  # of a type t
 _FAILURES = (*(RuntimeError, AssertionError, AttributeError), *(LookupError, ValueError, TypeError))
 
 ACCELERATORS = ("cuda", "xpu")
-"""Devices with generators of their own, as `torch` names them."""
+"""Devices with their own generators, as `torch` names them."""
 
 
 class RandomStates:
@@ -103,7 +103,7 @@ def restore(states: Mapping[str, Any]) -> list[str]:
 
 
 def _packed(raw: bytes) -> npt.NDArray[Any]:
-    """A state in half of its memory where its words, of 32 bits, are kept in 64 bits each."""
+    """Halve the memory of a state whose 32-bit words are stored in 64 bits each."""
     plain = np.frombuffer(raw, np.uint8)
     if len(raw) != _CPU_BYTES:
         return plain
@@ -144,7 +144,7 @@ def _is_capturing(kind: str) -> bool:
 
 @functools.cache
 def _accelerators() -> tuple[tuple[str, Any], ...]:
-    """Those that this build of the framework knows; says nothing of what the machine has."""
+    """Devices that this build of the framework supports, whether or not the machine has them."""
     modules = ((kind, getattr(torch, kind, None)) for kind in ACCELERATORS)
     return tuple((k, m) for k, m in modules if m is not None and m._is_compiled())
 

@@ -22,7 +22,7 @@ SPARSE = (
 
 def shows_values() -> bool:
     """Return whether tensors have values here: nothing is traced or transformed."""
-    # Private: inside torch.func a tensor may stand for a whole batch; a test pins it.
+    # Private: inside torch.func, a tensor may represent a whole batch; a test pins it.
     return (
         torch._C._functorch.peek_interpreter_stack() is None and not torch.compiler.is_compiling()
     )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 FORWARDS = 16
-"""Forwards of a step that are looked at."""
+"""Forwards of a step that are inspected."""
 NO_DATA = (int, float, complex, str, bytes, torch.dtype, torch.device, type(None))
 
 

@@ -21,7 +21,7 @@ Kept without their graph, so that nothing else stays alive with them. Chosen by 
 that no one notices.
 """
 RETAINED_OUTPUTS = 4096
-"""Outputs after which the next root begins anew: forwards that no backward follows."""
+"""Number of outputs after which the next root starts over: forwards without a backward."""
 
 Noted = list[
     tuple[
@@ -111,7 +111,7 @@ class RetainedOutputs:
             self.room = RETAINED_BYTES
 
     def __iter__(self) -> Iterator[Retained]:
-        """Modules with their outputs; no module for an input of a root, no tensor when gone."""
+        """Modules with their outputs; no module for an input of a root, no tensor once deleted."""
         for owner, kept in self._entries:
             tensor = kept() if isinstance(kept, weakref.ref) else kept
             if tensor is not None and not is_readable(tensor):

@@ -1,10 +1,10 @@
-"""Step sampling: in a step that is not watched, every hook asks here and returns at once.
+"""Step sampling: in a skipped step, every hook returns immediately.
 
-Only the plainest of loops rests: one optimizer, stepped after a backward, no closure, no scaler,
-no group of processes, and nothing asked for that needs each step. A rest ends just after a step
-was applied, so that the next one is seen from its beginning. It ends at once, in the middle of a
-step, where something comes that is to be seen: a loss that is not finite, an evaluation, another
-optimizer, the end. What the user logs meanwhile is handed on by itself.
+Only plain loops are sampled: one optimizer, stepped after a backward pass, without closure,
+scaler, or process group, and without a request that needs every step. Skipping ends just after
+an optimizer step, so that the next step is observed from its beginning. It ends in the middle of
+a step at a non-finite loss, an evaluation, another optimizer, or the end of the job. Values that
+the user logs meanwhile are recorded separately.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from mothtrap.core.config import Config
 from mothtrap.core.steps import Mode
 
 STEPS_OFF = 10_000
-"""Steps from one watched to the next where nothing is captured: the job may yet change."""
+"""Interval of observed steps if nothing is captured, since the job may still change."""
 ALIKE_STEPS = 32
-"""Steps running that were plain before one goes by unwatched."""
+"""Consecutive plain steps that must be observed before skipping starts."""
 
 
 class SampledJob(Protocol):
@@ -58,7 +58,7 @@ class StepSampling:
     """Skips observation of short steps; used on the training thread.
 
     Args:
-        job: job of the steps; determines whether it may rest, and is notified when it wakes up.
+        job: job of the steps; decides whether steps may be skipped, and is notified at the end.
 
     Attributes:
         allowed: queried by hooks; without it, nothing is skipped.
@@ -86,7 +86,7 @@ class StepSampling:
         self._loss = math.nan
         self._backwards = 0
 
-    # What the witnesses tell of a step that is watched
+    # Events of observed steps
 
     def stepped(self, optimizer: Optimizer, *, plainly: bool) -> None:
         """Handle an optimizer step; `plainly`: outside of a backward, and without a closure."""
@@ -133,7 +133,7 @@ class StepSampling:
         """Return whether the step in progress is skipped, until another one begins."""
         return self.on or self._between
 
-    # What hooks ask while the job rests
+    # Queries of hooks while steps are skipped
 
     @property
     def is_between(self) -> bool:
@@ -143,7 +143,7 @@ class StepSampling:
     def logged(self, begins: bool) -> int:
         """Return the step to which a logged value belongs.
 
-        If that step is not watched, it is passed on by itself, before the next one begins.
+        If that step is skipped, the value is recorded separately, before the next step begins.
 
         Args:
             begins: a step is known to begin with it.
@@ -230,7 +230,7 @@ class StepSampling:
             self._job.passed_unobserved(optimizer, steps, self._between)
 
     def _keep_numbers(self) -> None:
-        """Keep loss and learning rate of the step that is over; NaN where they are not known.
+        """Keep loss and learning rate of the step that is over; NaN if they are not known.
 
         The loss of several backwards depends on how the script joins them.
         """

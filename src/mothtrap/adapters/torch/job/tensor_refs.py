@@ -41,7 +41,7 @@ class UnchangedRef:
         self._version = _version_of(tensor)
 
     def __call__(self) -> torch.Tensor | None:
-        """Return the tensor; None if it is gone or was written to."""
+        """Return the tensor; None if it was deleted or written to."""
         tensor = self._reference()
         if tensor is None or self._reference.swapped:
             return None

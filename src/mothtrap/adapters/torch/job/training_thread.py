@@ -188,7 +188,7 @@ class TrainingThread:
         here, watched = get_ident(), self.watched
         self._job.thread = self.watched = here
         if before and _is_busy(before):
-            self._job.thread, self.watched = before, watched  # it has gone on meanwhile
+            self._job.thread, self.watched = before, watched  # it has continued meanwhile
             return False
         self._thread = next((t for t in threading.enumerate() if t.ident == here), None)
         self._here.missed, self._token = 0, None

@@ -1,13 +1,14 @@
-"""Code of ours that `torch.compile` leaves as it is.
+"""Marks code of mothtrap that `torch.compile` must not compile.
 
-While code that a user had compiled runs, Dynamo, the part of PyTorch that reads byte code,
-stands before every frame of Python and makes graphs of what it finds there: of our code too,
-which then reads its clocks and counts its steps never again. What is called there is one of two
-kinds: what stands around a function of PyTorch, whose frame alone is passed over, so that the
-function is compiled as it would be without us; and all else, passed over with what it calls.
+While compiled user code runs, Dynamo, the part of PyTorch that reads byte code, intercepts every
+Python frame and turns it into graphs. It would do so with mothtrap's code too, which would then
+never read its clocks or count its steps again. There are two kinds of marks. One is for wrappers
+of PyTorch functions: only the frame of the wrapper is skipped, so the function is compiled as it
+would be without mothtrap. The other one is for all other code, which is skipped with its calls.
 
-The marks are private (2.7 and later; a test pins them). They do not count where Dynamo follows a
-call out of the user's code: there our code asks `torch.compiler.is_compiling`, and vanishes.
+The marks are private (2.7 and later; a test pins them). They have no effect if Dynamo follows a
+call out of the user's code. There mothtrap's code checks `torch.compiler.is_compiling`, and does
+nothing.
 """
 
 from __future__ import annotations

@@ -32,11 +32,11 @@ MAX_NODES = 4096
 """Nodes of a graph that are visited."""
 MAX_OPERATIONS = 16
 MAX_ROWS, MAX_QUERIES = 4, 32
-"""Examples, and queries of each, whose weights are looked at; chosen by hand."""
+"""Examples, and queries of each, whose weights are inspected; chosen by hand."""
 MIN_CHOICES = 8
 """Keys that a query must choose among to count: with fewer any weights are narrow."""
 _BETWEEN = ("native_dropout", "mul", "div", "where", "nan_to_num", "masked_fill")
-"""Operations that may stand between attention weights and their product with values."""
+"""Operations that may be between attention weights and their product with values."""
 _SOFTMAX = ("softmax", "safe_softmax")
 
 
@@ -191,7 +191,7 @@ def _by_weights(node: Node, weights: torch.Tensor) -> _Look | None:
         return None
     length, keys = weights.shape[-2:]
     chosen = _queries(length, weights.device)
-    # Without a head axis what lies along the first one may be heads or examples.
+    # Without a head axis, the first axis may be heads or examples.
     every = weights.detach()
     every = every[:MAX_ROWS] if weights.ndim == 4 else every[None]
     every = every[:, :64]
@@ -237,7 +237,7 @@ def _queries(length: int, device: torch.device) -> torch.Tensor:
 
 
 def _entropies(weights: torch.Tensor, choices: torch.Tensor) -> torch.Tensor:
-    """Return the relative entropy by head; NaN where no query has choices."""
+    """Return the relative entropy by head; NaN if no query has choices."""
     entropy = -torch.xlogy(weights, weights).sum(-1)
     counts = choices >= MIN_CHOICES
     relative = torch.where(counts, entropy / choices.clamp(min=2).log(), torch.zeros_like(entropy))
@@ -255,7 +255,7 @@ def _tops(
 
 
 def _saved(node: Node, name: str) -> torch.Tensor | None:
-    """A tensor that a node keeps; None where it is packed, freed or no plain tensor."""
+    """A tensor that a node keeps; None if it is packed, freed or no plain tensor."""
     raw: Any = getattr(node, f"_raw_saved_{name}", None)
     if getattr(raw, "unpack_hook", None) is not None:
         return None

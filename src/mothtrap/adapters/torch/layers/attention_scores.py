@@ -1,4 +1,4 @@
-"""Scores of an attention that is written out: what goes into its softmax, from the graph."""
+"""Scores of an attention without a fused operation: the input of its softmax, from the graph."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def product_under(softmax: Node, saved: Saved) -> Product | None:
 
 
 def _below(node: Node, factor: float, saved: Saved) -> list[tuple[Node, float]]:
-    """Return the operations that one on the way takes, with the factor so far."""
+    """Return the inputs of an operation on the path, with the factor up to there."""
     name = operation(node)
     children = [child for child, _ in node.next_functions]
     if name in _SCALES:

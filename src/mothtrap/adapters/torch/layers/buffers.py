@@ -1,4 +1,4 @@
-"""Buffers of models: what a collection asks for of them, as each step left them."""
+"""Buffers of models that a collection requests, as they are after each step."""
 
 from __future__ import annotations
 

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 NARROW = torch.float16
 """The type whose range training leaves; that of bfloat16 is float32's."""
 LOOKS_FIRST, LOOKS_EVERY = 3, 50
-"""Steps in which values are looked at: the first few, then one in so many."""
+"""Steps in which values are inspected: the first few, then one in N."""
 MAX_OUTPUTS = 256
-"""Outputs of modules that are looked at in a step."""
+"""Outputs of modules that are inspected in a step."""
 MAX_ELEMENTS = 65_536
-"""Elements of a tensor that are looked at, from its beginning."""
+"""Elements of a tensor that are inspected, from its beginning."""
 TOLD = 4
-"""Tensors of a kind that are told of a step: those nearest to an end of the range."""
+"""Tensors of a kind that are reported for a step: those nearest to an end of the range."""
 
 Measured = tuple[str, nn.Module | None, int, torch.Tensor]
 

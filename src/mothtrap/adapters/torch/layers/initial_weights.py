@@ -27,7 +27,7 @@ _TABLES = (nn.Embedding, nn.EmbeddingBag)
 
 @dataclass(slots=True, eq=False)
 class _Suspect:
-    """A weight whose units were the same at every look so far, along one of `axes`."""
+    """A weight whose units were equal in every inspection, along one of `axes`."""
 
     module: nn.Module
     name: str
@@ -110,7 +110,7 @@ class InitialWeightsObserver:
         kind = class_name(module)
         name, path = self._optimizers.name_of(parameter)
         gates = 3 if name.endswith("in_proj_weight") else GATES.get(kind, 1)
-        # How a weight of the user's own is used is not known: its units may lie either way.
+        # The use of a custom weight is unknown: its units may be along either axis.
         own = type(module).__module__.split(".")[0] != "torch" and parameter.ndim == 2
         axes = (0, 1) if own else (unit_axis(kind),)
         same = tuple(a for a in axes if _are_same(parameter.detach(), a, gates, exact=True))

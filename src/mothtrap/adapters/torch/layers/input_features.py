@@ -14,11 +14,11 @@ from mothtrap.core.window import Floats
 
 MAX_ROWS = 512
 MAX_VALUES = 1 << 18
-"""Values of a batch that are looked at, about; chosen by hand: well under a millisecond."""
+"""Values of a batch that are inspected, about; chosen by hand: well under a millisecond."""
 MAX_FEATURES = 256
-"""Features that are told one by one, at most."""
+"""Maximum number of features that are listed one by one."""
 MAX_CORRELATED = 128
-"""Features whose correlations are looked at, at most."""
+"""Features whose correlations are inspected, at most."""
 MIN_CORRELATED_ROWS = 16
 
 
@@ -34,7 +34,7 @@ def rows_of(values: torch.Tensor, module: nn.Module) -> torch.Tensor | None:
     if not values.numel():
         return None
     rows = max(1, min(MAX_ROWS, MAX_VALUES // features))
-    # Rows of different examples say more than neighbors in one.
+    # Rows of different examples are more informative than neighbors in one.
     per_example = max(1, values[0].numel() // features)
     examples = max(1, min(len(values), rows // per_example + 1))
     flat = values.detach()[:examples].reshape(-1, features)

@@ -1,4 +1,4 @@
-"""Records of a look at a forward, and the facts made from them."""
+"""Records of an inspected forward pass, and the facts made from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looks at whole training forwards now and then, layer by layer."""
+"""Inspections of whole training forwards now and then, layer by layer."""
 
 from __future__ import annotations
 

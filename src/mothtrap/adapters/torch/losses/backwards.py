@@ -31,18 +31,18 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.losses.forwards_seen import ForwardsSeen
 
 GRAPH_FIRST, GRAPH_EVERY = 3, 100
-"""Backwards of a call site whose graph is read: the first few, then one in so many."""
+"""Backwards of a call site whose graph is read: the first few, then one in N."""
 MAX_CALLS = 256
 """Readings of graphs kept for the step in progress."""
 VALUES_EVERY = 8
-"""Backwards of a call site at which labels and predictions are looked at: one in so many."""
+"""Backwards of a call site at which labels and predictions are inspected: one in N."""
 MAX_NONFINITE_LOOKS = 4
-"""Losses that are not finite whose targets are looked at out of turn."""
+"""Losses that are not finite whose targets are inspected out of turn."""
 
 MAX_LOSSES = 2 * Grouper.MAX_PENDING
 """Losses kept that no optimizer step follows."""
 MAX_WAITING = 256
-"""Losses left on a device before they are brought over, without being asked for."""
+"""Losses left on a device before they are copied to the host without a request."""
 
 
 class LossObserver:
@@ -195,7 +195,7 @@ class LossObserver:
         labels: dict[str, str] = {}
         for series in closed.series:
             labels[series.site] = series.series
-        if self._given is not None:  # what the user says overrides what was seen
+        if self._given is not None:  # the user's setting overrides the observation
             site, value = self._given
             labels = dict.fromkeys((*labels, site), f"{site} {closed.owners}")
             self._add(closed, labels[site], site, value)
@@ -309,8 +309,10 @@ class LossObserver:
             above = term.above[root in self._scaled :]
             self._calls.append((site, msgspec.structs.replace(call, above=above)))
             if wants_values:
-                alone = len(terms) == 1
-                self._job.contain_part("loss targets", self._add_targets, site, term, alone)
+                of_rows = terms if term is terms[0] else []
+                self._job.contain_part(
+                    "loss targets", self._add_targets, site, term, of_rows, len(terms) == 1
+                )
 
     def read_labels(self, site: str, root: torch.Tensor) -> None:
         """Record the targets of a loss if they are due."""
@@ -330,9 +332,11 @@ class LossObserver:
             "its graph has no target; record the labels with dbg.log_tensor",
         )
 
-    def _add_targets(self, site: str, term: graph.LossTerm, alone: bool) -> None:
+    def _add_targets(
+        self, site: str, term: graph.LossTerm, terms: list[graph.LossTerm], alone: bool
+    ) -> None:
         place, call = self._calls[-1]
-        self._calls[-1] = (place, self._targets.look(site, term, call, alone=alone))
+        self._calls[-1] = (place, self._targets.look(site, term, call, terms, alone=alone))
 
     def _call(self, site: str, term: graph.LossTerm, wants_values: bool) -> LossCall:
         least, greatest = loss_values.predicted_range(term) if wants_values else (None, None)
@@ -367,7 +371,7 @@ _MAKERS = {
 
 
 def _made_at(term: graph.LossTerm) -> str | None:
-    """Return the only line that calls what made the prediction, of a few functions."""
+    """Return the only line that calls the function that made the prediction."""
     makers = [name for name in term.chain if name in _MAKERS]
     if term.operation == "cross_entropy" and not makers:
         makers = ["log_softmax"]  # of a loss that the script puts together

@@ -144,7 +144,7 @@ def operation_name(found: BadValue) -> str:
 
 
 def _qualified(name: str, found: BadValue) -> str:
-    """Return the name of a function with its library; of a layer that of its function."""
+    """Return the name of a function with its library; for a layer, of its function."""
     if any(isinstance(value, np.ndarray | np.generic) for _, value in found.operands):
         return f"numpy.{'divide' if name == 'div' else name}"
     layer = _layer_of(found)
@@ -163,7 +163,7 @@ def _layer_of(found: BadValue) -> str | None:
 
 
 def _rows(value: Any) -> tuple[int, ...]:
-    """The first few rows of a result that are not finite; empty where all are, or unknown."""
+    """The first few rows of a result that are not finite; empty if all are, or unknown."""
     if not isinstance(value, torch.Tensor | np.ndarray) or value.ndim < 1 or len(value) < 2:
         return ()
     finite = torch.isfinite(torch.as_tensor(value).detach())

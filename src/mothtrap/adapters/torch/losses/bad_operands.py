@@ -1,4 +1,4 @@
-"""Describes what an operation was given that made NaN or infinity."""
+"""Describes the inputs of an operation that produced NaN or infinity."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def words_of(name: str, tensor: torch.Tensor) -> str:
 
 
 def _of_note(tensor: torch.Tensor, low: float, high: float) -> str:
-    """Return what a range does not show: zeros at its end, rows of -inf, a batch of one row."""
+    """Return facts that a range does not show: zeros at its end, rows of -inf, a single row."""
     if low == -math.inf and tensor.ndim > 1:
         rows = (tensor == -math.inf).all(dim=-1)
         if bool(rows.any()):
@@ -80,7 +80,7 @@ def ctc_lengths(frames: Any, labels: Any) -> str:
 
 
 def overflowed_type(operands: Iterable[Any], result: Any = None) -> str:
-    """Return the 16-bit type in which finite operands gave infinity; empty if none did."""
+    """Return the 16-bit type in which finite operands produced infinity; empty if none."""
     found = [value for value in operands if isinstance(value, torch.Tensor)]
     made = [result] if isinstance(result, torch.Tensor) else []
     types = {value.dtype for value in (*made, *found) if value.is_floating_point()}

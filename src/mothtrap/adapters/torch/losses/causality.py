@@ -15,7 +15,7 @@ from torch import nn
 from mothtrap.adapters.torch.job.graph import Node, operation, output_shape
 
 MAX_NODES = 20000
-"""Operations that are looked at; a GPT of 48 layers has 3000."""
+"""Operations that are inspected; a GPT of 48 layers has 3000."""
 MAX_BEFORE = 8
 """Operations between the product of queries and keys and its softmax."""
 
@@ -86,7 +86,7 @@ def _is_masked(softmax: Node) -> bool:
 
 
 def _is_fused_masked(node: Node, length: int) -> bool | None:
-    """Of the fused operation, by what it was told; None where that cannot be read."""
+    """Causality of the fused operation, from its arguments; None if they cannot be read."""
     shape = output_shape(node)
     if shape is None or len(shape) < 3 or shape[-2] != length:
         return None  # of other positions, such as those of an encoder

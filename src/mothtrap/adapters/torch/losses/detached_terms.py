@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class _Term:
-    """A term that trained nothing at each look so far; `values` are those that were numbers."""
+    """A term that trained nothing in each inspection; `values` are its numeric values."""
 
     location: str
     values: list[float] = field(default_factory=list)
@@ -49,7 +49,7 @@ class _Look:
 
 
 class DetachedTermObserver:
-    """Determines the terms of a loss from the source, and what each reaches from the graph."""
+    """Determines the terms of a loss from the source, and from the graph what each trains."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -78,7 +78,7 @@ class DetachedTermObserver:
             self._names.append(type(optimizer).__name__)
 
     def closed(self, step: int) -> None:
-        """Compare what the terms reach with the stepped parameters."""
+        """Compare the parameters that terms reach with the stepped parameters."""
         look, self._look = self._look, None
         if look is None or not self._stepped:
             return
@@ -120,7 +120,7 @@ class DetachedTermObserver:
 
 
 def _reached(value: Any) -> frozenset[int] | None:
-    """Return the identities of the parameters that a term trains; None where that is unknown."""
+    """Return the identities of the parameters that a term trains; None if that is unknown."""
     if not isinstance(value, torch.Tensor):
         return frozenset()
     if value.grad_fn is None:

@@ -19,8 +19,8 @@ LOOKS = 8
 class DivergenceObserver:
     """Reads how the first argument of `kl_div` was made.
 
-    The graph of the result does not tell a divergence from other differences of products, so the
-    call itself is looked at.
+    A graph cannot distinguish a divergence from other differences of products, so the
+    call itself is inspected.
     """
 
     def __init__(self, job: Job) -> None:

@@ -17,9 +17,9 @@ from mothtrap.tracing.jobs.evaluations import TrainingMeans
 from mothtrap.tracing.source import frames
 
 GUESSED = 3
-"""Evaluations of a site whose targets are looked at: they are the same ones every time."""
+"""Evaluations of a site whose targets are inspected: they are the same ones every time."""
 GUESSED_CALLS = 64
-"""Calls of an evaluation whose targets are looked at."""
+"""Calls of an evaluation whose targets are inspected."""
 MAX_SITES = 64
 MAX_FRAMES = 8
 
@@ -40,7 +40,7 @@ class _Collected:
     calls: int = 0
 
     def fold(self) -> None:
-        """Put what was collected so far into sums: one transfer from a device."""
+        """Add the collected losses to the sums, with one transfer from a device."""
         if self.values:
             host = torch.stack([value.double() for value in self.values]).tolist()
             self.total += sum(v * n for v, n in zip(host, self.rows, strict=True))

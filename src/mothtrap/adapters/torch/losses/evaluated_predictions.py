@@ -12,7 +12,7 @@ from mothtrap.tracing.describe.loss_numbers import TOLERANCE
 from mothtrap.tracing.source import frames
 
 MAX_LOOKS = 4
-"""Calls from one line whose predictions are looked at: what is passed does not change."""
+"""Calls from one line whose predictions are inspected: the kind of argument does not change."""
 MAX_ROWS = 256
 """Rounding of a row's sum; half precision keeps three digits."""
 

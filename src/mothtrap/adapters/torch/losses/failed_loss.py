@@ -89,7 +89,7 @@ def _classes(given: object) -> int | None:
 
 
 def _range(tensor: object) -> tuple[float, float] | None:
-    """Least and greatest value of what lies in memory; a failed device answers no more."""
+    """Least and greatest value in host memory; a failed device cannot be read."""
     if not isinstance(tensor, torch.Tensor) or not is_plain(tensor) or not tensor.numel():
         return None
     if tensor.device.type != "cpu":

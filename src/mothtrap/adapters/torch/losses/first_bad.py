@@ -1,8 +1,8 @@
 """Names the first operation of a loss that made NaN or infinity out of finite values.
 
 The graph of a loss that is not finite is walked once, before its backward. What operations have
-saved tells which values were finite: a result by itself, an input by the operation that was given
-it. Some operations are worked out again from what they saved; additions, means and views make
+saved shows which values were finite: a saved result directly, a saved input through the operation
+that produced it. Some operations are recomputed from saved tensors; additions, means and views make
 nothing of finite values that is not, but for an overflow. Between operations of which nothing is
 known there remains an interval.
 """
@@ -181,7 +181,7 @@ class _Search:
         self._memory: dict[Node, int] = {}
 
     def run(self) -> FirstBad | None:
-        """Read what was saved, nearest to the loss first, and go through the graph in order."""
+        """Read the saved tensors, nearest to the loss first, then walk the graph in order."""
         for node in reversed(self._order):
             self._saved[node] = self._values.of(node)
             self._take_evidence(node)
@@ -198,7 +198,7 @@ class _Search:
         return FirstBad(bad, since, given, tuple(self._order), self._memory)
 
     def _take_evidence(self, node: Node) -> None:
-        """Note what the saved tensors of a node tell of it, and of what it was given."""
+        """Record what the saved tensors of a node show about its result and its inputs."""
         positions = _POSITIONS.get(str(node.name()), _USUAL)
         for name, tensor in self._saved[node].items():
             if name in _RESULTS:
@@ -216,7 +216,7 @@ class _Search:
                     if not finite:
                         self._given_bad.add(node)
                 elif producer in self._result and self._result[producer] is not values:
-                    # Of several outputs, or places that are not what they seem.
+                    # Nodes with several outputs, or with ambiguous places.
                     self._result[producer] = _Values.BAD
                 else:
                     self._result[producer] = values
@@ -244,7 +244,7 @@ class _Search:
         return _Values.FINITE if name in _PASSING | _OVERFLOWING else _Values.UNKNOWN
 
     def _worked_out(self, node: Node, name: str) -> torch.Tensor | None:
-        """The result of an operation on what it has saved, where that is all it takes."""
+        """Recompute an operation if it saved all of its inputs."""
         saved = self._saved[node]
         own, other = saved.get("self"), saved.get("other")
         if name == "div" and other is not None:
@@ -282,7 +282,7 @@ class _Search:
         return reached
 
     def _beginning(self, bad: Node) -> Node:
-        """The first of the nodes of unknown result on which a bad one rests; itself if none.
+        """Return the first node of unknown result that leads to a bad one, else the bad one.
 
         Where an addition or the like is the first bad one, any before it may have overflowed.
         """

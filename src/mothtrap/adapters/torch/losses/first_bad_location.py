@@ -65,7 +65,7 @@ def first_bad_operation(
 
 
 def _inputs(found: FirstBad) -> tuple[str, ...]:
-    """Return what an operation was given, in words, so far as its graph keeps it."""
+    """Describe the inputs of an operation, as far as its graph keeps them."""
     lengths = [getattr(found.node, f"_saved_{name}", None) for name in _CTC_LENGTHS]
     if operation(found.node) == "ctc_loss" and None not in lengths:
         short = ctc_lengths(*lengths)
@@ -109,7 +109,7 @@ class _Anchors:
                 self._by_memory.setdefault(output.data_ptr(), module)
 
     def path(self, node: Node, memory: Mapping[Node, int]) -> str | None:
-        """Return the module of a node: it made what the module returned, or takes its weights."""
+        """Return the module of a node that made the module's output or takes its weights."""
         module = self._by_memory.get(memory.get(node, -1))
         if module is not None:
             return self._book.module_name(module)

@@ -1,4 +1,4 @@
-"""Looks at the losses of each line with a backward: a few, early in the training."""
+"""Inspections of the losses of each line with a backward: a few, early in the training."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.observers import BackwardRoot
 
 LOOK_AT = (1, 3, 5, 8, 12)
-"""Backwards of a line at which its loss is looked at; after the last one it is reported."""
+"""Backwards of a line at which its loss is inspected; after the last one it is reported."""
 MAX_LINES = 16
-"""Lines with a backward that are looked at."""
+"""Lines with a backward that are inspected."""
 
 
 @dataclass(slots=True)

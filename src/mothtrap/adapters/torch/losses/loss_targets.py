@@ -1,7 +1,7 @@
-"""Targets of a loss beside what the model was given and gave, looked at now and then.
+"""Compares the targets of a loss with the inputs and outputs of the model, in sampled steps.
 
-Read are the target and the prediction that the loss operation itself saved (by the rules of
-`loss_values`), and what is held of the latest forward anyway: its inputs and its outputs.
+It reads the target and the prediction that the loss operation saved (by the rules of
+`loss_values`), and the inputs and outputs of the latest forward pass, which are kept anyway.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from mothtrap.tracing.describe import next_tokens
 from mothtrap.tracing.describe.loss_numbers import MAX_CONFUSED, MAX_TARGETS, RANGES, TOLERANCE
 from mothtrap.tracing.describe.target_leakage import MAX_ROWS, is_table, telling_columns
 
+Array = npt.NDArray[Any]
 _RESHAPES = frozenset({"view", "unsafe_view", "reshape", "squeeze", "unsqueeze", "alias"})
 _DIFFERENCES = ("pow", "abs", "mul")
 """Operations of a loss written by hand that save prediction less target."""
@@ -144,12 +145,48 @@ def sample(
             ignored = _ignored_by(term)
             forward = without_labels(forward, values, ignored)
         found = _described(term, values, forward, columns=columns)
-        offsets = found.input_offsets
-        if offsets and 0 in offsets and not checkpointed and _is_not_embedded(term, values):
-            later = tuple(k for k in offsets if k)  # a decoder that shifts its targets itself
-            found = msgspec.structs.replace(found, input_offsets=later)
-        elif offsets == (0, 1) and not checkpointed:
-            found = msgspec.structs.replace(found, decoded=_is_decoded(term, values))
+        return found if checkpointed else _embedded_or_not(found, term, values)
+
+
+def _embedded_or_not(found: TargetSample, term: LossTerm, target: torch.Tensor) -> TargetSample:
+    """Correct the offsets by the tokens that the model embeds."""
+    offsets = found.input_offsets
+    if offsets and 0 in offsets and _is_not_embedded(term, target):
+        later = tuple(k for k in offsets if k)  # a decoder that shifts its targets itself
+        return msgspec.structs.replace(found, input_offsets=later)
+    if offsets == (0, 1):
+        return msgspec.structs.replace(found, decoded=_is_decoded(term, target))
+    if offsets == (1,):
+        return msgspec.structs.replace(found, decoded=_is_decoded_in_steps(term, target))
+    return found
+
+
+def with_rows(
+    found: TargetSample, terms: Sequence[LossTerm], forward: Forward, *, checkpointed: bool
+) -> TargetSample:
+    """Add the offsets of targets whose rows are given to the loss one after the other.
+
+    Args:
+        found: what is known of the targets of the first operation.
+        terms: all operations of the loss.
+        forward: forward pass of the model with this loss.
+        checkpointed: see `loss_values.target`.
+    """
+    in_order = sorted(terms, key=lambda term: int(term.node._sequence_nr()))
+    targets = [loss_values.target(term, checkpointed=checkpointed) for term in in_order]
+    rows = [one for one in targets if one is not None and one.ndim == 1 and is_plain(one)]
+    if len(rows) != len(terms) or len({len(one) for one in rows}) > 1:
+        return found
+    term = terms[0]
+    with torch.no_grad():
+        target = torch.stack([one.detach() for one in rows]).to("cpu")
+        if target.is_floating_point() or target.numel() > MAX_TARGETS:
+            return found
+        for layout in (target, target.T.contiguous()):  # a row, or a position of every row
+            offsets = _input_offsets(forward, term, layout, _ignored_by(term))
+            if offsets:
+                found = msgspec.structs.replace(found, input_offsets=offsets)
+                return found if checkpointed else _embedded_or_not(found, term, layout)
         return found
 
 
@@ -185,6 +222,7 @@ def _described(
         confusion=None if any(map(are_tokens, forward.inputs)) else _confusion(term, target),
         normalized=_is_normalized(term),
         endings=_endings(forward, term, target, ignored) if ignored is not None else None,
+        padding=_padding(forward, term, target, ignored) if hard else None,
     )
 
 
@@ -206,7 +244,7 @@ def _first_rows(values: torch.Tensor) -> npt.NDArray[Any]:
 
 
 def _outside_share(term: LossTerm, finite_N: torch.Tensor) -> float | None:
-    """Share of targets outside of what the last operation before the loss can give."""
+    """Share of targets outside the range of the last operation before the loss."""
     bounds = _range_of(term)
     if term.operation != "elementwise" or bounds is None or not finite_N.numel():
         return None
@@ -276,12 +314,24 @@ def _is_not_embedded(term: LossTerm, target: torch.Tensor) -> bool:
     at_once = [as_array(tokens) for tokens in sequences(known, term.classes)]
     if 0 in (next_tokens.offsets(at_once, labels, ignored) or ()):
         return False
-    single = [as_array(one.to("cpu").reshape(-1)) for one in known if 1 in one.shape[1:]]
-    if len({len(one) for one in single}) != 1 or len(single) * len(single[0]) != labels.size:
-        return True
-    steps_RL = np.stack(single, axis=1)  # the first token is the start of each row
-    labels_RL = labels.reshape(steps_RL.shape)
-    return not next_tokens.agree(steps_RL[:, 1:], labels_RL[:, 1:], 0, ignored)
+    # The first token is the start of each row.
+    return not any(
+        next_tokens.agree(steps_RL[:, 1:], labels_RL[:, 1:], 0, ignored)
+        for steps_RL, labels_RL in _in_steps(known, labels)
+    )
+
+
+def _in_steps(embedded: Sequence[torch.Tensor], labels: Array) -> Iterator[tuple[Array, Array]]:
+    """Yield the tokens that are embedded one position after the other, beside the labels.
+
+    Labels of a batch may have the rows or the positions first.
+    """
+    steps = [as_array(t.to("cpu").reshape(-1)) for t in embedded if t.ndim == 1 or 1 in t.shape[1:]]
+    if len({len(one) for one in steps}) != 1 or len(steps) * len(steps[0]) != labels.size:
+        return
+    steps_RL = np.stack(steps, axis=1)
+    yield steps_RL, labels.reshape(steps_RL.shape)
+    yield steps_RL, labels.reshape(steps_RL.T.shape).T
 
 
 def _is_decoded(term: LossTerm, target: torch.Tensor) -> bool:
@@ -300,6 +350,15 @@ def _is_decoded(term: LossTerm, target: torch.Tensor) -> bool:
     return False
 
 
+def _is_decoded_in_steps(term: LossTerm, target: torch.Tensor) -> bool:
+    """Return whether a decoder embeds each target at the position that predicts it."""
+    labels, ignored = as_array(target), _ignored_by(term)
+    return any(
+        next_tokens.agree(steps_RL, labels_RL, 0, ignored)
+        for steps_RL, labels_RL in _in_steps(_embedded(term), labels)
+    )
+
+
 def _embedded(term: LossTerm) -> list[torch.Tensor]:
     """Return all tokens that a model embeds, in this order; none where some cannot be read."""
     found = [node for node in nodes([term.node]) if operation(node) == "embedding"]
@@ -314,6 +373,13 @@ def _endings(
 ) -> next_tokens.Endings | None:
     tokens = [as_array(given) for given in sequences(forward.inputs, term.classes)]
     return next_tokens.endings(tokens, as_array(target), ignored)
+
+
+def _padding(
+    forward: Forward, term: LossTerm, target: torch.Tensor, ignored: int | None
+) -> tuple[int, float] | None:
+    tokens = [as_array(given) for given in sequences(forward.inputs, term.classes)]
+    return next_tokens.padding(tokens, as_array(target), ignored)
 
 
 def sequences(inputs: Sequence[torch.Tensor], classes: int | None) -> Iterator[torch.Tensor]:
@@ -360,7 +426,7 @@ def _is_by_position(term: LossTerm, output: torch.Tensor | None) -> bool:
 
 
 def _confusion(term: LossTerm, target: torch.Tensor) -> tuple[int, ...] | None:
-    """Labels against predicted classes, or None where there are none or too many."""
+    """Labels against predicted classes, or None if there are none or too many."""
     saved = loss_values.saved_prediction(term)
     classes = term.classes
     if saved is None or not classes or not 2 <= classes <= MAX_CONFUSED:

@@ -14,13 +14,13 @@ import torch
 from mothtrap.adapters.torch.job.graph import LossTerm, operation
 
 MAX_ROWS = 1024
-"""Rows of a batch that are looked at."""
+"""Rows of a batch that are inspected."""
 MAX_SPREAD = 65536
-"""Probabilities over whose rows the spread is taken, of 64 rows at least: with more the look
-costs as much as a small model's step, and tells no more."""
+"""Probabilities over whose rows the spread is computed, at least 64 rows: with more, this
+costs as much as a step of a small model, and shows no more."""
 MAX_CLASSES = 65536
 MAX_TOLD_WEIGHTS = 20
-"""Classes up to which their weights are told: beyond, they are tokens."""
+"""Classes up to which their weights are reported: beyond, they are tokens."""
 
 
 def label_counts(term: LossTerm) -> tuple[int, ...] | None:

@@ -81,8 +81,10 @@ def mixes(given: Shape, became: Shape) -> bool:
     """Return whether a view changes the order of a tensor's axes.
 
     Either two axes are swapped whose sizes do not divide each other (otherwise, one axis might have
-    been split and joined with the other), or the last axes are joined with one that was before
-    another: `(batch, heads, time, size)` as `(batch, time, heads * size)`.
+    been split and joined with the other), or the last axis is joined with one that was before
+    another, `(batch, heads, time, size)` as `(batch, time, heads * size)`, or is split over another
+    axis: `(batch, time, heads * size)` as `(batch, heads, time, size)`, or as
+    `(batch * heads, time, size)`.
     """
     if sorted(given) == sorted(became):
         moved = [(a, b) for a, b in zip(given, became, strict=True) if a != b]
@@ -90,6 +92,11 @@ def mixes(given: Shape, became: Shape) -> bool:
             return len(moved) > 2 and 1 not in given
         small, large = sorted(moved[0])
         return small > 1 and large % small != 0
+    return _joins(given, became) or _joins(became, given) or _splits_into_rows(given, became)
+
+
+def _joins(given: Shape, became: Shape) -> bool:
+    """Return whether the last axis is joined with one that was before another axis."""
     if len(given) != len(became) + 1 or len(became) < 2:
         return False
     a, b, last = given[-3:]
@@ -98,6 +105,20 @@ def mixes(given: Shape, became: Shape) -> bool:
         and became[-2:] == (b, a * last)
         and len({1, a, b}) == 3
         and last > 1
+    )
+
+
+def _splits_into_rows(given: Shape, became: Shape) -> bool:
+    """Return whether the last axis is split, and a part joined with one before another axis."""
+    if len(given) != len(became) or len(given) < 3 or given[:-3] != became[:-3]:
+        return False
+    (rows, between, whole), (more, same, last) = given[-3:], became[-3:]
+    parts = more // rows if rows else 0
+    return (
+        between == same
+        and min(between, parts, last) > 1
+        and (more, whole) == (rows * parts, parts * last)
+        and parts != between
     )
 
 
@@ -115,13 +136,34 @@ def _mixing_view(root: Node) -> _Mixed | None:
             continue
         if operation(source) in _PADS or (_swaps(node) and _swaps(source)):
             skewed |= {node, source}
-        if mixes(*shapes):
+        if mixes(*shapes) or (_is_attention(source) and _joins_heads(*shapes)):
             found[node] = _Mixed(*shapes)
     return next((mixed for node, mixed in found.items() if node not in skewed), None)
 
 
+def _is_attention(node: Node) -> bool:
+    """Return whether a node is attention with the heads before the positions, not moved since.
+
+    A view joins the batch and the heads for a product of matrices, and another one splits them.
+    """
+    while node is not None and operation(node) in ("clone", "dropout"):
+        node = _behind(node)
+    if node is None or operation(node) not in _VIEWS:
+        return node is not None and operation(node).startswith("scaled_dot_product")
+    made = _behind(node)
+    return made is not None and made.name().startswith("Bmm")
+
+
+def _joins_heads(given: Shape, became: Shape) -> bool:
+    """Return whether heads are joined over as many positions, which sizes alone do not show."""
+    if len(given) != 4 or len(became) != 3 or given[1] != given[2]:
+        return False
+    batch, heads, _, size = given
+    return min(heads, size) > 1 and became == (batch, heads, heads * size)
+
+
 def _unsliced(view: Node) -> Node:
-    """Return the operation that made what a view, or slices before it, were given."""
+    """Return the operation before a view, or before the slices in front of it."""
     node = _behind(view)
     while node is not None and operation(node) in _SLICES:
         node = _behind(node)

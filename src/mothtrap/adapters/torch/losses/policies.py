@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -15,19 +15,26 @@ from mothtrap.adapters.torch.job.graph import Node, operation, output_shape
 from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.adapters.torch.losses.line_looks import Line, LineLooks
 from mothtrap.adapters.torch.losses.saved_values import SavedValues
-from mothtrap.adapters.torch.losses.trained_targets import is_log_prob
+from mothtrap.adapters.torch.losses.trained_targets import (
+    BEFORE_LOG_PROBS,
+    MAX_SIGNS,
+    is_log_prob,
+)
 from mothtrap.core.facts.losses import PolicyEntropy, PolicyLoss
+from mothtrap.tracing.source.environments import maximizes_rewards, running_files
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
     from mothtrap.adapters.torch.job.observers import BackwardRoot
 
 LOOK_AT = (1, 3, 5, 8, 12, 20, 30, 45, 60, 80)
-"""Backwards of a line at which its loss is looked at. Rewards may be rare in the first episodes."""
+"""Backwards of a line at which its loss is inspected. Rewards may be rare in the first episodes."""
+REPORT_AT = (12, 80)
+"""Backwards of a line after which they are reported."""
 MEAN_OF = 5
 """Steps whose entropies are averaged. Chosen by hand."""
 FIRST_REPORT = 5
-"""Steps with draws before the first report; each further one comes after twice as many."""
+"""Steps with draws before the first report; each further report is after twice as many."""
 LOWEST = -80.0
 """Stands for the logarithm of 0 in a product with 0."""
 MAX_SAMPLES = 4096
@@ -128,15 +135,11 @@ class EntropyObserver:
 
 @dataclass(slots=True)
 class _Line(Line):
-    """Backwards of one line, and what the looks at them found."""
+    """Backward passes of one line, and the results of their inspections."""
 
     zero: int = 0
     unweighted: int = 0
-
-    @property
-    def is_complete(self) -> bool:
-        """Return whether all looks were due."""
-        return self.backwards >= LOOK_AT[-1]
+    added: int = 0
 
 
 class PolicyObserver:
@@ -156,23 +159,26 @@ class PolicyObserver:
         line = self._lines.due(loss)
         if line is None or loss.root.grad_fn is None:
             return
-        saved, weights, unweighted = SavedValues(), [], []
-        for node, weight in _log_probs(loss.root.grad_fn):
-            if weight is None:
-                unweighted.append(self._is_own(saved, node))
+        saved, weights, unweighted, signs = SavedValues(), [], [], set()
+        for found in _log_probs(loss.root.grad_fn, saved):
+            if found.product is None:
+                unweighted.append(self._is_own(saved, found.node))
             else:
-                weights.append(_is_zero(saved, *weight))
+                weights.append(_is_zero(saved, found.product, found.weight))
+                signs.add(found.negated)
         if weights or any(unweighted):
             line.looks += 1
             line.zero += bool(weights) and all(weights)
             line.unweighted += bool(unweighted) and all(unweighted) and not weights
-        if line.is_complete and line.looks:
+            line.added += signs == {False} and maximizes_rewards(running_files())
+        if line.backwards in REPORT_AT and line.looks:
             self._job.recorder.notes.observe(
                 PolicyLoss(
                     step=self._job.grouper.step,
                     looks=line.looks,
                     zero=line.zero,
                     unweighted=line.unweighted,
+                    added=line.added,
                     location=loss.place,
                 )
             )
@@ -187,34 +193,83 @@ class PolicyObserver:
         return index is not None and self._sampled.has(index)
 
 
-def _log_probs(root: Node) -> Iterator[tuple[Node, tuple[Node, str] | None]]:
+@dataclass(frozen=True, slots=True)
+class _LogProb:
+    """A log probability in a loss.
+
+    Attributes:
+        node: the node that gathered or multiplied it.
+        product: the node that multiplies it with its weight; None if it is only averaged.
+        weight: name under which the product has saved the weight.
+        negated: it is subtracted from the loss, for a positive weight; None if unknown.
+    """
+
+    node: Node
+    product: Node | None = None
+    weight: str = ""
+    negated: bool | None = None
+
+
+def _log_probs(root: Node, saved: SavedValues) -> Iterator[_LogProb]:
     """Yield the log probabilities near a root, each with its product and the name of its weight.
 
     The weight is a number, or several, without a graph. If there is none, the log probability is
     only averaged, and the node that gathered it is given.
     """
-    waiting: deque[tuple[Node, tuple[Node, str] | None]] = deque([(root, None)])
+    waiting = deque([(root, _LogProb(root, negated=False))])
     seen = {root}
-    for _ in range(graph.MAX_HEAD_NODES):  # of an episode, the first terms are looked at
+    for _ in range(graph.MAX_HEAD_NODES):  # of an episode, the first terms are inspected
         if not waiting:
             return
-        node, product = waiting.popleft()
-        weighted = _weighted(node)
+        node, way = waiting.popleft()
+        name, weighted = operation(node), _weighted(node)
+        negated = way.negated
         if weighted is not None and is_log_prob(weighted[0]):
-            yield weighted[0], (node, weighted[1])
+            if way.product is not None:
+                negated = _scaled(negated, saved, node, weighted[1])
+            negated = _sign_before(weighted[0], negated)
+            yield _LogProb(weighted[0], node, weighted[1], negated)
             continue
-        if operation(node) == "gather":
-            yield node, product
-        if weighted is not None and output_shape(node):  # a number may be a coefficient
-            product = node, weighted[1]
+        if name == "gather":
+            yield replace(way, node=node)
+        if weighted is not None:
+            negated = _scaled(negated, saved, node, weighted[1])
+            if output_shape(node):  # a number may be a coefficient
+                way = replace(way, product=node, weight=weighted[1])
         if node is root or graph.is_arithmetic(node):
-            following = [child for child, _ in node.next_functions if child is not None]
-            waiting.extend((child, product) for child in following if child not in seen)
-            seen.update(following)
+            for place, (child, _) in enumerate(node.next_functions):
+                if child is None or child in seen:
+                    continue
+                seen.add(child)
+                sign = graph.sign_through(negated, name, place) if weighted is None else negated
+                waiting.append((child, replace(way, negated=sign)))
+
+
+def _scaled(negated: bool | None, saved: SavedValues, product: Node, name: str) -> bool | None:
+    """Return the sign of a product with a single number, which may be a coefficient or a return.
+
+    Other negative numbers than -1 may be returns, which do not change the sign of a gain.
+    """
+    factor = saved.of(product).get(name)
+    if negated is None or factor is None:
+        return None
+    if factor.numel() != 1 or float(factor) > 0:
+        return negated
+    return not negated if float(factor) == -1 else None
+
+
+def _sign_before(node: Node, negated: bool | None) -> bool | None:
+    """Return whether a log probability is subtracted whose negative may have been weighted."""
+    for _ in range(MAX_SIGNS):
+        if negated is None or operation(node) not in BEFORE_LOG_PROBS:
+            break
+        negated = negated != (operation(node) == "neg")
+        node = next(child for child, _ in node.next_functions if child is not None)
+    return negated
 
 
 def _weighted(node: Node) -> tuple[Node, str] | None:
-    """Return what a product weighs, and the name of its weight, if the weight has no graph."""
+    """Return the weighted factor of a product, and the name of a weight without a graph."""
     inputs = [child for child, _ in node.next_functions]
     if operation(node) != "mul" or len(inputs) != 2 or inputs.count(None) != 1:
         return None

@@ -64,7 +64,7 @@ class SavedValues:
             return None
         self._left_bytes -= tensor.nbytes
         finite = not any(arithmetic.nonfinite_counts(tensor))
-        self._finite[key] = finite, tensor  # held, as another could lie there afterwards
+        self._finite[key] = finite, tensor  # kept, because another one could get the same address
         return finite
 
 

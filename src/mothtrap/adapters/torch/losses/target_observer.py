@@ -1,7 +1,8 @@
-"""Looks at what losses are given, on sampled backwards, and at the tokens of the model."""
+"""Inspections of the inputs of losses, on sampled backward passes, and of the model's tokens."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -15,6 +16,7 @@ from mothtrap.adapters.torch.losses.loss_targets import (
     latest_forward,
     sample,
     sequences,
+    with_rows,
 )
 from mothtrap.core.facts.losses import LossCall, TargetSample, TokenShares
 from mothtrap.statistics.torch.dtypes import type_name
@@ -26,11 +28,11 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.losses.forwards_seen import ForwardsSeen
 
 FIRST_LOOKS = 3
-"""Looks at a call site in which costlier questions are asked too."""
+"""Inspections of a call site in which costlier questions are asked too."""
 TOKENS_EVERY = 8
-"""Looks at a call site in which tokens are counted: the first, then one in so many."""
+"""Inspections of a call site in which tokens are counted: the first, then one in N."""
 MAX_SHARES = 16
-"""Most frequent tokens that are told."""
+"""Most frequent tokens that are reported."""
 _ATTENTIONS = ("scaled_dot_product_attention", "softmax", "Softmax", "MultiheadAttention")
 
 
@@ -41,13 +43,22 @@ class TargetObserver:
         self._job, self._forwards = job, forwards
         self._looks: dict[str, int] = {}
 
-    def look(self, site: str, term: LossTerm, call: LossCall, *, alone: bool) -> LossCall:
+    def look(
+        self,
+        site: str,
+        term: LossTerm,
+        call: LossCall,
+        terms: Sequence[LossTerm] = (),
+        *,
+        alone: bool,
+    ) -> LossCall:
         """Return the call with the description of its targets.
 
         Args:
             site: call site of the backward pass.
             term: the loss operation.
             call: known data about the call.
+            terms: all operations of the loss, each of which may have one row of the targets.
             alone: the loss has no other term.
         """
         looks = self._looks[site] = self._looks.get(site, -1) + 1
@@ -55,9 +66,10 @@ class TargetObserver:
         first = looks < FIRST_LOOKS
         if first or looks % TOKENS_EVERY == 0:
             self._count_tokens(forward)
-        found = sample(
-            term, forward, checkpointed=self._forwards.recomputes, columns=first, alone=alone
-        )
+        checkpointed = self._forwards.recomputes
+        found = sample(term, forward, checkpointed=checkpointed, columns=first, alone=alone)
+        if found is not None and found.input_offsets is None and len(terms) > 1:
+            found = with_rows(found, terms, forward, checkpointed=checkpointed)
         ahead = self._looks_ahead(term, found, forward) if first else None
         return msgspec.structs.replace(
             call,

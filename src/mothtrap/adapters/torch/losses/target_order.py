@@ -1,4 +1,4 @@
-"""The targets of each loss call site, batch after batch: whether they come in an order."""
+"""The targets of each loss call site over the batches: detects whether they are in an order."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.observers import BackwardRoot
 
 EVERY_STEP, THEN_EVERY = 256, 32
-"""Backwards of a call site whose targets are read: the first so many, then one in so many.
+"""Backwards of a call site whose targets are read: the first so many, then one in N.
 On an accelerator, where each waits for it, one in `ON_DEVICE_EVERY` of the first ones."""
 ON_DEVICE_EVERY = 8
 SITES = 16

@@ -22,13 +22,17 @@ if TYPE_CHECKING:
 _TWO_SIDED = frozenset(["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"])
 MAX_SIGNS = 4
 """Views and changes of sign before a log probability. Chosen by hand."""
-_BEFORE_LOG_PROBS = frozenset(["neg", "squeeze", "unsqueeze", "view", "select", "sum", "clamp"])
+BEFORE_LOG_PROBS = frozenset(
+    ["neg", "squeeze", "unsqueeze", "view", "select", "sum", "clamp", "stack", "cat", "unbind"]
+)
+_NORMAL = ("sub", "sub", "div", "neg", "pow", "sub")
+"""Operations of `Normal.log_prob`, the last one first."""
 _OF_DIFFERENCES = frozenset(["pow", "abs", "mul"])
 
 
 @dataclass(slots=True)
 class _Line(Line):
-    """Backwards of one line, and what the looks at them found."""
+    """Backward passes of one line, and the results of their inspections."""
 
     trained: int = 0
     idle: int = 0
@@ -87,7 +91,7 @@ class TrainedTargetObserver:
             self._stepped.update(id(p) for p in parameters(optimizer))
 
     def closed(self, step: int) -> None:
-        """Compare what the target reaches with the stepped parameters."""
+        """Compare the parameters that the target reaches with the stepped parameters."""
         target, self._target = self._target, None
         if target is None or not self._stepped:
             return
@@ -110,7 +114,7 @@ class TrainedTargetObserver:
 
 
 def _judge(line: _Line, place: str | None, prediction: Node, target: Node) -> _Target | None:
-    """Return the side that is the target; None where neither clearly is."""
+    """Return the side that is the target; None if neither clearly is."""
     if _is_continued(prediction) and not _is_continued(target):
         prediction, target = target, prediction
     continued = _is_continued(target) and not _is_continued(prediction)
@@ -141,7 +145,7 @@ def _sides(root: Node) -> Iterator[tuple[Node, Node]]:
 
 
 def _two_sides(node: Node, children: list[Node]) -> tuple[Node, Node] | None:
-    """Return what a node compares, if it is a loss of two operands that have a graph."""
+    """Return the operands of a loss of two operands that have a graph."""
     name = operation(node)
     if name in _TWO_SIDED and len(children) == 2:
         return children[0], children[1]
@@ -165,7 +169,7 @@ def _advantage(root: Node) -> Node | None:
     an action, or is the ratio of two probabilities.
     """
     waiting, seen = deque([root]), {root}
-    for _ in range(graph.MAX_HEAD_NODES):  # of an episode, the first terms are looked at
+    for _ in range(graph.MAX_HEAD_NODES):  # of an episode, the first terms are inspected
         if not waiting:
             return None
         node = waiting.popleft()
@@ -186,11 +190,41 @@ def is_log_prob(node: Node) -> bool:
         name = operation(node)
         if name == "gather" or graph.is_ratio(node):
             return True
+        if _is_log_of_chosen(node) or _is_log_of_normal(node):
+            return True
         behind = next((child for child, _ in node.next_functions if child is not None), None)
-        if name not in _BEFORE_LOG_PROBS or behind is None:
+        if name not in BEFORE_LOG_PROBS or behind is None:
             return False
         node = behind
     return False
+
+
+def _is_log_of_chosen(node: Node) -> bool:
+    """Return whether a node is `log(probabilities[action])`, with probabilities of a softmax."""
+    if operation(node) != "log":
+        return False
+    chooses, behind = False, node.next_functions[0][0]
+    for _ in range(MAX_SIGNS):
+        name = operation(behind) if behind is not None else ""
+        if name not in ("select", "index", "gather", "squeeze", "unsqueeze", "view"):
+            break
+        chooses = chooses or name in ("select", "index", "gather")
+        behind = behind.next_functions[0][0]
+    return chooses and behind is not None and operation(behind) == "softmax"
+
+
+def _is_log_of_normal(node: Node) -> bool:
+    """Return whether a node is the result of `Normal.log_prob`, for an action without a graph.
+
+    That is `-((action - mean) ** 2) / (2 * variance) - log(deviation) - constant`.
+    """
+    behind: Node | None = node
+    for place, name in enumerate(_NORMAL):
+        if behind is None or operation(behind) != name:
+            return False
+        if place < len(_NORMAL) - 1:
+            behind = behind.next_functions[0][0]
+    return behind is not None and behind.next_functions[0][0] is None
 
 
 def _is_continued(node: Node | None) -> bool:

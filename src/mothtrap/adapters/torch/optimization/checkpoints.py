@@ -1,4 +1,4 @@
-"""Files with all weights of a model, seen as they are written."""
+"""Files with all weights of a model, observed when they are written."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 MAX_DEPTH = 6
 MAX_OBJECTS = 100_000
-"""Objects of what is saved that are looked at; chosen by hand, far above any checkpoint."""
+"""Maximum number of inspected objects in a file; chosen by hand, far above any checkpoint."""
 MAX_PATH = 500
 
 

@@ -1,4 +1,4 @@
-"""Numbers of a step that lie on a device: they come into the record when they arrive."""
+"""Numbers of a step that are on a device: they are recorded when they arrive."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from torch.optim import Optimizer
 from mothtrap.tracing.jobs.identity import OwnRef
 
 SAMPLED_GRADIENTS = 4
-"""Gradients, the smallest, that are looked at to tell clean from dirty."""
+"""Number of smallest gradients that are read to detect whether gradients were cleared."""
 
 GradientMark = tuple[torch.Tensor, weakref.ref[torch.Tensor], int]
 """A parameter, its gradient, and the gradient's version."""

@@ -1,12 +1,12 @@
 """Steps of scripts that update their parameters themselves, without an optimizer.
 
-A backward is such a step if a parameter that it reached, and that no optimizer holds, is another
-one when the next forward of a model (or the next backward) begins: by its version, its memory or
-a glimpse of its bytes, since `p.data` leaves no trace in the version. Three such backwards
-running establish it, so that a model that is loaded, initialized late or clipped once makes no
-step. From then on a stand-in optimizer holds the parameters: its step begins at the end of the
-backward, where the gradients are still there, and ends where the change is looked for. A backward
-after which nothing has changed is a step that was skipped.
+A backward pass is such a step if a parameter that it reached, and that no optimizer has, is
+different when the next forward pass of a model (or the next backward pass) begins. Its version,
+its memory or a few of its bytes show this, since `p.data` does not change the version. Three
+consecutive backward passes of this kind are required, so that a model that is loaded, initialized
+late or clipped once does not count as stepping. From then on, a stand-in optimizer has the
+parameters. Its step begins at the end of the backward pass, when the gradients still exist, and
+ends when the change is checked. A backward pass without a change is a skipped step.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 ESTABLISHED = 3
 """Backwards running after which a parameter has changed. Chosen by hand."""
 FRUITLESS = 32
-"""Backwards running after which none has, before no more are looked at. Chosen by hand."""
+"""Consecutive backward passes without a step after which inspection stops. Chosen by hand."""
 GLIMPSES = 4
-"""Parameters of a backward that are looked at: the first and last ones. Chosen by hand."""
+"""Parameters of a backward that are inspected: the first and last ones. Chosen by hand."""
 ELEMENTS = 16
 """Elements of a parameter that are compared."""
 DIRECTIONS = 8
@@ -74,7 +74,7 @@ class _Glimpse:
         return cls(OwnRef(parameter), parameter._version, pointer, values_N, gradient_N)
 
     def has_changed(self) -> bool:
-        """Return whether the parameter is not what it was."""
+        """Return whether the parameter has changed."""
         now = self.parameter()
         if now is None:
             return False
@@ -84,7 +84,7 @@ class _Glimpse:
         return not torch.equal(now_N.view(torch.uint8), before_N.view(torch.uint8))
 
     def direction(self) -> float | None:
-        """Return the cosine of the change and the gradient; None where one of them is 0."""
+        """Return the cosine of the change and the gradient; None if one of them is 0."""
         now = self.parameter()
         if now is None:
             return None
@@ -131,7 +131,7 @@ class HandSteps:
         self._each = 1
 
     def root_called(self, root: Root, trains: bool) -> None:
-        """Handle a model call, which shows what followed the last backward pass."""
+        """Handle a model call, which shows whether a step followed the last backward pass."""
         if self.looks:
             self.settle()
             if trains and self.stand_in is None and not self._optimizers.owns_root(root):
@@ -165,7 +165,7 @@ class HandSteps:
             self._began(self.stand_in)
 
     def settle(self) -> None:
-        """Determine what followed the last backward pass."""
+        """Determine whether a step followed the last backward pass."""
         glimpses, self.glimpses = self.glimpses, []
         if not glimpses:
             return

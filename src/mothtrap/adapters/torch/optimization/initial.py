@@ -10,10 +10,10 @@ from torch import nn
 from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 
 MIN_ELEMENTS = 64
-"""Elements that tell a distribution; fewer are not judged. Chosen by hand."""
+"""Elements that show a distribution; with fewer, it is not evaluated. Chosen by hand."""
 
 MAX_ELEMENTS = 65_536
-"""Elements of a weight that are looked at, from its beginning."""
+"""Elements of a weight that are inspected, from its beginning."""
 
 EDGE = 1.001
 """Tolerance of the bound for rounding; a trained weight exceeds it by more."""

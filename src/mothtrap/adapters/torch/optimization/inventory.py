@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 LOOKED_AT = 2
 """Steps of the job after which models are looked through."""
 TOLD_AT = (9, 24, 60, 100)
-"""Steps after which hidden parameters are told; every `TOLD_EVERY` further ones too."""
+"""Steps after which hidden parameters are reported; every `TOLD_EVERY` further ones too."""
 TOLD_EVERY = 500
 LEVELS = 3
-"""Containers in containers that are looked into for hidden modules."""
+"""Containers in containers that are inspected for hidden modules."""
 MAX_PARTS = 10_000
-"""Things in plain containers that are looked at in a model."""
+"""Things in plain containers that are inspected in a model."""
 MODULES_NAMED = 10
 
 

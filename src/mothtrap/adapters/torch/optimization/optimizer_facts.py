@@ -93,7 +93,7 @@ class OptimizerFactsObserver:
 
 
 def _settings(facts: OptimizerFacts) -> OptimizerFacts:
-    """All but what schedules change as they go, and what is said of the first step alone."""
+    """All but the settings that schedules change, and those that only the first step reports."""
     return msgspec.structs.replace(
         facts, step=0, learning_rate=None, momentum=0.0, takes_over=False
     )

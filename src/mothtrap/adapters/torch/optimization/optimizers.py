@@ -108,7 +108,7 @@ class OptimizerObserver:
         self._closure = ClosureEvaluations()
         self.distributed = DistributedObserver(job, self)
 
-    # Who is there
+    # Known optimizers
 
     def add(self, optimizer: Optimizer) -> Known:
         """Register an optimizer under its class name, numbered from the second on."""
@@ -164,7 +164,7 @@ class OptimizerObserver:
         latest = reference()
         if latest is not None and self._holds(latest, parameter):
             return latest
-        for _, optimizer in self.alive():  # the latest one that took it in is gone
+        for _, optimizer in self.alive():  # the latest optimizer with it was deleted
             if self._holds(optimizer, parameter):
                 self._owned_by[parameter] = weakref.ref(optimizer)
                 return optimizer
@@ -285,7 +285,7 @@ class OptimizerObserver:
         self._clip_limit = limit
         self._clipped_norm = own_value(norm) if isinstance(norm, torch.Tensor) else norm
         clipping, self._clipping = self._clipping, []
-        if isinstance(limit, float) and math.isinf(limit):  # only the norm was asked for
+        if isinstance(limit, float) and math.isinf(limit):  # only the norm was requested
             return
         fresh = [known for known, state in clipping if state == GradientState.FRESH]
         for known in fresh:
@@ -386,7 +386,7 @@ class OptimizerObserver:
         if self._clipped_norm is not None:
             add_scalar(self._job.recorder, "gradient_norm", "", self._clipped_norm)
             limit, self._clipped_norm = float(self._clip_limit), None
-            if math.isfinite(limit):  # infinite: only the norm was asked for
+            if math.isfinite(limit):  # infinite: only the norm was requested
                 self._notes.scalar("clip_limit", "", limit)
         self._captured.clear()
 

@@ -1,4 +1,4 @@
-"""Parameters that no optimizer holds, of trained roots and of new ones."""
+"""Parameters without an optimizer, of trained roots and of new ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 TOLD_AT = (9, 20)
-"""Steps after which it is told first; the rule wants so many."""
+"""Steps after which it is first reported; the rule needs so many."""
 TOLD_EVERY = 100
 MAX_WATCHED = 1000
 COPY = 0.2

@@ -1,4 +1,4 @@
-"""The parameters of an optimizer, with what is asked of them at every step."""
+"""The parameters of an optimizer, with the properties that are needed at every step."""
 
 from __future__ import annotations
 

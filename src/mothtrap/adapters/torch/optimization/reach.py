@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 SURVEYS_FROM = 2
-"""Own step of an optimizer after which the modules of what is unreached are watched."""
+"""Own step of an optimizer after which modules with unreached parameters are watched."""
 SURVEYED_FORWARDS = 8
 """Forwards whose modules are all looked at, for their order and for cut outputs."""
 TOLD_AT = (5, 20, 50, 100)
-"""Own steps of an optimizer after which it is told; and every `TOLD_EVERY` further ones."""
+"""Own steps of an optimizer after which it is reported; and every `TOLD_EVERY` further ones."""
 TOLD_EVERY = 200
 COMPARED_ELEMENTS = 4096
 """Elements of a parameter, the first ones, by which changes are noticed."""
 MAX_MODULES = 64
-"""Modules that are told of an optimizer at a time."""
+"""Modules that are reported for an optimizer at a time."""
 
 
 @dataclass(slots=True, eq=False)
@@ -56,7 +56,7 @@ class _Module:
 
 @dataclass(slots=True, eq=False)
 class _Owner:
-    """The unreached parameters of an optimizer; `idle` steps running none had a gradient.
+    """The unreached parameters of an optimizer; `idle` consecutive steps none had a gradient.
 
     Steps are those looked at; `since` and `idle_since` are the first ones.
     """
@@ -146,7 +146,7 @@ class ReachObserver:
         self.looks = len(self._watched) > 0
 
     def _modules_of(self, owner: _Owner) -> Iterator[tuple[nn.Module, list[torch.Tensor]]]:
-        """The modules that have pending parameters of their own, with those."""
+        """The modules that have pending their own parameters, with those."""
         self._job.book.refresh()
         pending = {id(p) for p in owner.pending}
         seen: set[int] = set()
@@ -220,7 +220,7 @@ class ReachObserver:
             seen.given_out = seen.given_out or any(id(p) in made_of for p in own)
 
     def _keep(self, module: nn.Module, tensors: list[torch.Tensor]) -> None:
-        """Remember where the outputs of unreached modules lie, and what parts make of them."""
+        """Remember the memory of outputs of unreached modules, and the operations on them."""
         source: nn.Module | None = module
         if module not in self._watched:
             last = next(reversed(self._outputs.values()), None)
@@ -240,7 +240,7 @@ class ReachObserver:
                 self._job.recorder.notes.observe(self._unreached(module, own, seen, owner))
 
     def _tell_reached(self) -> None:
-        """Take back what was told of modules that are reached after all."""
+        """Retract the report about modules that get a gradient after all."""
         for module, seen in self._watched.items():
             if seen.told and _has_gradient(module):
                 seen.told = False

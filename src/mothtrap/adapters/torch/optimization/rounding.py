@@ -24,16 +24,16 @@ WATCHED_STEPS = 20
 may carry an element over the edge."""
 BEGINS_AT = 2
 BEGINS_EVERY = 500
-"""Own steps after which a look begins: the first, then every so many; chosen by hand."""
+"""Own steps after which an inspection begins: the first, then the interval; chosen by hand."""
 SAMPLED_ELEMENTS = 4096
 SAMPLED_TENSORS = 64
-"""Of each optimizer so many tensors, of each of them so many elements: bounds the cost."""
+"""Tensors per optimizer, and elements per tensor, that are inspected; they bound the cost."""
 NAMED = 5
 
 
 @dataclass(slots=True, eq=False)
 class _Sample:
-    """Elements of a parameter, what they were, and which had a gradient since."""
+    """Elements of a parameter, their earlier values, and which ones had a gradient since."""
 
     parameter: torch.Tensor
     before_N: torch.Tensor

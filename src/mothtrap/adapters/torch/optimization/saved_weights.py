@@ -89,7 +89,7 @@ class SavedWeights:
             )
 
     def _own_steps(self) -> int | None:
-        """Return the number of steps that the job's optimizer reports; None where several could."""
+        """Return the number of steps that the job's optimizer reports; None if several could."""
         known = [optimizer for _, optimizer in self._optimizers.alive()]
         if len(known) != 1:
             return None

@@ -141,7 +141,7 @@ class UpdateObserver:
         return values if stride is None else values.view(-1)[::stride]
 
     def _asking_for_ratio(self, parameter: torch.Tensor) -> list[int]:
-        """Ids of the tensors whose rows are to tell the ratio: the parameter, its update."""
+        """Ids of the tensors whose rows give the ratio: the parameter, its update."""
         own = self._optimizers.parameter_id(parameter), self._tensor_id(parameter, "update")
         return [i for i in own if RATIO in self._due.statistics(i)]
 

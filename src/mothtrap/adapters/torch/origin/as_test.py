@@ -1,7 +1,7 @@
-"""Writes a test that shows a failure without the training around it.
+"""Writes a test that reproduces a failure without the training.
 
-It holds the function, the module, or the operation that went wrong, with what it was given,
-as arrays in a file of the same folder. It is tried out before it stays: it must fail.
+The test contains the function, module, or operation that failed, with its inputs as arrays in a
+file of the same folder. It is kept only if it fails when it is tried.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ def _module(call: ModuleCall, renderer: SourceRenderer) -> _Subject:
 
 
 def _layer(call: UserCall, renderer: SourceRenderer) -> _Subject:
-    """A layer that raised by itself, alone: with what the script gave it."""
+    """A single layer that raised an exception, with its inputs from the script."""
     line = _line(call)
     return dataclasses.replace(
         _module(call.running[-1], renderer),

@@ -1,4 +1,4 @@
-"""Names what goes into a step: weights, buffers, batches, arguments of models."""
+"""Names the inputs of a step: weights, buffers, batches, arguments of models."""
 
 from __future__ import annotations
 

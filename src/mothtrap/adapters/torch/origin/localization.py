@@ -164,7 +164,7 @@ class FaultLocalization:
         return result
 
     def _reproduced(self, result: ReplayResult, found: Localized | None, file: str) -> ReplayResult:
-        """Write a script that fails as the step did, or say why there is none."""
+        """Write a script that fails like the step, or report why this is impossible."""
         try:
             if found is None:
                 raise NotReproducedError("the failure did not come from a PyTorch operation")
@@ -174,7 +174,7 @@ class FaultLocalization:
         return msgspec.structs.replace(result, told=(*result.told, written))
 
     def _tested(self, result: ReplayResult, found: Localized | None, file: str) -> ReplayResult:
-        """Write a test of what was found, or say why there is none."""
+        """Write a test of the origin, or report why this is impossible."""
         if found is None:
             why = as_test.NO_OPERATION
             if result.exception:

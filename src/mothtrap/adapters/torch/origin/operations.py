@@ -200,7 +200,7 @@ class OperationObserver(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return None
         origin = min(found, key=lambda origin: origin.number)
         if origin.operation is None and self._holders.of(origin.memory) is None:
-            origin = self._origins.first() or origin  # it went where no operation is seen
+            origin = self._origins.first() or origin  # it entered invisible code
         return self._told(origin)
 
     def raised(self, error: BaseException) -> Localized | None:
@@ -228,7 +228,7 @@ class OperationObserver(TorchDispatchMode):  # type: ignore[no-untyped-call]
         )
 
     def _refused(self, call: UserCall | None, error: BaseException) -> Localized | None:
-        """Say where the NaN began that an operation, or code around it, did not accept."""
+        """Return the origin of a NaN that an operation, or code around it, rejected."""
         if not _is_about_values(error):
             return None
         if call is None:

@@ -188,7 +188,7 @@ class Origins:
         if not bool(torch.isnan(result).any()):
             return first
         if first.operation is None and not step.takes_masks:
-            first.deliberate = False  # -inf came in as data, and went where no mask goes
+            first.deliberate = False  # -inf was in the data, and is not part of a mask
             return first
         return self._here(step, result)
 
@@ -215,7 +215,7 @@ class Origins:
 
 
 class _Step:
-    """One operation, done, with what came in."""
+    """A completed operation with its inputs."""
 
     def __init__(
         self,
@@ -251,7 +251,7 @@ class _Step:
         """The bad inputs that one of the results is computed from."""
         if not self._many:
             return self._coming
-        # Lists go in step: what is of another size belongs to another member.
+        # Lists are parallel: another size belongs to another member.
         return [(v, o) for v, o in self._coming if v.shape == result.shape or not v.dim()]
 
 

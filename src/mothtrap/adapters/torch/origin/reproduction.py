@@ -186,7 +186,7 @@ def _of_layer(module: nn.Module, args: tuple[Any, ...], kwargs: Any) -> FailingC
     saved = [weight.detach().clone() for weight in weights]
     with torch.no_grad():
         for weight in weights:
-            weight.zero_()  # the training does not go on in this process
+            weight.zero_()  # the training does not continue in this process
     zeroed = FailingCall(name="", function=module, args=args, kwargs=kwargs)
     if outcome_of(zeroed).error:
         return zeroed
@@ -298,7 +298,7 @@ class _Named:
 
 
 def _title(found: Localized, step: int) -> str:
-    """Return the first line: what goes wrong, without folders and secrets."""
+    """Return the first line, which describes the fault without folders and secrets."""
     what = found.operation or found.holder or found.module or "a layer"
     verb = f"raised {found.error.partition(':')[0]}" if found.error else "made bad values"
     if found.holder:

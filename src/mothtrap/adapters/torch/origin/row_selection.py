@@ -1,4 +1,4 @@
-"""Takes chosen rows of what a step was fed with."""
+"""Selects rows of the inputs of a step."""
 
 from __future__ import annotations
 

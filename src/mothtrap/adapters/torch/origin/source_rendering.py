@@ -1,4 +1,4 @@
-"""Retells values as Python source, for a test that stands alone."""
+"""Renders values as Python source for a self-contained test."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mothtrap.statistics.torch.dtypes import type_name
 from mothtrap.statistics.torch.in_place import as_array
 
 MAX_BYTES = 256 << 20
-"""Arrays beside a test. Chosen by hand: what a repository can bear at most."""
+"""Maximum size of arrays next to a test. Chosen by hand: acceptable in a repository."""
 BUILT = '''
 
 def built(cls, training, values, parameters, buffers, modules):

@@ -1,6 +1,6 @@
 """Does a step several times from one point: in copies of the process, each of which ends.
 
-A copy goes on with the script from where it was made, and hands its result back.
+A copy continues with the script from where it was made, and hands its result back.
 """
 
 from __future__ import annotations

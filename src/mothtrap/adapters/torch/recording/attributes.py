@@ -87,7 +87,7 @@ class Attributes:
 
     def read(self) -> Attributes:
         """Read the attributes."""
-        # New ones come to be in the first steps, if at all.
+        # New attributes are created in the first steps, if at all.
         look = self._reads & (self._reads - 1) == 0 or self._reads % LOOK_EVERY == 0
         self._reads += 1
         roots_seen = self._known.book.roots_seen
@@ -172,7 +172,7 @@ def _as_it_was(seen: _Seen) -> torch.Tensor:
 
 
 def _mapped(value: Any, put: Callable[[Any], Any]) -> Any:
-    """A copy of a value in which tensors, or what stands for them, are replaced."""
+    """Copy a value, replacing tensors or their placeholders."""
     if isinstance(value, torch.Tensor | _Seen):
         return put(value)
     if isinstance(value, dict):

@@ -28,8 +28,8 @@ _Place = Literal["_buffers", "_parameters"]
 class _Known:
     """One buffer or parameter.
 
-    `version` is that of the tensor when it was looked at last; -1: it is to be copied. `copy`:
-    None until it was seen to change, and where there is no room for it. `always`: copied in
+    `version` is that of the tensor when it was inspected last; -1: it is to be copied. `copy`:
+    None until it was seen to change, and if there is no room for it. `always`: copied in
     every step, running statistics: a batch norm of PyTorch's writes to these without a new
     version.
     """
@@ -54,7 +54,7 @@ class _Known:
         return held[self.name] if self.name in held else None  # noqa: SIM401
 
     def has_changed(self) -> bool:
-        """Return whether it is not, or may not be, as it was when it was looked at."""
+        """Return whether it is not, or may not be, as it was when it was inspected."""
         tensor = self.current()
         if tensor is None or tensor.is_inference():
             return False
@@ -232,7 +232,7 @@ class Beforehand:
             self._add(added)
 
     def _add(self, added: list[tuple[_Known, torch.Tensor]]) -> None:
-        """Copy what was not copied before, the smallest first, as much as there is room for."""
+        """Copy values that have no copy yet, the smallest first, as long as there is room."""
         copies = (known.copy for _, own in self._models.items() for known in own.kept)
         self.bytes_held = sum(copy.nbytes for copy in copies if copy is not None)
         for known, tensor in sorted(added, key=lambda pair: pair[1].nbytes):

@@ -1,4 +1,4 @@
-"""Copies of what a step is fed with: each value once, for as long as it stays as it is."""
+"""Copies of the inputs of a step: one for each value, until the value changes."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ POOLED_BYTES = 1 << 16
 """Copies of this size or more are put where older ones were: the allocator gives memory of
 such sizes back to the system, and every new page then costs more than the copy into it."""
 IDLE_SHARE = 8
-"""One part in so many of the ring's memory waits to be used again, at most."""
+"""Divisor of the ring's memory: at most this share is kept for reuse."""
 VALUE_BYTES = 250
 """Size of a value in a tree, about: measured."""
 _BIG = 2**63
 MAX_TOLD = 3
-"""Parts of one value that could not be kept, which are told."""
+"""Parts of one value that could not be kept, which are reported."""
 MAX_KNOWN = 512
-"""Values that are told apart by identity before those that are gone are forgotten."""
+"""Number of values distinguished by identity before deleted ones are forgotten."""
 
 _ROWS = {"compressed": "crow_indices", "plain": "col_indices", "values": "values"}
 _COLUMNS = {"compressed": "ccol_indices", "plain": "row_indices", "values": "values"}
@@ -212,9 +212,9 @@ class Copies:
         return TreeMaker(lambda _: None, self._array).tree(value)
 
     def _tensor(self, tensor: torch.Tensor) -> Tree:
-        if tensor.grad_fn is not None and tensor.requires_grad:  # a prediction, given to a loss
+        if tensor.grad_fn is not None and tensor.requires_grad:  # a prediction passed to a loss
             return {"opaque": "a tensor with a graph, or a parameter"}
-        # Of what was copied before it need not be asked whether it can be.
+        # Values that were copied before can be copied again.
         copy = None if tensor.requires_grad else self._lookup((id(tensor),), tensor, tensor)
         if copy is None:
             if tensor.layout in _PARTS and type(tensor) is torch.Tensor:
@@ -234,7 +234,7 @@ class Copies:
         return tensor_tree(tensor, copy.key)
 
     def _known_or_made(self, tensor: torch.Tensor) -> Copy | Uncopied | None:
-        """The copy of a view or of what wants a gradient, or a new one; None if too large."""
+        """The copy of a view or of a tensor with a gradient, or a new one; None if too large."""
         owner = tensor._base if tensor._base is not None else tensor
         mark: tuple[Any, ...] = (id(tensor),)
         if owner is not tensor or tensor.requires_grad:
@@ -273,7 +273,7 @@ class Copies:
         mark = ("array", id(array) if array.flags.owndata else array.ctypes.data)
         known = self._known.get(mark)
         copy = known.copy() if known is not None else None
-        # Arrays have no version: what is the same is seen by looking.
+        # Arrays have no version: only a comparison shows whether they changed.
         if copy is None or not copy.same_bytes(array):
             copy = Copy(self._new_key(), np.array(array, order="C"))
             # Not of the array: numpy resizes no array that has a weak reference.
@@ -338,7 +338,7 @@ class _Known:
     """A value that was copied.
 
     `owner` holds its memory, which had been written to `version` times; `batch` is the one with
-    which it was looked at last.
+    which it was inspected last.
     """
 
     __slots__ = ("batch", "copy", "owner", "version")
@@ -350,7 +350,7 @@ class _Known:
 
 
 def _why_not(tensor: torch.Tensor) -> str | None:
-    """Return the reason why a tensor is not copied: "" where it need not be, None where it is."""
+    """Return the reason why a tensor is not copied: "" where it need not be, None if it is."""
     if tensor.requires_grad and (tensor.grad_fn is not None or isinstance(tensor, nn.Parameter)):
         return ""
     if type(tensor) is not torch.Tensor and not isinstance(tensor, nn.Parameter):

@@ -1,7 +1,7 @@
-"""Notes what the script feeds into each step, and keeps the latest steps in memory.
+"""Records the inputs of each step, and keeps the latest steps in memory.
 
-Everything is copied when it is seen: what the script does to it later is not what the step
-was fed with. Nothing of the user's is held: neither frames nor objects.
+Every value is copied when it is observed, because the script may change it later. No frames or
+objects of the user are referenced.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ MAX_IN_VARIABLE = 256
 EVENT_BYTES = 1500
 """Size of an event without its trees, about: measured."""
 ARRAY_SHARE, VARIABLE_SHARE = 2, 16
-"""One part in so many of the memory of the ring that one array may take, and one of a variable."""
+"""Divisors of the ring's memory: largest share of an array, and of a variable."""
 BEFORE_SHARE = 4
-"""One part in so many of it that copies of what forwards change may take."""
+"""Divisor of the ring's memory: largest share of copies of values that forwards change."""
 LATER_SHARE = 4
 """One part in so many of a snapshot's size that a larger array may take; it is not copied
 before the step is kept."""
@@ -129,7 +129,7 @@ class Recording:
         """Size of the copies in the ring in bytes."""
         return self._ring.bytes_held
 
-    # What is told
+    # Reports
 
     def pass_began(self, loader: DataLoader[Any], iterator: object) -> None:
         """Handle the return of `iter(loader)`."""

@@ -34,7 +34,7 @@ class Uncopied:
         self._tensor, self._version = ContentRef(tensor), tensor._version
 
     def array(self) -> Array | None:
-        """Return the tensor in stored form; None if it is gone or was written to."""
+        """Return the tensor in stored form; None if it was deleted or written to."""
         tensor = self._tensor()
         if tensor is None or self._tensor.swapped or tensor._version != self._version:
             return None

@@ -1,9 +1,9 @@
-"""Variables of the calling code that feed a step: those that changed since the last look.
+"""Variables of the calling code that are inputs of a step: those that changed recently.
 
-A replay starts the script again, which makes anew whatever was there before the first step:
-the whole data, say. So only what has changed since the code was first seen to call a model
-is taken, beside small tensors, which may be random and cost nothing to keep. Frames and
-values are not held: tensors and arrays are known by weak references.
+A replay starts the script again, which recreates everything that existed before the first step,
+such as the whole dataset. So only variables that changed since the code first called a model are
+recorded, and small tensors, which may be random and cost little. Frames and values are not
+referenced: tensors and arrays are known by weak references.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ of one call: some 100 microseconds. Chosen by hand."""
 LEFT_ALONE = 256
 """Calls in which a variable that holds more is not looked at again."""
 OWNER = "self"
-"""The variable whose attributes are looked at, too; a model's have their own place in a state."""
+"""The variable whose attributes are inspected, too; a model's have their own place in a state."""
 MAX_CODES = 128
-"""Places that call models and are told apart."""
+"""Maximum number of call sites of models that are distinguished."""
 _UNNAMED_SCOPES = ("<listcomp>", "<genexpr>", "<setcomp>", "<dictcomp>", "<lambda>")
 
 _PLAIN = (int, float, bool, str, complex, bytes, types.NoneType, np.generic, torch.Size)
@@ -102,7 +102,7 @@ class ChangedVariables:
         return found
 
     def _attributes(self, code: CodeType) -> Variables:
-        """Of the object whose method was looked at last, if it is one of the script's own."""
+        """Of the object whose method was inspected last, if it is one of the script's own."""
         owner, self._owner = self._owner, None
         if type(owner).__module__ in sys.stdlib_module_names:
             return []
@@ -139,7 +139,7 @@ class ChangedVariables:
                 continue
             size, mark = 0, None
             if kind == _TENSOR:
-                if value.grad_fn is not None:  # known by what it was computed from
+                if value.grad_fn is not None:  # known from the values that it was computed from
                     continue
                 mark = ContentRef(value), -1 if value.is_inference() else value._version
                 if not value.requires_grad and value.layout is torch.strided:
@@ -163,7 +163,7 @@ class ChangedVariables:
     def _mark(self, code: CodeType, name: str, value: Any, kind: int) -> Any:
         """Return a mark that differs when the value changes.
 
-        None where the value is not to be kept.
+        None if the value is not to be kept.
         """
         if self._alone and self._alone.get((code, name), 0) > self._calls:
             return None
@@ -184,10 +184,10 @@ class _TooManyError(Exception):
 
 
 class _Marks:
-    """Makes marks: what tells a value from another one later.
+    """Makes marks that later identify a value.
 
     Attributes:
-        left: values that may still be looked at.
+        left: values that may still be inspected.
     """
 
     def __init__(self) -> None:
@@ -195,7 +195,7 @@ class _Marks:
         self._until = 0
 
     def of(self, value: Any, kind: int, kinds: dict[type, int], depth: int = 0) -> Any:
-        """The mark of a variable, or of a value in one; None where it is not to be kept.
+        """The mark of a variable, or of a value in one; None if it is not to be kept.
 
         Raises:
             _TooManyError: the variable holds too much.
@@ -208,7 +208,7 @@ class _Marks:
         if kind == _VALUE:
             return None if _is_long(value) else (value,)
         if kind == _TENSOR:
-            if value.grad_fn is not None:  # known by what it was computed from
+            if value.grad_fn is not None:  # known from the values that it was computed from
                 return None
             return ContentRef(value), -1 if value.is_inference() else value._version
         if kind == _ARRAY:
@@ -224,7 +224,7 @@ class _Marks:
             if kind < 0:
                 kind = kinds[type(part)] = _kind_of(type(part))
             marks.append(self.of(part, kind, kinds, depth + 1))
-        # Nothing but losses of a step, say: they are known by what they were computed from.
+        # For example only losses of a step, which are known from their inputs.
         return marks if len(marks) == 1 or any(mark is not None for mark in marks[1:]) else None
 
 
@@ -248,7 +248,7 @@ def _is_long(value: Any) -> bool:
 
 
 def _parts(value: Any) -> list[Any] | None:
-    """Return the items of a container; None where they are too many."""
+    """Return the items of a container; None if they are too many."""
     if isinstance(value, _MAPPINGS):
         if len(value) > MAX_VALUES:
             return None

@@ -1,1 +1,1 @@
-"""Replay of a recorded step in a process that runs its script anew."""
+"""Replay of a recorded step in a process that runs the script again."""

@@ -26,7 +26,7 @@ from mothtrap.tracing.jobs.process_job import ProcessJob
 from mothtrap.tracing.snapshots.outcome import Outcome
 
 QUIET = Config(capture="off", overhead=0.0, ring_mb=0.0)
-"""Nothing is captured and nothing recorded: the tracer only names what it sees."""
+"""Captures and records nothing: the tracer only names objects."""
 
 
 def begin(plan: ReplayPlan, rank: int | None, size: int = 1) -> None:
@@ -67,7 +67,7 @@ def _leave_to_others(replaying: Replaying, rank: int, size: int) -> None:
 
 
 def _wait_for_rank(act: Callable[[int, int], object]) -> None:
-    """Do something once this process knows which of how many it is; most never come to it."""
+    """Call a function once this process knows its rank; most processes never do."""
     original = torch.distributed.init_process_group
 
     @functools.wraps(original)

@@ -1,13 +1,13 @@
-"""Does a recorded step with a model and a loss that a function of the user's makes.
+"""Replays a recorded step with a model and a loss from a function of the user.
 
-For scripts that cannot be started again. The function takes nothing and returns the model and
-the loss, `(model, loss_of)`, where `loss_of(output, *targets)` gives one number:
+This is for scripts that cannot be started again. The function has no arguments and returns the
+model and the loss, `(model, loss_of)`, where `loss_of(output, *targets)` returns one number:
 
     def build():
         return Net(width=64), torch.nn.functional.cross_entropy
 
-The targets are what was handed to the loss in the run besides the model's output; where no
-loss of PyTorch was seen, it is the whole batch.
+The targets are the other arguments of the loss in the run. If the run recorded no loss of
+PyTorch, it is the whole batch.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ class BuiltReplay:
 
 
 def _calls(step: RecordedStep) -> Iterator[tuple[ForwardCalled, LossCalled | BatchHanded | None]]:
-    """Every call of a model with what its loss was given; without one, the batch."""
+    """Every call of a model with the arguments of its loss; without a loss, the batch."""
     batch: BatchHanded | None = None
     waiting: ForwardCalled | None = None
     for event in step.events:

@@ -116,7 +116,7 @@ class Elsewhere(TorchFunctionMode):
 
 
 def _lead_autocast(device: str | None, *, enabled: bool) -> None:
-    """Let autocast mean the wanted device; off where a type is asked for."""
+    """Let autocast mean the wanted device; off where a type is requested."""
     original = torch.autocast.__init__
 
     def begin(self: Any, device_type: str, *args: Any, **kwargs: Any) -> None:

@@ -112,7 +112,7 @@ def set_variables(frame: FrameType, recorded: Mapping[str, Any], *, own: bool = 
 
 
 def _set_attribute(owner: Any, name: str, recorded: Any) -> bool:
-    """Set an attribute that an object has, past what it does when that is done."""
+    """Set an existing attribute of an object, bypassing its `__setattr__`."""
     found = getattr(owner, "__dict__", {})
     return name in found and _set(found, name, recorded)
 

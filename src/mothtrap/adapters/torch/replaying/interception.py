@@ -1,7 +1,7 @@
-"""Stands around what a script calls while it is run again, outside of all that watches.
+"""Wraps the functions that a script calls in a replay, outside of all other hooks.
 
-What is replaced here belongs to a process that exists for the replay alone: unlike the
-witnesses of a training it changes arguments, and ends the process.
+The replacements belong to a process that exists only for the replay. Unlike the hooks of a
+training run, they change arguments and end the process.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A step before the one that is meant: its optimizers do what they did in the run."""
+"""Replays a step before the requested one: its optimizers step as in the run."""
 
 from __future__ import annotations
 

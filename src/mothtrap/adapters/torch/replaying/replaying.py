@@ -1,10 +1,10 @@
-"""Does a recorded step again in a process that runs its script anew.
+"""Replays a recorded step in a process that runs the script again.
 
-The script goes its own way to its first step. There its loaders hand out what was recorded,
-its models get the recorded state just before they are called, its calls the recorded
-arguments, its random generators their states; its own code does the step. Where its
-optimizer would apply it, losses and gradients are compared with those of the run, and the
-process ends: nothing of the script behind that point runs.
+The script runs up to its first step. There its loaders return the recorded batches, its models
+get the recorded state just before they are called, its calls get the recorded arguments, and its
+random generators get their states. The script's own code makes the step. When its optimizer would
+apply it, losses and gradients are compared with those of the run, and the process ends. No later
+part of the script runs.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ class Replaying:
         """Handle the start of an optimizer step."""
         if not closure:
             self._safely(self._step_begins, optimizer)
-        elif self.cues.begun and not self.cues.is_last:  # the gradients come to be inside of it
+        elif self.cues.begun and not self.cues.is_last:  # the gradients are computed inside of it
             self._safely(self._played.keep, optimizer, self.cues.step)
 
     def _step_begins(self, optimizer: Optimizer) -> None:
@@ -231,7 +231,7 @@ class Replaying:
         self.cues.stepped()
         self._truth.new_step()
         if self._state is not None and self.loaded.snapshot.state_step >= self.cues.step.step:
-            self._state.again()  # the step before only made what this one is fed with
+            self._state.again()  # the previous step only produced the inputs of this one
 
     def backward_begins(self, tensors: Any) -> None:
         """Handle the start of a backward pass from the loss."""
@@ -296,7 +296,7 @@ class Replaying:
         self.outcome.finish(self.localization.completed(result, self.tracer.optimizers, error))
 
     def _note_why(self) -> None:
-        """Say what may be the reason that the step is not the same."""
+        """Report possible reasons why the step differs."""
         for note in self._state.notes if self._state is not None else ():
             self.outcome.note(note)
         for missing in self._state.missing if self._state is not None else ():
@@ -344,9 +344,9 @@ class Replaying:
                 self.outcome.note(missing)
 
     def _safely(self, act: Callable[..., T], *args: Any) -> T:
-        """Run a part of the replay; what fails in it ends the process, and is told."""
+        """Run a part of the replay; a failure is reported and ends the process."""
         try:
-            # Past what leads the script's own calls to another device or type.
+            # Bypasses the redirection of the script's calls to another device or type.
             with self.localization.aside(), torch._C.DisableTorchFunction():
                 return act(*args)
         except Exception as err:

@@ -1,4 +1,4 @@
-"""Reference digests of a step: of the losses of its backwards, and of its gradients."""
+"""Reference digests of a step: of its losses and its gradients."""
 
 from __future__ import annotations
 

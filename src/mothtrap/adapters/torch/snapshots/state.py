@@ -167,7 +167,7 @@ def _optimizer(label: str, optimizer: Optimizer, add: Adder) -> dict[str, Any]:
 
 
 def _scheduler(label: str, own: Any, add: Adder) -> dict[str, Any]:
-    """Attributes of a scheduler that are values; what it is put together of has its own."""
+    """Attributes of a scheduler that are values; its component schedulers have their own."""
     kept = {key: value for key, value in vars(own).items() if _is_plain(value)}
     add(kept, f"scheduler:{label}")
     return {"name": label, "kind": type(own).__name__, "state": kept}

@@ -1,7 +1,7 @@
-"""Takes snapshots: when one is due, state, recorded steps and truth are put together.
+"""Takes snapshots: combines the state, the recorded steps, and the reference values.
 
-All of it happens just before an optimizer applies a step, when the state is still that before
-the step: at the onset of something unsound, or when one has been requested meanwhile.
+This happens just before an optimizer applies a step, when the state is still the one before the
+step: at the onset of an unsound step, or if a snapshot was requested.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class TorchSnapshotTaker:
         for taken in waiting:
             sink.put(taken)
 
-    # What the witnesses tell
+    # Events of the observers
 
     def joined(self, _: Known, optimizer: Optimizer) -> None:
         """Handle an optimizer about to step, or a closure that has computed gradients."""
@@ -157,11 +157,11 @@ class TorchSnapshotTaker:
         if order.reason.startswith("finding"):
             if self._automatic <= 0 or self._is_kept(order.step):
                 return
-            if self._tracer.guard.unsound_step == step:  # its onset is kept: the rest follows
+            if self._tracer.guard.unsound_step == step:  # its onset is kept
                 return
             self._automatic -= 1
         if order.step is None or order.step >= step:
-            if self._taken == step:  # that one was not taken for whoever asks now
+            if self._taken == step:  # that snapshot was not taken for this request
                 self._orders.append(order)
             else:
                 self._take_now(order)
@@ -183,7 +183,7 @@ class TorchSnapshotTaker:
                 self._take_late(order, step, now)
 
     def _tell_of_most(self, order: SnapshotOrder) -> None:
-        """Say once that as many as may be were taken without being asked for."""
+        """Report once that the maximum number of automatic snapshots was taken."""
         if self._most:
             why = (
                 f"this job already took the maximum of {self._most} automatic snapshots (2 x "
@@ -208,7 +208,7 @@ class TorchSnapshotTaker:
         Args:
             order: order for which it is taken.
             truth: what it comes to, where that is not as of any other.
-            has_state: its state was taken already, and was handed on.
+            has_state: its state was taken already, and was passed on.
         """
         tracer = self._tracer
         if not tracer.recording.whole:
@@ -294,7 +294,7 @@ class TorchSnapshotTaker:
         )
 
     def _state(self, order: SnapshotOrder, *, fed: bool) -> StateCopy | None:
-        """Copy the state; None where it is too large.
+        """Copy the state; None if it is too large.
 
         Args:
             order: order for which it is taken.

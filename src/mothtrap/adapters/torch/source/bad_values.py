@@ -90,7 +90,7 @@ class BadValueSearch:
         """
         scope = self.scope(call, frame)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # they were given when the user's code ran
+            warnings.simplefilter("ignore")  # they were issued when the user's code ran
             found = [
                 self._search(node, scope, sure=False, depth=MAX_DEPTH)
                 for node in self.arguments(call)
@@ -158,7 +158,7 @@ class BadValueSearch:
         sure: bool,
         depth: int,
     ) -> BadValue | None:
-        """Go on with the statement that gave a name its value."""
+        """Continue with the statement that assigned a name."""
         expression = definition.value
         if expression is None:
             given = BadValue(node, scope, value=value, given=True)
@@ -174,7 +174,7 @@ class BadValueSearch:
         if again is not written:
             return None
         found = self._search(expression, definition.scope, sure=sure, depth=depth - 1)
-        if definition.in_place:  # the value before it cannot be told from what came in
+        if definition.in_place:  # the value before it cannot be derived from the input
             return None if found is not None and found.given else found
         if found is None and again is NOTHING and _is_data(value):
             return BadValue(node, definition.scope, value=value, given=True)

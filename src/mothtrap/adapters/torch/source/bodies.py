@@ -1,6 +1,6 @@
-"""Works out the statements of a function again, one after the other.
+"""Evaluates the statements of a function again, one after the other.
 
-Assignments, `return`, `if` and loops over what is known are followed; any other statement ends it.
+Assignments, `return`, `if`, and loops over known values are followed. Any other statement ends it.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ def _arguments(
     scope: Any,
     evaluator: Evaluator,
 ) -> LocalScope | None:
-    """Return the scope in which a function begins; None where its arguments cannot be told."""
+    """Return the scope in which a function begins; None if its arguments are unknown."""
     names = [one.arg for one in (*written.args.posonlyargs, *written.args.args)]
     keywords = [one.arg for one in written.args.kwonlyargs]
     values: dict[str, Any] = _closure(function)

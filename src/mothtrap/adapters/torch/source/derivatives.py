@@ -20,7 +20,7 @@ from mothtrap.adapters.torch.source.evaluation import is_array
 from mothtrap.adapters.torch.source.scopes import AnyScope
 
 MAX_EXPRESSIONS = 1_000
-"""Expressions that are looked at. Chosen by hand."""
+"""Expressions that are inspected. Chosen by hand."""
 _AT_ZERO = frozenset(["sqrt", "std"])
 """Functions whose derivative is infinite, or 0/0, where their result is 0."""
 _AT_ONE = frozenset(["acos", "asin", "arccos", "arcsin"])
@@ -49,7 +49,7 @@ class DerivativeSearch:
         """
         scope = self._values.scope(call, frame)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # they were given when the user's code ran
+            warnings.simplefilter("ignore")  # they were issued when the user's code ran
             for node in self._values.arguments(call):
                 self._look(node, scope, MAX_DEPTH)
         self._values.forget()

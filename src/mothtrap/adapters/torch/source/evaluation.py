@@ -165,7 +165,7 @@ class Evaluator:
         return NOTHING
 
     def _is_one_of_several(self, node: ast.expr, scope: Scope) -> bool:
-        """Return whether an item is taken of what a module returned: only one tensor was kept."""
+        """Return whether an item of a module's output is taken: only one tensor was kept."""
         if not isinstance(node, ast.Call):
             return False
         callee = self.value(node.func, scope)
@@ -204,7 +204,7 @@ class Evaluator:
         return NOTHING
 
     def _kept(self, module: nn.Module) -> torch.Tensor | None:
-        """Return what a module returned, also one that returns what a part of it returned."""
+        """Return the output of a module, also if it is the output of one of its parts."""
         part: nn.Module | None = module
         while part is not None and id(part) not in self._outputs:
             last = _LAST_PARTS.get(type(part))

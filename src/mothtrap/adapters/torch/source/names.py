@@ -1,4 +1,4 @@
-"""Reads what names in a line of code stand for, without running any code."""
+"""Reads the meaning of names in a line of code, without running any code."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ MAKERS = frozenset(
     {"ones", "zeros", "empty", "full", "rand", "randn", "randint", "arange", "linspace", "eye"}
     | {"new_ones", "new_zeros", "new_empty", "new_full", "expand", "repeat", "randperm"}
 )
-"""Functions and methods that are told the sizes of the tensor that they make."""
+"""Functions and methods whose arguments are the sizes of the tensor that they make."""
 
 
 class _Nothing:
-    """Stands for what cannot be read."""
+    """Placeholder of an unreadable value."""
 
 
 NOTHING = _Nothing()

@@ -1,4 +1,4 @@
-"""Values of names at one place of a function, and the statements that gave them."""
+"""Values of names at one place of a function, and the statements that assigned them."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class FrameScope:
         return value[found.place] if parts else NOTHING
 
     def definition(self, name: str) -> Definition | None:
-        """Return the statement that defined a name; None if its value came from outside."""
+        """Return the statement that defined a name; None if its value is from outside."""
         found = self._latest(name, self._line)
         if found is not None:
             return Definition(found.value, self._at(found.line), found.place, found.in_place)
@@ -157,7 +157,7 @@ class LocalScope:
         return self.values[name] if name in self.values else self.outside.get(name, NOTHING)
 
     def definition(self, name: str) -> Definition | None:
-        """Return the expression that defined a name; None if its value came from outside."""
+        """Return the expression that defined a name; None if its value is from outside."""
         return self.definitions.get(name)
 
     def location(self, node: ast.AST) -> str:
@@ -188,7 +188,7 @@ def argument_of(call: ast.Call, position: int, name: str) -> ast.expr | None:
 
 
 def in_place_method(node: ast.AST) -> tuple[ast.expr, ast.expr] | None:
-    """Return what a statement such as `x.div_(y)` changes, and its form `x / y`."""
+    """Return the variable that a statement such as `x.div_(y)` changes, and its form `x / y`."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return None
     name, changed = node.func.attr, node.func.value

@@ -66,7 +66,7 @@ export function SourceLines({ run, fingerprint }) {
 
 /** Evidence as a short table. */
 export function Evidence({ finding }) {
-  const rows = Object.entries(finding.evidence).filter(([, value]) => value !== "");
+  const rows = Object.entries(finding.evidence).filter(([, value]) => value !== "" && value !== null);
   if (!rows.length) return null;
   return html`<dl class="facts">${rows.map(([name, value]) => html`<div key=${name}><dt>${
     name.replaceAll("_", " ")}</dt><dd>${shown(value)}</dd></div>`)}</dl>`;

@@ -2,7 +2,7 @@
 import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import { connection, findingsAnswer, runAnswer, seen } from "../data.js";
-import { duration, number } from "../format.js";
+import { counted, duration, number } from "../format.js";
 import { html } from "../html.js";
 import { help, href, run, view, viewsOf } from "../state.js";
 import { Alerts } from "./alerts.js";
@@ -55,7 +55,8 @@ function Alive() {
   const added = about.cost ? duration(about.overhead.added_seconds) : "";
   return html`<strong class="name" title=${about.path}>${run.value}</strong>
     <${Status} of=${now.state} word=${now.state === "running" ? "" : about.ending} />
-    <span>${about.probed || about.served ? about.size : `${about.unit} ${number(now.steps)}`}</span>
+    <span>${about.probed || about.served ? about.size : now.state === "running"
+      ? `${about.unit} ${number(now.steps)}` : counted(now.steps, about.unit)}</span>
     ${about.gaps.length > 0 && html`<span class="muted"
       title="The other steps were not observed: observing every step would exceed the overhead budget.">
       watched ${number(watchedSteps(about))} of ${number(about.steps)}</span>`}

@@ -6,6 +6,7 @@ import { Compare } from "./compare.js";
 import { Curves } from "./curves.js";
 import { Layers } from "./layers.js";
 import { Logs } from "./logs.js";
+import { Parallel } from "./parallel.js";
 import { Probe } from "./probe.js";
 import { Record } from "./record.js";
 import { Samples } from "./samples.js";
@@ -13,7 +14,7 @@ import { Compared } from "./selected.js";
 import { Tensors } from "./tensors.js";
 
 export const DEEP = { layers: Layers, tensors: Tensors, samples: Samples, compare: Compare, record: Record,
-  curves: Curves, logs: Logs, selected: Compared, probe: Probe, check: Check };
+  curves: Curves, logs: Logs, selected: Compared, parallel: Parallel, probe: Probe, check: Check };
 
 /** The parts that draw a heatmap: `bench/web.py` measures them. */
 export const HEATMAP = { paint, palette, unpackedCells };

@@ -142,9 +142,13 @@ function OutputEnd({ traceback }) {
     <p><a href=${href("logs", { run: run.value })}>All lines</a></p></section>`;
 }
 
+const DEBUG = "python -m pdb -c continue ";
+
+/** The next command: a replay; of a crash without one, the debugger at the exception. */
 function Next({ about }) {
-  const text = about.replay || `mothtrap show ${about.called}`;
-  return html`<${Command} text=${text} label=${about.replay ? "Copy replay" : "Copy"} />`;
+  const plain = about.state === "crashed" && about.workers.length < 2 && /^python [^-]\S*\.py( |$)/.test(about.command);
+  const text = about.replay || (plain ? about.command.replace("python ", DEBUG) : `mothtrap show ${about.called}`);
+  return html`<${Command} text=${text} label=${about.replay ? "Copy replay" : plain ? "Copy debug command" : "Copy"} />`;
 }
 
 function Loss({ about, found }) {
@@ -210,8 +214,8 @@ function Worst({ found, unit }) {
   const curves = new Map((answer.value?.curves ?? []).map((curve) => [curve.name, curve]));
   if (!rows.length) return null;
   return html`<section><h2>${unit === "round" ? "Worst features" : "Worst layers"}</h2>
-    <table class="worst"><thead class="hidden"><tr><th scope="col">Layer</th>
-      <th scope="col">Curve</th><th scope="col">Last value</th><th scope="col">Finding</th></tr></thead>
+    <table class="worst"><thead><tr><th scope="col">Layer</th>
+      ${names.length > 0 && html`<th scope="col">Curve</th><th scope="col">Last value</th>`}<th scope="col">Finding</th></tr></thead>
       <tbody>${rows.map((row) => {
         const curve = curves.get(row.curve);
         const { finding } = found.findings[row.fingerprint];
@@ -219,9 +223,9 @@ function Worst({ found, unit }) {
           <th scope="row"><a title=${row.layer} href=${row.curve ? href("curves", { run: run.value,
             name: row.curve, at: finding.step }) : href("findings", { run: run.value, finding: row.fingerprint })}>${
             row.layer}</a></th>
-          <td><${Spark} curve=${curve} mark=${finding.step} /></td>
+          ${names.length > 0 && html`<td><${Spark} curve=${curve} mark=${finding.step} /></td>
           <td class="number ${curve && !Number.isFinite(lastOf(curve)) ? "nonfinite" : ""}">${
-            curve ? number(lastOf(curve)) : ""}</td>
+            curve ? number(lastOf(curve)) : ""}</td>`}
           <td><a href=${href("findings", { run: run.value, finding: row.fingerprint })}>
             <${Status} of=${row.severity} quiet /> ${row.code}</a></td></tr>`;
       })}</tbody></table>
@@ -245,10 +249,11 @@ function Machine({ rows }) {
 /** The workers of a job of several: how many were seen, then those in trouble first. */
 function Workers({ crew }) {
   if (!crew) return null;
-  return html`<section><h2>Workers</h2><p>${crew.coverage}</p><table class="rules">
+  return html`<section><h2>Workers</h2><p>${crew.coverage}</p>
+    <div class="scroll" tabindex="0" role="region" aria-label="Table of workers"><table class="rules crew">
     <thead><tr>${crew.head.map((name) => html`<th scope="col" key=${name}>${name}</th>`)}</tr></thead>
     <tbody>${crew.rows.map(([rank, ...cells]) => html`<tr key=${rank}><th scope="row">${rank}</th>
-      ${cells.map((cell, place) => html`<td key=${place}>${cell}</td>`)}</tr>`)}</tbody></table>
+      ${cells.map((cell, place) => html`<td key=${place}>${cell}</td>`)}</tr>`)}</tbody></table></div>
     ${crew.left_out > 0 && html`<p class="muted">${counted(crew.left_out, "worker")} more: <code>mothtrap
       workers</code></p>`}</section>`;
 }

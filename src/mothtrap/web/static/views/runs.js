@@ -36,7 +36,17 @@ export function Runs() {
     ${page && page.rows.length > 0 && html`<${Columns} columns=${page.columns} chosen=${columns} />
       <${Table} rows=${page.rows} ticked=${ticked} columns=${columns} />
       <${Pages} page=${page} />
+      ${page.rows.length > 1 && html`<${Coordinates} rows=${page.rows} columns=${columns} />`}
       ${page.matching > 1 && html`<${Options} query=${query} />`}`}`;
+}
+
+/** Parallel coordinates of the runs of this page, drawn when the section is opened. */
+function Coordinates({ rows, columns }) {
+  const [open, setOpen] = useState(false);
+  const ordered = [...columns.filter((id) => id.startsWith("param.")), ...columns.filter((id) => !id.startsWith("param."))];
+  return html`<details onToggle=${(event) => setOpen(event.currentTarget.open)}>
+    <summary>Parallel coordinates</summary>
+    ${open && html`<${Deep} name="parallel" props=${{ rows, columns: ordered }} />`}</details>`;
 }
 
 /** Associations between parameters and findings, loaded when the section is opened. */

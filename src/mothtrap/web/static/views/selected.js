@@ -1,5 +1,5 @@
 /** Selected runs: one scalar of all of them, colored or joined by a parameter, and what is done to all. */
-import { useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { cividis, isDark, runColor, seriesColor } from "../charts/colors.js";
 import { groupsOf, joinedCurves } from "../charts/groups.js";
 import { LineChart } from "../charts/line.js";
@@ -52,29 +52,54 @@ export function Compared({ names }) {
   </section>`;
 }
 
-/** Changes of the labels of all selected runs. */
+/** Labels all selected runs, or deletes them. */
 function Bulk({ names }) {
   const [text, setText] = useState("");
   const [said, setSaid] = useState({ text: "", bad: false });
+  const [asked, setAsked] = useState(false);
   const act = async (what, body, done) => {
+    setAsked(false);
     setSaid({ text: `Changing ${counted(names.length, "run")} …`, bad: false });
     let count = 0;
     try {
-      for (; count < names.length; count += 1) await source.control(names[count], what, body);
+      for (; count < names.length; count += 1) await source.control(names[count], what, body(names[count]));
       setSaid({ text: `${done}: ${counted(count, "run")}.`, bad: false });
     } catch (error) {
       setSaid({ text: `${names[count]}: ${error.message} (${count} of ${names.length} done)`, bad: true });
     }
     ticks.runs.value += 1;
     spoken.value = `${counted(count, "run")} changed`;
+    return names.slice(0, count);
   };
-  const field = { text };
+  const label = (what, done) => () => act(what, () => (what === "archive" ? {} : { text }), done);
+  const remove = async () => {
+    const gone = await act("delete", (name) => ({ name }), "Deleted");
+    change({ tick: names.filter((name) => !gone.includes(name)) });
+  };
   return html`<p class="tools"><span class="muted">${counted(names.length, "selected run")}:</span>
     <label>Text <input value=${text} maxlength="200" onInput=${(event) => setText(event.target.value)} /></label>
-    <button disabled=${!text} onClick=${() => act("tag", field, "Tagged")}>Tag</button>
-    <button disabled=${!text} onClick=${() => act("group", field, "Grouped")}>Group</button>
-    <button onClick=${() => act("archive", {}, "Archived")}>Archive</button>
-    <span role="status" class=${said.bad ? "problem" : "muted"}>${said.text}</span></p>`;
+    <button disabled=${!text} onClick=${label("tag", "Tagged")}>Tag</button>
+    <button disabled=${!text} onClick=${label("group", "Grouped")}>Group</button>
+    <button onClick=${label("archive", "Archived")}>Archive</button>
+    <button aria-expanded=${asked} onClick=${() => setAsked(!asked)}>Delete …</button>
+    <span role="status" class=${said.bad ? "problem" : "muted"}>${said.text}</span></p>
+    ${asked && html`<${Sure} names=${names} remove=${remove} leave=${() => setAsked(false)} />`}`;
+}
+
+const NAMED = 10;
+
+/** The question before runs are deleted: which, and that they cannot be restored. */
+function Sure({ names, remove, leave }) {
+  const more = names.length - NAMED;
+  const keep = useRef(/** @type {HTMLButtonElement | null} */ (null));
+  useEffect(() => keep.current?.focus(), []);
+  return html`<section class="sure" role="alertdialog" aria-label="Delete the selected runs">
+    <p><strong>Delete ${counted(names.length, "run")} from the disk?</strong> You cannot undo this.
+      To hide runs and keep their files, archive them.</p>
+    <ul>${names.slice(0, NAMED).map((name) => html`<li key=${name}><code>${name}</code></li>`)}
+      ${more > 0 && html`<li>and ${more} more</li>`}</ul>
+    <p class="tools"><button class="danger" onClick=${remove}>Delete ${counted(names.length, "run")}</button>
+      <button ref=${keep} onClick=${leave}>Keep them</button></p></section>`;
 }
 
 const KEYS = 8;

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import platform
+import socket
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from mothtrap.core.facts.workers import WorkerStarted
-    from mothtrap.store.retention import StoredRun
+from mothtrap.core.errors import ControlError, MothtrapError
+from mothtrap.core.facts.workers import WorkerStarted
+from mothtrap.reader.run import open_run
+from mothtrap.store.retention import StoredRun, measure, remove
 
 UNSEEN_S = 86400.0
 """Seconds after its last write for which an unfinished run of another machine counts as running,
@@ -17,11 +19,6 @@ because its process cannot be checked from here; chosen by hand."""
 
 def stored(path: Path) -> StoredRun:
     """Return the run, with the reason why it must not be removed, if any."""
-    from mothtrap.core.errors import MothtrapError
-    from mothtrap.core.facts.workers import WorkerStarted
-    from mothtrap.reader.run import open_run
-    from mothtrap.store.retention import StoredRun, measure
-
     measured = measure(path)
     try:
         run = open_run(path)
@@ -42,6 +39,18 @@ def stored(path: Path) -> StoredRun:
     )
 
 
+def remove_stored(path: Path) -> None:
+    """Remove a run and all its files.
+
+    Raises:
+        ControlError: the run must stay, for example because its job is running.
+        OSError: the files cannot be removed.
+    """
+    if kept := stored(path).kept:
+        raise ControlError(f"{path.name} is not removed: {kept}")
+    remove(path)
+
+
 def _lives(worker: WorkerStarted, touched_s: float) -> bool:
     """Return whether a worker outlived its launcher.
 
@@ -57,7 +66,4 @@ def _lives(worker: WorkerStarted, touched_s: float) -> bool:
 
 
 def _own_names() -> tuple[str, str]:
-    import platform
-    import socket
-
     return socket.gethostname(), platform.node()

@@ -1,0 +1,84 @@
+"""Facts about patterns in a loss, from what the shadow of a step returned."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from mothtrap.adapters.jax.layers import LayerFacts
+from mothtrap.adapters.jax.shadow import LAYERS, Looks, Shadow
+from mothtrap.core.adapters import Job
+from mothtrap.core.facts.evaluations import BootstrappedTargets
+from mothtrap.core.facts.layers import MaskOfOnes
+from mothtrap.core.facts.losses import MixedAxes, TrainedTarget
+
+OF_PATTERNS: Final = (TrainedTarget, BootstrappedTargets, MixedAxes, MaskOfOnes)
+TOLD_AT: Final = (4, 20)
+"""Looks at a loss after which its static patterns are reported."""
+
+
+class PatternFacts:
+    """Reports the patterns that a shadow shows.
+
+    Args:
+        job: receives the facts.
+        layers: reports outputs.
+    """
+
+    def __init__(self, job: Job, layers: LayerFacts) -> None:
+        self._job, self._layers = job, layers
+        self._looks: dict[Shadow, int] = {}
+        self._masks: set[str | None] = set()
+
+    def describe(self, shadow: Shadow, looks: Looks) -> None:
+        """Report the patterns of the loss of a step."""
+        self._job.stood_ready(OF_PATTERNS)
+        count = self._looks[shadow] = self._looks.get(shadow, 0) + 1
+        step, found = self._job.now.step, shadow.found
+        if count in TOLD_AT:
+            for line in found.trained_targets[:1]:
+                self._job.fact(TrainedTarget(step=step, looks=count, trained=count, location=line))
+            for line in found.bootstrapped[:1] if count == TOLD_AT[0] else ():
+                self._job.fact(
+                    BootstrappedTargets(step=step, module="the model", steps=count, location=line)
+                )
+            for given, became, line in found.mixed[:1]:
+                self._job.fact(
+                    MixedAxes(
+                        step=step,
+                        looks=count,
+                        mixed=count,
+                        given=given,
+                        became=became,
+                        location=line,
+                    )
+                )
+        for line, mask in zip(found.masks, looks.masks, strict=True):
+            self._mask(line, np.asarray(mask))
+        if found.codes:
+            self._codes(shadow, looks)
+
+    def _mask(self, line: str | None, mask: np.ndarray[Any, Any]) -> None:
+        """Report a mask of numbers that hides nothing: zeros and ones, which are only added."""
+        if line in self._masks or mask.ndim < 2 or mask.dtype.kind not in "fV":
+            return
+        if set(np.unique(mask.astype(np.float32)).tolist()) == {0.0, 1.0}:
+            self._masks.add(line)
+            self._job.fact(
+                MaskOfOnes(step=self._job.now.step, shape=tuple(mask.shape), location=line)
+            )
+
+    def _codes(self, shadow: Shadow, looks: Looks) -> None:
+        """Report a code that is drawn towards a prior, and what is made of it."""
+        mean, log_var = (np.asarray(one) for one in looks.codes[:2])
+        layers = zip(shadow.activations, looks.activations, strict=True)
+        outputs = [*looks.outputs, *looks.logits]
+        outputs += [array for info, array in layers if info.operation in LAYERS.values()][-1:]
+        others = [one for one in outputs if one.shape != mean.shape]
+        if not others:
+            return
+        named = (("mean", mean), ("log variance", log_var), ("prediction", np.asarray(others[0])))
+        for name, values in named:
+            rows = values.reshape(len(values), -1)
+            self._layers.spread(rows, "the model", shadow.found.codes[0], looks, name)

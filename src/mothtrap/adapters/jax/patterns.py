@@ -1,0 +1,215 @@
+"""Patterns among the operations of a loss: targets with a gradient, mixed axes, masks, codes."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import jax
+
+from mothtrap.adapters.jax import internals
+from mothtrap.adapters.jax.internals import Caller
+
+ARRANGING: Final = frozenset(
+    {"reshape", "transpose", "squeeze", "broadcast_in_dim", "convert_element_type", "stop_gradient"}
+)
+"""Operations that leave the values what they were."""
+LAYERS: Final = ("dot_general", "conv_general_dilated")
+ADDING: Final = frozenset({"add", "sub", "add_any", "neg"})
+SCALING: Final = frozenset({"mul", "div"})
+MOST_TERMS: Final = 24
+
+
+class Made:
+    """The operations that made values, by the identity of the value."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, tuple[Any, Sequence[Any]]] = {}
+        self._kept: list[Any] = []
+
+    def add(self, eqn: Any, values: Sequence[Any], result: Any) -> None:
+        """Record an operation; its result is kept, so that its id stays its own."""
+        if any(result is value for value in values):  # would be its own source
+            return
+        self._made[id(result)] = (eqn, values)
+        self._kept.append(result)
+
+    def of(self, value: Any) -> tuple[Any, Sequence[Any]]:
+        """Return the operation that made a value, and its inputs; (None, ()) if unknown."""
+        return self._made.get(id(value), (None, ()))
+
+    def operation(self, value: Any) -> str:
+        """Return the name of the operation that made a value."""
+        eqn, _ = self.of(value)
+        return eqn.primitive.name if eqn is not None else ""
+
+    def source(self, value: Any) -> Any:
+        """Return the value before it was only arranged."""
+        while self.operation(value) in ARRANGING:
+            value = self.of(value)[1][0]
+        return value
+
+    def arranged(self, value: Any) -> Iterator[tuple[Any, Any, Any]]:
+        """Yield the arranging operations behind a value, latest first: equation, input, result."""
+        while self.operation(value) in ARRANGING:
+            eqn, inputs = self.of(value)
+            yield eqn, inputs[0], value
+            value = inputs[0]
+
+
+@dataclass(slots=True)
+class Found:
+    """Static findings of a loss, and the values that have to be looked at.
+
+    Attributes:
+        trained_targets: lines of differences whose target has a gradient.
+        bootstrapped: lines of differences whose target contains a prediction.
+        mixed: reshapes that exchange axes: shape before, shape after, line.
+        masks: lines of the masks added to the scores of an attention.
+        codes: lines of the divergences of a code from its prior.
+    """
+
+    trained_targets: list[str | None] = field(default_factory=list)
+    bootstrapped: list[str | None] = field(default_factory=list)
+    mixed: list[tuple[tuple[int, ...], tuple[int, ...], str | None]] = field(default_factory=list)
+    masks: list[str | None] = field(default_factory=list)
+    codes: list[str | None] = field(default_factory=list)
+
+
+class Patterns:
+    """Looks for patterns while a shadow is traced.
+
+    Args:
+        made: the operations so far.
+
+    Attributes:
+        found: what was found.
+        masks: values of the masks, in the order of `found.masks`.
+        codes: mean and logarithm of the variance of each code, in the order of `found.codes`.
+    """
+
+    def __init__(self, made: Made) -> None:
+        self._made, self.found = made, Found()
+        self.masks: list[Any] = []
+        self.codes: list[Any] = []
+        self._carrying: set[int] = set()
+        self._predicted: set[int] = set()
+        self._weights: list[Any] = []
+
+    def differentiated(self, leaves: Sequence[Any]) -> None:
+        """Record the arrays with respect to which gradients are computed."""
+        self._weights += leaves
+        self._carrying |= {id(leaf) for leaf in leaves}
+
+    def operation(self, eqn: Any, caller: Caller, values: Sequence[Any], result: Any) -> None:
+        """Process an operation that was recorded in `made`."""
+        name = eqn.primitive.name
+        is_real = jax.numpy.issubdtype(result.dtype, jax.numpy.floating)
+        carries = name != "stop_gradient" and any(id(value) in self._carrying for value in values)
+        if is_real and carries:
+            self._carrying.add(id(result))
+        if name in LAYERS or any(id(value) in self._predicted for value in values):
+            self._predicted.add(id(result))
+        if name in ("square", "integer_pow", "abs"):
+            self._look_for_target(caller, values[0])
+        elif name == "exp":
+            self._look_for_mask(caller, values[0])
+        elif name == "reduce_sum":
+            self._look_for_code(eqn, caller, values[0])
+
+    def has_gradient(self, value: Any) -> bool:
+        """Return whether a value depends on weights by a way that carries a gradient."""
+        return id(value) in self._carrying
+
+    def look_at_prediction(self, value: Any) -> None:
+        """Look for a reshape under a loss that exchanges axes instead of transposing them."""
+        for eqn, given, became in self._made.arranged(value):
+            before, after = tuple(given.shape), tuple(became.shape)
+            if eqn.primitive.name != "reshape" or before == after or len(before) != len(after):
+                continue
+            if sorted(before) == sorted(after) and min(before) > 1:
+                self.found.mixed.append((before, after, internals.line_of_equation(eqn)))
+
+    def _look_for_target(self, caller: Caller, difference: Any) -> None:
+        """Recognize (prediction - (reward + discount * prediction of later))**2."""
+        eqn, sides = self._made.of(self._made.source(difference))
+        if eqn is None or eqn.primitive.name != "sub" or not any(map(self.has_gradient, sides)):
+            return
+        targets = [side for side in sides if self._is_bootstrapped(side)]
+        if len(targets) != 1:
+            return
+        line = internals.line_of_equation(eqn, caller)
+        self.found.bootstrapped.append(line)
+        if all(map(self.has_gradient, sides)):
+            self.found.trained_targets.append(line)
+
+    def _is_bootstrapped(self, value: Any) -> bool:
+        """Return whether a value is data plus a discounted prediction."""
+        terms = self._parts(value, "add")
+        later = [term for term in terms if id(term) in self._predicted]
+        rewards = [term for term in terms if id(term) not in self._predicted]
+        if len(later) != 1 or len(rewards) != 1 or not getattr(rewards[0], "ndim", 0):
+            return False
+        factors = self._parts(later[0], "mul")
+        return sum(id(factor) in self._predicted for factor in factors) == 1
+
+    def _parts(self, value: Any, operation: str) -> Sequence[Any]:
+        """Return the inputs of an operation that made a value; () if another one did."""
+        eqn, inputs = self._made.of(self._made.source(value))
+        return inputs if eqn is not None and eqn.primitive.name == operation else ()
+
+    def _look_for_mask(self, caller: Caller, shifted: Any) -> None:
+        """Recognize softmax(scores + mask), where the mask depends on no weight."""
+        if self._made.operation(shifted) != "sub":
+            return
+        scores = self._made.source(self._made.of(shifted)[1][0])
+        eqn, terms = self._made.of(scores)
+        if eqn is None or eqn.primitive.name != "add" or getattr(scores, "ndim", 0) < 3:
+            return
+        masks = [term for term in terms if not self.has_gradient(term)]
+        if len(masks) != 1 or not getattr(masks[0], "ndim", 0):
+            return
+        self.found.masks.append(internals.line_of_equation(eqn, caller))
+        self.masks.append(self._before_broadcast(masks[0]))
+
+    def _before_broadcast(self, value: Any) -> Any:
+        while self._made.operation(value) == "broadcast_in_dim":
+            value = self._made.of(value)[1][0]
+        return value
+
+    def _look_for_code(self, eqn: Any, caller: Caller, summed: Any) -> None:
+        """Recognize the sum of 1 + log_var - mean**2 - exp(log_var), in any order."""
+        terms = list(self._terms(summed))
+        squares = [
+            inputs[0]
+            for name, inputs in map(self._named, terms)
+            if name in ("square", "integer_pow") or (name == "mul" and inputs[0] is inputs[1])
+        ]
+        exponents = [inputs[0] for name, inputs in map(self._named, terms) if name == "exp"]
+        for log_var in exponents:
+            if not any(log_var is term for term in terms):
+                continue
+            for mean in squares:
+                if mean is not log_var and mean.shape == log_var.shape and mean.ndim > 1:
+                    self.found.codes.append(internals.line_of_equation(eqn, caller))
+                    self.codes += [mean, log_var]
+                    return
+
+    def _named(self, value: Any) -> tuple[str, Sequence[Any]]:
+        eqn, inputs = self._made.of(value)
+        return (eqn.primitive.name if eqn is not None else ""), inputs
+
+    def _terms(self, value: Any) -> Iterator[Any]:
+        """Yield a sum, its terms, and the terms of these, nearest first."""
+        waiting, count = deque([value]), 0
+        while waiting and count < MOST_TERMS:
+            value = waiting.popleft()
+            count += 1
+            yield value
+            name, inputs = self._named(value)
+            if name in ADDING or name in ("convert_element_type", "broadcast_in_dim"):
+                waiting += inputs
+            elif name in SCALING and not all(getattr(one, "ndim", 0) for one in inputs):
+                waiting += [one for one in inputs if getattr(one, "ndim", 0)]

@@ -1,0 +1,95 @@
+"""Softmaxes of attention that run over the batch or the heads, found in the graph of a loss."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from mothtrap.adapters.torch.job import graph
+from mothtrap.adapters.torch.job.graph import Node, Shape, operation, output_shape
+from mothtrap.adapters.torch.losses.line_looks import Line, LineLooks
+from mothtrap.core.facts.layers import AttentionAxis
+from mothtrap.tracing.source.mentions import only_call
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.job.job import Job
+    from mothtrap.adapters.torch.job.observers import BackwardRoot
+
+_VIEWS = frozenset(["alias", "expand", "reshape", "squeeze", "unsafe_view", "unsqueeze", "view"])
+_KEEPS_ORDER = _VIEWS | {"clone", "native_dropout", "to_copy"}
+"""Operations between a softmax and its product with values that move no axis."""
+
+
+class AttentionAxisObserver:
+    """Determines over which axis the weights of every attention under a loss sum to 1.
+
+    A product of matrices never adds over the batch, so weights that sum to 1 over the batch are
+    not those of the values that are added.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._lines = LineLooks(Line)
+
+    def loss_began(self, loss: BackwardRoot) -> None:
+        """Inspect the graph of a loss if due."""
+        line = self._lines.due(loss)
+        root = loss.root.grad_fn
+        if line is None or root is None:
+            return
+        found = next(_wrong_axes(root), None)
+        if found is not None:
+            shape, axis = found
+            self._job.recorder.notes.observe(
+                AttentionAxis(
+                    step=self._job.grouper.step,
+                    shape=shape,
+                    axis=axis,
+                    location=only_call("softmax", "Softmax") or loss.place,
+                )
+            )
+
+
+def _wrong_axes(root: Node) -> Iterator[tuple[Shape, int]]:
+    """Yield shape and axis of softmaxes whose axis the product with values does not add over."""
+    for node in graph.nodes([root]):
+        if str(node.name()).startswith("Bmm"):
+            products = [node]
+        elif operation(node) == "sum" and _adds_within_rows(node):
+            products = [child for child, _ in node.next_functions if child is not None]
+            products = [product for product in products if operation(product) == "mul"]
+        else:
+            continue
+        for product in products:
+            for child, _ in product.next_functions:
+                softmax = _softmax_behind(child)
+                # Class probabilities of pixels are multiplied and added, too, but over axis 1.
+                if softmax is not None and (softmax[1] == 0 or product is node):
+                    yield softmax
+
+
+def _adds_within_rows(total: Node) -> bool:
+    """Return whether a sum keeps axis 0, as that of values weighted by attention does."""
+    given = next((child for child, _ in total.next_functions if child is not None), None)
+    shape, dims = output_shape(given) if given is not None else None, total
+    saved = getattr(dims, "_saved_dim", None)
+    if not shape or not isinstance(saved, tuple) or not saved:
+        return False
+    return all(dim not in (0, 2**64 - len(shape), -len(shape)) for dim in saved)
+
+
+def _softmax_behind(node: Node | None) -> tuple[Shape, int] | None:
+    """Return shape and axis of a softmax over the batch or the heads if no axis was moved since."""
+    leading = []
+    while node is not None and operation(node) in _KEEPS_ORDER:
+        leading.append((output_shape(node) or (0,))[0])
+        node = node.next_functions[0][0]
+    if node is None or operation(node) != "softmax":
+        return None
+    shape, axis = output_shape(node), getattr(node, "_saved_dim", None)
+    if not shape or len(shape) < 2 or not isinstance(axis, int):
+        return None
+    axis = axis if axis < len(shape) else axis - 2**64 + len(shape)
+    wrong = axis == 0 or (axis == 1 and len(shape) == 4)
+    rows = {shape[0], shape[0] * (shape[1] if len(shape) == 4 else 1)}
+    return (shape, axis) if wrong and shape[axis] > 1 and rows.issuperset(leading) else None

@@ -1,0 +1,71 @@
+"""Calls of a loss that are given the labels as prediction, and the prediction as target."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+from mothtrap.adapters.torch.losses import loss_values
+from mothtrap.adapters.torch.losses.loss_calls import LossInputs
+from mothtrap.core.facts.losses import LossCall
+from mothtrap.tracing.describe.loss_numbers import TOLERANCE
+from mothtrap.tracing.source import frames
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.job.job import Job
+
+FUNCTIONS = frozenset(
+    {"cross_entropy", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div"}
+)
+"""Functions whose two tensors can be exchanged without an exception, but not without a change."""
+LOOKS = 8
+"""Calls of swapped arguments that are reported. Chosen by hand: the order does not change."""
+
+
+class ArgumentOrderObserver:
+    """Recognizes swapped arguments by their graphs and values.
+
+    A graph that leads through the target alone is not enough: between two models, either can be
+    the target.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._looks = 0
+
+    def called(self, inputs: LossInputs) -> None:
+        """Handle a call of a loss whose result has a graph."""
+        first, second = inputs.prediction, inputs.target
+        if self._looks >= LOOKS or inputs.name not in FUNCTIONS or first is None or second is None:
+            return
+        if first.requires_grad or second.grad_fn is None or not first.is_floating_point():
+            return
+        if not _are_swapped(inputs.name, _rows(first), _rows(second)):
+            return
+        self._looks += 1
+        self._job.recorder.notes.observe(
+            LossCall(
+                step=self._job.grouper.step,
+                operation=inputs.name,
+                function=inputs.name,
+                prediction_shape=tuple(first.shape),
+                target_shape=tuple(second.shape),
+                reduction=inputs.reduction,
+                swapped=True,
+                location=frames.user_location(),
+            )
+        )
+
+
+def _rows(values: torch.Tensor) -> torch.Tensor:
+    return values.detach()[: loss_values.MAX_ROWS] if values.ndim else values.detach()
+
+
+def _are_swapped(name: str, first: torch.Tensor, second: torch.Tensor) -> bool:
+    """Return whether the first argument holds labels, or the second cannot be a target."""
+    if name == "kl_div":  # expects log-probabilities, then probabilities
+        return bool((first > TOLERANCE).any() or (second < -TOLERANCE).any())
+    if bool((second < -TOLERANCE).any() or (second > 1 + TOLERANCE).any()):
+        return True
+    return bool(((first == 0) | (first == 1)).all())

@@ -1,0 +1,104 @@
+"""LOS420: the loss of a policy makes rewarded actions less probable."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.losses import PolicyLoss
+from mothtrap.core.facts.optimizers import OptimizerFacts
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+from mothtrap.rules._effects import UNLEARNED
+from mothtrap.rules._weights import optimizer_facts
+
+
+@dataclass(frozen=True)
+class PolicyMinimizesRewards(Rule):
+    """The loss of a policy makes rewarded actions less probable.
+
+    What it detects:
+        A policy gradient whose log probabilities, multiplied by returns or advantages, are added to
+        the loss instead of subtracted.
+
+    Why it matters:
+        An optimizer minimizes its loss. With a plus sign, actions become less probable the more
+        reward follows them: the loss falls, and so do the rewards.
+
+    Fires:
+        Warning when in each of at least `looks` sampled backward passes of a line all products of
+        a log probability (or a ratio of two probabilities) and a number without a gradient have a
+        plus sign. The script must get the rewards from an environment: `state, reward, done, info =
+        env.step(action)`.
+
+    Stays quiet:
+        If the script negates or subtracts rewards, returns, or advantages anywhere, as in `value -
+        returns`, because these may be costs. Without an environment, as for tours whose length is
+        minimized. For optimizers with `maximize=True`, and for updates without an optimizer.
+
+    What to do:
+        - Subtract the gain: `loss = -(log_prob * returns).mean()`.
+        - If the numbers are costs, name them so, or return their negative from the environment.
+
+    Example:
+        loss = (distribution.log_prob(action) * returns).mean()
+        loss = -(distribution.log_prob(action) * returns).mean()
+
+    References:
+        Williams 1992, Simple statistical gradient-following algorithms for connectionist
+        reinforcement learning, https://doi.org/10.1007/BF00992696
+    """
+
+    code = "LOS420"
+    title = "policy minimizes rewards"
+    needs = (Need(facts=(PolicyLoss,)), Need(facts=(OptimizerFacts,), optional=True))
+    explains = (
+        *UNLEARNED,
+        "exploding_gradient",
+        "gradient_spike",
+        "loss_diverging",
+        "loss_oscillating",
+        "loss_spike",
+        "policy_entropy_gone",
+        "saturated_activation",
+        "weight_growth",
+        "wrong_sign",
+    )
+
+    looks: int = threshold(
+        4, unit="backward passes", source="chosen by hand: how a loss is written does not change"
+    )
+
+    def check(self, window: Window) -> list[Finding]:
+        """Check the sign of every policy loss."""
+        if window.total_steps < self.looks:
+            raise NotEnoughData(f"needs {self.looks} steps, saw {window.total_steps}")
+        seen = list(window.seen(PolicyLoss))
+        if not seen:
+            raise NotApplicable("no policy loss was recorded")
+        optimizers = optimizer_facts(window).values()
+        if not optimizers or any(facts.maximizes for facts in optimizers):
+            raise NotApplicable("the loss is not minimized by an optimizer")
+        for one in seen:
+            if one.added == one.looks >= self.looks:
+                return [self._finding(window, one)]
+        return []
+
+    def _finding(self, window: Window, one: PolicyLoss) -> Finding:
+        return self.finding(
+            window,
+            severity=Severity.WARNING,
+            step=0,
+            last_step=one.step,
+            count=one.looks,
+            message=(
+                "the log probabilities of actions, multiplied by returns or advantages, are added "
+                f"to the loss in {one.looks} of {one.looks} sampled backward passes: minimizing it "
+                "makes rewarded actions less probable"
+            ),
+            evidence={"looks": one.looks, "limit": self.looks},
+            location=one.location,
+        )

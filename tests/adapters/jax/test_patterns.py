@@ -1,0 +1,108 @@
+"""Patterns that are found among the operations of a loss."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+jax = pytest.importorskip("jax")
+
+import jax.numpy as jnp  # noqa: E402
+
+from mothtrap.adapters.jax.graph import Evaluation  # noqa: E402
+from mothtrap.adapters.jax.patterns import Found, Made, Patterns  # noqa: E402
+
+
+class Looker:
+    """Passes operations on, as the collector of a shadow does."""
+
+    def __init__(self) -> None:
+        self.made = Made()
+        self.patterns = Patterns(self.made)
+
+    def operation(self, eqn: Any, caller: Any, values: Any, results: Any) -> None:
+        if results:
+            self.made.add(eqn, values, results[0])
+            self.patterns.operation(eqn, caller, values, results[0])
+
+
+def found(loss: Callable[..., Any], *arguments: Any) -> Found:
+    """Return the patterns of a loss that is differentiated by its first argument."""
+    closed, looker = jax.make_jaxpr(loss)(*arguments), Looker()
+    evaluation = Evaluation(looker, loops=False, keeps_derivatives=True)
+
+    def traced(*values: Any) -> None:
+        looker.patterns.differentiated(values[:1])
+        [out] = evaluation.run(closed.jaxpr, closed.consts, values)
+        looker.patterns.look_at_prediction(out)
+
+    jax.make_jaxpr(traced)(*arguments)
+    return looker.patterns.found
+
+
+W, X = np.ones((3, 4), np.float32), np.ones((5, 3), np.float32)
+R = np.ones(5, np.float32)
+
+
+def q_loss(keep: Callable[[Any], Any]) -> Callable[..., Any]:
+    def loss(w: Any, x: Any, reward: Any) -> Any:
+        target = keep(reward + 0.9 * (x @ w).max(axis=1))
+        return (((x @ w)[:, 0] - target) ** 2).mean()
+
+    return loss
+
+
+def test_a_target_with_a_gradient_is_found() -> None:
+    seen = found(q_loss(lambda target: target), W, X, R)
+    assert len(seen.trained_targets) == len(seen.bootstrapped) == 1
+
+
+def test_a_target_without_a_gradient_is_only_bootstrapped() -> None:
+    seen = found(q_loss(jax.lax.stop_gradient), W, X, R)
+    assert not seen.trained_targets
+    assert len(seen.bootstrapped) == 1
+
+
+def test_a_plain_regression_has_no_bootstrapped_target() -> None:
+    seen = found(lambda w, x, y: (((x @ w)[:, 0] - y) ** 2).mean(), W, X, R)
+    assert not seen.trained_targets
+    assert not seen.bootstrapped
+
+
+@pytest.mark.parametrize("added", [True, False])
+def test_a_mask_that_is_added_to_the_scores_is_found(added: bool) -> None:
+    def loss(w: Any, x: Any) -> Any:
+        states = (x @ w)[None]
+        scores = states @ states.swapaxes(1, 2)
+        mask = jnp.tril(jnp.ones((5, 5)))
+        scores = scores + mask if added else jnp.where(mask == 1, scores, -1e9)
+        return jax.nn.softmax(scores).sum()
+
+    assert len(found(loss, W, X).masks) == added
+
+
+@pytest.mark.parametrize("order", [0, 1])
+def test_the_divergence_of_a_code_from_its_prior_is_found(order: int) -> None:
+    def loss(w: Any, x: Any) -> Any:
+        mean, log_var = x @ w, x @ (2.0 * w)
+        if order:
+            return 0.5 * (jnp.exp(log_var) + mean * mean - 1.0 - log_var).sum(axis=1).mean()
+        return -0.5 * jnp.mean(jnp.sum(1.0 + log_var - mean**2 - jnp.exp(log_var), axis=1))
+
+    assert len(found(loss, W, X).codes) == 1
+
+
+def test_a_penalty_of_weights_is_no_code() -> None:
+    assert not found(lambda w, x: (jnp.exp(x @ w) + w.sum() ** 2).sum(), W, X).codes
+
+
+@pytest.mark.parametrize(("reshapes", "count"), [(True, 1), (False, 0)])
+def test_a_reshape_that_exchanges_axes_is_found(reshapes: bool, count: int) -> None:
+    def output(w: Any, x: Any) -> Any:
+        y = jnp.tanh(x @ w)
+        return y.reshape(4, 5) if reshapes else y.swapaxes(0, 1)
+
+    assert len(found(output, W, X).mixed) == count

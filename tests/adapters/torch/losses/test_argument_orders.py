@@ -1,0 +1,61 @@
+"""Swapped arguments of a loss are recognized; targets that another model computes are not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from tests.adapters.torch.watched import batch, classifier, sgd, watched
+from torch.nn import functional
+
+from mothtrap.core.facts.losses import LossCall
+
+Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+
+
+def swapped(loss_of: Loss) -> list[LossCall]:
+    """Return the calls with swapped arguments in a step on one-hot labels."""
+    model = classifier()
+    x, y = batch()
+    labels = functional.one_hot(y, 3).float()
+    with watched() as seen:
+        optimizer = sgd(model)
+        optimizer.zero_grad()
+        loss_of(model(x), labels).backward()
+        optimizer.step()
+        assert seen.failed() == []
+    return [call for call in seen.observed(LossCall) if call.swapped]
+
+
+@pytest.mark.parametrize(
+    ("name", "loss_of"),
+    [
+        ("cross_entropy", lambda z, t: functional.cross_entropy(t, z)),
+        ("binary_cross_entropy", lambda z, t: functional.binary_cross_entropy(t, z.sigmoid())),
+        (
+            "binary_cross_entropy_with_logits",
+            lambda z, t: functional.binary_cross_entropy_with_logits(t, z),
+        ),
+        ("kl_div", lambda z, t: functional.kl_div(t, z.log_softmax(1), reduction="sum")),
+        ("kl_div", lambda z, t: functional.kl_div(t * 0.7 + 0.1, z.softmax(1), reduction="sum")),
+    ],
+)
+def test_labels_as_the_prediction(name: str, loss_of: Loss) -> None:
+    calls = swapped(loss_of)
+    assert [call.function for call in calls] == [name]
+    assert "test_argument_orders.py" in (calls[0].location or "")
+
+
+@pytest.mark.parametrize(
+    "loss_of",
+    [
+        lambda z, t: functional.cross_entropy(z, t),
+        lambda z, t: functional.kl_div(z.log_softmax(1), t, reduction="sum"),
+        # The other direction of a divergence between a teacher and a student, on purpose.
+        lambda z, t: functional.kl_div((t * 0.7 + 0.1).log(), z.softmax(1), reduction="sum"),
+        lambda z, t: functional.cross_entropy(t * 4 - 2, z.softmax(1)),
+    ],
+)
+def test_stays_quiet(loss_of: Loss) -> None:
+    assert swapped(loss_of) == []

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import pytest
+from tests.rules.windows import window
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.losses import PolicyLoss
+from mothtrap.core.facts.optimizers import OptimizerFacts
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.rules.policy_minimizes_rewards import PolicyMinimizesRewards
+
+ADAM = OptimizerFacts(step=0, optimizer="Adam", kind="Adam")
+
+
+def check(
+    *, looks: int = 5, added: int = 5, steps: int = 20, optimizer: OptimizerFacts | None = ADAM
+) -> list[Finding]:
+    seen = PolicyLoss(step=12, looks=looks, added=added, location="a.py:3")
+    facts = [seen] if optimizer is None else [seen, optimizer]
+    return PolicyMinimizesRewards().check(window(*facts, steps=steps))
+
+
+def test_gains_that_are_added_are_a_warning() -> None:
+    [finding] = check()
+    assert (finding.severity, finding.location) == (Severity.WARNING, "a.py:3")
+    assert "are added to the loss in 5 of 5 sampled backward passes" in finding.message
+    assert finding.fixes[0].startswith("Subtract the gain")
+
+
+@pytest.mark.parametrize(("looks", "added"), [(5, 0), (5, 4), (3, 3)])
+def test_stays_quiet(looks: int, added: int) -> None:
+    assert check(looks=looks, added=added) == []
+
+
+def test_needs_a_loss_that_an_optimizer_minimizes() -> None:
+    with pytest.raises(NotApplicable):
+        check(optimizer=None)
+    with pytest.raises(NotApplicable):
+        check(optimizer=OptimizerFacts(step=0, optimizer="Adam", kind="Adam", maximizes=True))
+    with pytest.raises(NotApplicable):
+        PolicyMinimizesRewards().check(window(ADAM, steps=20))
+    with pytest.raises(NotEnoughData):
+        check(steps=2)

@@ -1,0 +1,56 @@
+"""Scripts that maximize the rewards of an environment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mothtrap.tracing.source.environments import maximizes_rewards
+
+STEP = "state, reward, done, info = env.step(action)\n"
+
+
+def found(tmp_path: Path, *texts: str) -> bool:
+    files = [tmp_path / f"{place}.py" for place in range(len(texts))]
+    for file, text in zip(files, texts, strict=True):
+        file.write_text(text)
+    return maximizes_rewards(map(str, files))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "loss = (log_prob * returns).mean()",
+        "loss = (-log_prob * returns).mean()",
+        "loss = -(log_prob * returns).mean()",
+        "returns = returns - returns.mean()\nadvantage = returns - value",
+        "critic = (value - returns).pow(2).mean() + (value - returns) ** 2",
+        "reward = reward - abs(angle)\nreward = -1",
+        "optimizer.step()\nx = -y",
+    ],
+)
+def test_an_environment_whose_rewards_keep_their_sign(tmp_path: Path, text: str) -> None:
+    assert found(tmp_path, STEP + text)
+    assert found(tmp_path, STEP, text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "costs.append(-reward)",
+        "reward = -env_reward",
+        "advantage = value - returns",
+        "g = -returns",
+    ],
+)
+def test_rewards_that_are_subtracted(tmp_path: Path, text: str) -> None:
+    assert not found(tmp_path, STEP + text)
+    assert not found(tmp_path, STEP, text)
+
+
+@pytest.mark.parametrize(
+    "text", ["length = tour.step(action)", "loss, count = trainer.step(batch)", "def f(:", ""]
+)
+def test_no_environment(tmp_path: Path, text: str) -> None:
+    assert not found(tmp_path, text)
