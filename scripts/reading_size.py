@@ -1,8 +1,8 @@
 """Count the lines that must be read for four common tasks.
 
 A new rule needs its base, the window and one example; a small adapter needs its base, the job and
-one example. For a wrong fact about a loss in Keras, the files are those that the loss passes on
-its way from the program to the fact. For a gradient, see `gradient_hops.py`.
+one example. For a wrong fact about a loss in Keras, the files are those that read or change its
+values on the way from the program to the fact. For a gradient, see `gradient_hops.py`.
 
     python scripts/reading_size.py
 """
@@ -26,12 +26,12 @@ READ = {
         ROOT / "tests" / "testing" / "toyframe_adapter.py",
     ),
     "a wrong loss fact in Keras": (
-        SOURCE / "adapters" / "tensorflow" / "probes" / "probes.py",
-        SOURCE / "adapters" / "keras" / "tracing.py",
-        SOURCE / "adapters" / "keras" / "hooks.py",
-        SOURCE / "adapters" / "keras" / "steps.py",
+        SOURCE / "adapters" / "keras" / "loss_probes.py",
+        SOURCE / "adapters" / "tensorflow" / "probes" / "slots.py",
+        SOURCE / "adapters" / "tensorflow" / "probes" / "loss_records.py",
         SOURCE / "adapters" / "keras" / "loss_calls.py",
         SOURCE / "adapters" / "keras" / "losses.py",
+        SOURCE / "tracing" / "describe" / "losses.py",
         SOURCE / "tracing" / "describe" / "loss_numbers.py",
     ),
 }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import runpy
+import tomllib
 from pathlib import Path
 
 from mothtrap.core import own_rules
@@ -21,6 +23,15 @@ def test_every_rule_has_a_page_with_fixes_and_settings() -> None:
             assert rule.name() in page
             assert "What to do" in page
             assert all(fix.split()[0] in page for fix in rule.doc().fixes)
+
+
+def test_all_settings_are_toml() -> None:
+    for rule in rule_classes():
+        block = rule_text(rule).partition(f"[tool.mothtrap.rules.{rule.code}]\n")[2]
+        lines = itertools.takewhile(str.strip, (line.strip() for line in block.splitlines()))
+        tomllib.loads("\n".join(line for line in lines if not line.startswith("```")))
+    rule = next(rule for rule in rule_classes() if rule.code == "DAT501")
+    assert "threshold_mean = inf" in rule_text(rule)
 
 
 def test_settings_show_value_unit_and_source() -> None:

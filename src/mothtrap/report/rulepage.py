@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import textwrap
 
 from mothtrap.core.documented import Documented
@@ -92,4 +93,4 @@ def _settings(rule: type[Documented]) -> list[str]:
 
 
 def _toml(value: object) -> str:
-    return json.dumps(value)
+    return "inf" if value == math.inf else json.dumps(value)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.losses import LossCall
@@ -14,11 +13,18 @@ from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need, any_of
 from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
-from mothtrap.core.tensors import TensorInfo
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Ints, Window
 from mothtrap.rules._batch_rows import steps_of_many_rows
 from mothtrap.rules._effects import NOT_FINITE, UNLEARNED
+from mothtrap.rules._explosions import (
+    HISTORY_STEPS,
+    Explosion,
+    growing_layers,
+    growth,
+    level,
+    losses_around,
+)
 from mothtrap.rules._gradient_norms import clipping_limit, gradient_norms
 from mothtrap.rules._layers import (
     LayerGradients,
@@ -27,11 +33,6 @@ from mothtrap.rules._layers import (
     rank_correlation,
 )
 from mothtrap.rules._losses import NEGLIGIBLE, has_players
-from mothtrap.rules._onset import rise_begins
-from mothtrap.rules._stretches import stretches
-
-HISTORY_STEPS = 10
-"""Steps an optimizer needs before its gradient norm has a baseline; chosen by hand."""
 
 START_STEPS, START_RISE, START_BREAK = 20, 2.0, 10.0
 """Number of steps after the first, and rise of the loss in them that makes a warning and an
@@ -43,21 +44,8 @@ HEALTHY_START = 100.0
 DEEP_LAYERS = 4
 """Fewest layers for which growth of the gradient with depth is checked; chosen by hand."""
 
-EBB_STEPS, EBB_JUMP = 10, 10.0
-"""Steps within which a gradient falls again if one batch caused it to jump by this factor; chosen
-by hand."""
-
-FLOOR_RATIO = 0.01
-"""The baseline is at least this share of the norm in the first steps; chosen by hand."""
-
 SMALL = 0.01
 """Norm below which a gradient is never called exploding; chosen by hand."""
-
-MAX_CANDIDATES = 200
-"""Most steps compared with their baseline, to bound the cost; chosen by hand."""
-
-LAYERS_NAMED = 10
-"""Most layers that a finding names."""
 
 
 @dataclass(frozen=True)
@@ -183,13 +171,13 @@ class ExplodingGradient(Rule):
         self, window: Window, optimizer: str, steps_S: Ints, norm_S: Floats
     ) -> Finding | None:
         least = steps_of_many_rows(window)
-        explosion = self._level(norm_S, max(self.persisting_steps, least)) or self._growth(norm_S)
+        explosion = self._search(norm_S, max(self.persisting_steps, least))
         if explosion is None:
             return None
         if norm_S[explosion.onset : explosion.last + 1].max() < SMALL:
             return None
         since = int(steps_S[explosion.onset])
-        before, after = _losses_around(window, optimizer, since, int(steps_S[explosion.last]))
+        before, after = losses_around(window, optimizer, since, int(steps_S[explosion.last]))
         grown = explosion.last - explosion.onset + 1
         if grown < least and after is not None and np.isfinite(after):
             return None  # caused by a few rows, and the loss is still finite
@@ -205,48 +193,10 @@ class ExplodingGradient(Rule):
             severity = Severity.WARNING
         return self._finding(window, optimizer, steps_S, norm_S, explosion, severity)
 
-    def _level(self, norm_S: Floats, persisting: int) -> _Explosion | None:
-        """Find the first `persisting` consecutive steps that are far above the baseline."""
-        if len(norm_S) < HISTORY_STEPS + persisting:
-            return None
-        floor = FLOOR_RATIO * float(np.median(norm_S[:HISTORY_STEPS]))
-        lowest = max(float(norm_S.min()), floor)
-        if lowest <= 0 or norm_S.max() < self.ratio_limit * lowest:
-            return None
-        # The minimum over `persisting` steps ignores a short spike.
-        lasting_S = sliding_window_view(norm_S, persisting).min(axis=1)
-        reaching = np.flatnonzero(lasting_S >= self.ratio_limit * lowest)
-        for index in reaching[reaching >= HISTORY_STEPS][:MAX_CANDIDATES].tolist():
-            reference = max(float(np.median(norm_S[:index])), floor)
-            certain = _certain(norm_S, index, reference)
-            if lasting_S[index] >= self.ratio_limit * reference and not _ebbs(norm_S, certain):
-                return _Explosion(
-                    onset=rise_begins(np.maximum(norm_S, floor), certain),
-                    last=index + persisting - 1,
-                    reference=reference,
-                    loss_ratio=1.5,
-                    lasting=True,
-                )
-        return None
-
-    def _growth(self, norm_S: Floats) -> _Explosion | None:
-        """Find consecutive steps that each multiply the norm; needs no baseline."""
-        if norm_S.max() < self.growth_total * norm_S.min():
-            return None
-        growing_S = norm_S[1:] >= self.growth_factor * norm_S[:-1]
-        for begin, stop in stretches(growing_S & (norm_S[:-1] > 0)):
-            total = float(norm_S[stop] / norm_S[begin])
-            # A shorter rise must be larger: 1e3 over three steps, 1e6 over two.
-            needed = self.growth_total if stop - begin > 2 else self.growth_total**2
-            if stop - begin >= self.growth_steps and total >= needed:
-                return _Explosion(
-                    onset=begin + 1,
-                    last=stop,
-                    reference=float(norm_S[begin]),
-                    loss_ratio=10.0,
-                    lasting=False,
-                )
-        return None
+    def _search(self, norm_S: Floats, persisting: int) -> Explosion | None:
+        return level(norm_S, persisting, self.ratio_limit) or growth(
+            norm_S, factor=self.growth_factor, total=self.growth_total, steps=self.growth_steps
+        )
 
     def _at_start(
         self, window: Window, optimizer: str, steps_S: Ints, norm_S: Floats
@@ -261,7 +211,7 @@ class ExplodingGradient(Rule):
                 continue
             broke = not bool(np.isfinite(later_S).all())
             if broke and norm_S[0] >= self.start_huge * HEALTHY_START:
-                huge = _Explosion(
+                huge = Explosion(
                     onset=0, last=0, reference=HEALTHY_START, loss_ratio=0.0, lasting=False
                 )
                 against = "the largest initial norm of healthy networks"
@@ -270,7 +220,7 @@ class ExplodingGradient(Rule):
                 )
             grew = len(norm_S) == 2 and norm_S[1] >= self.growth_total * norm_S[0]
             if broke and grew and later_S[0] >= START_BREAK * first:
-                jump = _Explosion(
+                jump = Explosion(
                     onset=1, last=1, reference=float(norm_S[0]), loss_ratio=0.0, lasting=False
                 )
                 return self._finding(
@@ -287,7 +237,7 @@ class ExplodingGradient(Rule):
             ratio = float(norm_S[0] / first)
             rise = np.max(np.where(np.isfinite(later_S), later_S, np.inf)) / first
             if ratio >= self.start_ratio and rise >= START_RISE:
-                start = _Explosion(
+                start = Explosion(
                     onset=0, last=0, reference=float(first), loss_ratio=0.0, lasting=False
                 )
                 severity = Severity.ERROR if rise >= START_BREAK else Severity.WARNING
@@ -327,7 +277,7 @@ class ExplodingGradient(Rule):
         optimizer: str,
         steps_S: Ints,
         norm_S: Floats,
-        explosion: _Explosion,
+        explosion: Explosion,
         severity: Severity,
         against: str = "",
     ) -> Finding:
@@ -337,7 +287,7 @@ class ExplodingGradient(Rule):
         ratio = value / explosion.reference
         held_S = after_S >= explosion.reference * min(self.ratio_limit, ratio)
         since, until = int(steps_S[explosion.onset]), int(steps_S[explosion.last])
-        layers = _layers(window, since, until)
+        layers = growing_layers(window, since, until)
         if against:
             against = f"{ratio:.3g}x {against}" + ", before the first step" * (since == 0)
         elif explosion.lasting:
@@ -364,68 +314,3 @@ class ExplodingGradient(Rule):
             },
             location=next((layer.location for layer in layers if layer.location), None),
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Explosion:
-    """Indices into the norms; `loss_ratio` is how much the loss must have risen."""
-
-    onset: int
-    last: int
-    reference: float
-    loss_ratio: float
-    lasting: bool
-
-
-def _ebbs(norm_S: Floats, index: int) -> bool:
-    """Return whether a norm that jumped in one step has only fallen since, like a spike."""
-    tail_S = norm_S[index : index + EBB_STEPS]
-    jumped = norm_S[index] >= EBB_JUMP * norm_S[index - 1]
-    falls = np.median(tail_S[-3:]) < tail_S[0] and tail_S.max() <= 1.05 * tail_S[0]
-    return bool(jumped and falls)
-
-
-def _certain(norm_S: Floats, index: int, reference: float) -> int:
-    """Return the start of the steps before `index` that are all clearly above the baseline."""
-    below = np.flatnonzero(norm_S[:index] <= 10 * reference)
-    return int(below[-1]) + 1 if len(below) else index
-
-
-def _losses_around(
-    window: Window, optimizer: str, since: int, until: int
-) -> tuple[float | None, float | None]:
-    """Return the median loss of the 20 steps before an explosion, and of its last 3 steps."""
-    for series in window.scalars("loss"):
-        if optimizer and series.optimizers and optimizer not in series.optimizers:
-            continue
-        before_S = series.values_S[series.steps_S < since][-20:]
-        before_S = before_S[np.isfinite(before_S)]
-        if not len(before_S):
-            before_S = series.values_S[series.steps_S == since]
-        after_S = series.values_S[(series.steps_S > since) & (series.steps_S <= until + 1)][-3:]
-        if min(before_S.min(initial=0), after_S.min(initial=0)) < 0:
-            return None, None  # ratios are meaningless for losses that change sign
-        if len(before_S) and float(np.median(before_S)) < NEGLIGIBLE:
-            return None, None  # and for a loss near 0
-        if len(before_S) and len(after_S):
-            after = float(np.median(after_S)) if np.isfinite(after_S).all() else np.inf
-            return float(np.median(before_S)), after
-    return None, None
-
-
-def _layers(window: Window, since: int, until: int) -> list[TensorInfo]:
-    """Return the gradients that grew most in an explosion."""
-    norms = window.matrix("gradient", "l2")
-    if norms is None:
-        return []
-    before = norms.values_ST[norms.steps_S < since][-50:]
-    during = norms.values_ST[(norms.steps_S >= since) & (norms.steps_S <= until)]
-    if not len(before):
-        before = during[:1]
-    growth = []
-    for column, tensor in enumerate(norms.tensors):
-        early, late = (part[:, column][np.isfinite(part[:, column])] for part in (before, during))
-        if len(early) and len(late):
-            growth.append((float(late.max()) / max(float(np.median(early)), 1e-30), tensor))
-    growth.sort(key=lambda pair: -pair[0])
-    return [tensor for ratio, tensor in growth[:LAYERS_NAMED] if ratio > 1]

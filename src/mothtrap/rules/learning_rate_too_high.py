@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.optimizers import OptimizerFacts
@@ -15,8 +14,9 @@ from mothtrap.core.needs import Need
 from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
-from mothtrap.core.window import Floats, Ints, Series, Window
+from mothtrap.core.window import Floats, Series, Window
 from mothtrap.rules._effects import NOT_FINITE, UNLEARNED
+from mothtrap.rules._loss_courses import JUMP_STEPS, SETTLED_STEPS, Course, course_of
 from mothtrap.rules._losses import has_players, learning_rates, loss_series
 from mothtrap.rules._weights import (
     WEIGHTS,
@@ -26,10 +26,6 @@ from mothtrap.rules._weights import (
     update_ratios,
 )
 
-JUMP_STEPS = 50
-"""Steps after the rate was reached in which it is held responsible for a jump of the loss."""
-SETTLED_STEPS = 50
-"""Number of latest losses whose median is the current level; chosen by hand."""
 SLOW_RATE = 0.2
 """Effective rate of plain gradient descent, lr / (1 - momentum), below which a large step is
 attributed to the gradient; chosen by hand: 0.1 to 1 is usual."""
@@ -184,18 +180,18 @@ class LearningRateTooHigh(Rule):
         rated_S, rate_S = learning_rates(window, series)
         if not len(rate_S) or rate_S.max() <= 0:
             raise NotEnoughData("no learning rate above 0 was recorded")
-        course = _course(series, rated_S, rate_S)
+        course = course_of(series, rated_S, rate_S)
         trouble = self._trouble(course, ratios)
         if trouble is None or self._is_gradients_fault(window, series, rate_S):
             return None
         return self._finding(window, series, course, ratios, trouble)
 
-    def _trouble(self, course: _Course, ratios: Ratios) -> _Trouble | None:
+    def _trouble(self, course: Course, ratios: Ratios) -> _Trouble | None:
         if course.start <= 0:
             return None  # multiples of 0 are meaningless
         return self._broke(course, ratios) or self._lost(course, ratios)
 
-    def _broke(self, course: _Course, ratios: Ratios) -> _Trouble | None:
+    def _broke(self, course: Course, ratios: Ratios) -> _Trouble | None:
         """Find a loss that rose for good after steps that were too large."""
         loss_S = np.where(np.isfinite(course.loss_S), course.loss_S, np.inf)
         last = loss_S[-3:].min()
@@ -221,7 +217,7 @@ class LearningRateTooHigh(Rule):
             count=len(loss_S) - risen,
         )
 
-    def _lost(self, course: _Course, ratios: Ratios) -> _Trouble | None:
+    def _lost(self, course: Course, ratios: Ratios) -> _Trouble | None:
         """Find a finite loss that is no better than at the start, or that jumped far up."""
         early_R2 = course.sampled(ratios, course.begin, course.begin + JUMP_STEPS)
         if not len(early_R2):
@@ -280,7 +276,7 @@ class LearningRateTooHigh(Rule):
         self,
         window: Window,
         series: Series,
-        course: _Course,
+        course: Course,
         ratios: Ratios,
         trouble: _Trouble,
     ) -> Finding:
@@ -312,63 +308,6 @@ class LearningRateTooHigh(Rule):
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Course:
-    """The loss since the current learning rate was reached.
-
-    `begin` is that step, `place` its index, and `start` the loss before its update. `level_S` is
-    the lowest smoothed loss so far, at least a tenth of `start`.
-    """
-
-    steps_S: Ints
-    loss_S: Floats
-    begin: int
-    place: int
-    start: float
-    level_S: Floats
-    rate: float
-    rated_S: Ints
-    rate_S: Floats
-
-    def sampled(self, ratios: Ratios, first: int, last: int) -> Floats:
-        """Return rows of (step, median ratio) of the samples between two steps.
-
-        If `begin` was not sampled, the last sample before it is used, scaled by the change of
-        the learning rate since then.
-        """
-        inside = (ratios.steps_S >= first) & (ratios.steps_S <= last)
-        rows_R2 = np.column_stack([ratios.steps_S[inside], ratios.middle()[inside]])
-        earlier = np.flatnonzero(ratios.steps_S < first)
-        if first != self.begin or not len(earlier):
-            return rows_R2
-        row = int(earlier[-1])
-        raised = self._rate_at(first) / max(self._rate_at(int(ratios.steps_S[row])), 1e-300)
-        return np.vstack([[first, ratios.middle()[row] * raised], rows_R2])
-
-    def _rate_at(self, step: int) -> float:
-        place = int(np.searchsorted(self.rated_S, step, side="right")) - 1
-        return float(self.rate_S[max(0, place)])
-
-    def jump(self) -> float:
-        """Return the highest smoothed loss soon after the rate was reached / `start`."""
-        part_S = self.loss_S[self.place + 1 : self.place + 1 + JUMP_STEPS]
-        return float(_smooth(part_S)[1:-1].max() / self.start) if len(part_S) >= 3 else 0.0
-
-    def highest(self) -> float:
-        """Return the highest loss soon after the rate was reached / `start`."""
-        part_S = self.loss_S[self.place + 1 : self.place + 1 + JUMP_STEPS]
-        return float(part_S.max() / self.start) if len(part_S) else 0.0
-
-    def level(self) -> float:
-        """Return the current level of the loss / `start`."""
-        return float(np.median(self.loss_S[-SETTLED_STEPS:]) / self.start)
-
-    def after(self) -> int:
-        """Return the number of losses since the highest one after the rate was reached."""
-        part_S = self.loss_S[self.place + 1 : self.place + 1 + JUMP_STEPS]
-        return len(self.loss_S) - self.place - 2 - int(np.argmax(part_S)) if len(part_S) else 0
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Trouble:
     """Effects of large steps; `sampled` is the step at which `ratio` was measured."""
@@ -378,39 +317,6 @@ class _Trouble:
     ratio: float
     what: str
     count: int
-
-
-def _course(series: Series, rated_S: Ints, rate_S: Floats) -> _Course:
-    reached = int(rated_S[int(np.argmax(rate_S >= 0.5 * rate_S.max()))])
-    steps_S, loss_S = series.steps_S, series.values_S
-    place = min(int(np.searchsorted(steps_S, reached)), len(loss_S) - 1)
-    smooth_S = _smooth(np.where(np.isfinite(loss_S), loss_S, np.inf))
-    lowest = int(np.argmin(smooth_S[: place + 1]))
-    if smooth_S[place] >= 1.5 * smooth_S[lowest] and smooth_S[lowest] < 0.9 * smooth_S[0]:
-        place = lowest  # the loss rose already during warm-up
-    before_S = loss_S[max(0, place - 4) : place + 1]
-    before_S = before_S[np.isfinite(before_S)]
-    start = float(np.median(before_S)) if len(before_S) else math.nan
-    if place and np.isfinite(loss_S[0]):
-        start = max(start, 0.5 * float(loss_S[0]))  # a very low loss rises easily
-    level_S = np.maximum(np.minimum.accumulate(smooth_S), 0.1 * start)
-    return _Course(
-        steps_S=steps_S,
-        loss_S=loss_S,
-        begin=int(steps_S[place]) if place else reached,
-        place=place,
-        start=start,
-        level_S=np.minimum(level_S, start),
-        rate=float(rate_S.max()),
-        rated_S=rated_S,
-        rate_S=rate_S,
-    )
-
-
-def _smooth(values_S: Floats) -> Floats:
-    """Return medians of 3 values; shape (S,), ends repeated."""
-    medians: Floats = np.median(sliding_window_view(np.pad(values_S, 1, mode="edge"), 3), axis=1)
-    return medians
 
 
 def _rounded(rate: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,8 +23,6 @@ SMALLEST_GAIN = 3.0**-0.5
 """Gain of PyTorch's default initialization of linear layers, the smallest of the usual ones."""
 MIN_FAN_IN = 8
 """Layers with fewer inputs are not checked for their gain: any scale may be intended."""
-OFF = 1e9
-"""A threshold that is never reached."""
 LAYERS_NAMED = 10
 
 
@@ -111,10 +110,10 @@ class PoorInitialization(Rule):
     )
     small_layers: int = threshold(2, unit="hidden layers", source="chosen by hand")
     variance_ratio: float = threshold(
-        OFF, unit="ratio of variances; 10 is a common default", source="chosen by hand: off"
+        math.inf, unit="ratio of variances; 10 is a common default", source="chosen by hand: off"
     )
     distribution_range: float = threshold(
-        1 / OFF, unit="width of the gradients; 0.001 is common", source="chosen by hand: off"
+        0.0, unit="width of the gradients; 0.001 is common", source="chosen by hand: off"
     )
     patience: int = threshold(
         10**9, unit="consecutive steps; 5 is common", source="chosen by hand: off"
@@ -211,7 +210,7 @@ class PoorInitialization(Rule):
         )
 
     def _uneven(self, looks: list[ForwardScales]) -> _Poor | None:
-        for look in looks if self.variance_ratio < OFF else ():
+        for look in looks:
             chosen = [layer for layer in look.layers if is_chosen(layer.layer, self.layer_regex)]
             if len(chosen) < 2:
                 continue
@@ -232,8 +231,6 @@ class PoorInitialization(Rule):
         return None
 
     def _narrow(self, weights: list[InitialWeights]) -> _Poor | None:
-        if self.distribution_range <= 1 / OFF:
-            return None
         narrow = [
             weight
             for weight in weights

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -17,9 +18,6 @@ from mothtrap.core.window import Window
 from mothtrap.rules._choice import ANY_LAYER, is_chosen
 from mothtrap.rules._data import by_layer, feature_rms
 from mothtrap.rules._effects import NOT_FINITE, UNLEARNED
-
-OFF = 1e9
-"""Value of a threshold that is switched off."""
 
 PIXELS = "Scale the pixels: `x / 255`."
 FEATURES = (
@@ -117,7 +115,7 @@ class UnnormalizedInput(Rule):
     )
     looks: int = threshold(2, unit="sampled batches, all different", source="chosen by hand")
     threshold_mean: float = threshold(
-        OFF, unit="absolute mean; 0.2 is usual for images", source="chosen by hand: off"
+        math.inf, unit="absolute mean; 0.2 is usual for images", source="chosen by hand: off"
     )
     threshold_samples: int = threshold(
         500, unit="rows before `threshold_mean` applies", source="chosen by hand"
@@ -148,7 +146,7 @@ class UnnormalizedInput(Rule):
         off = [look for look in looks if self._what(look)]
         if len(off) >= self.looks and 2 * len(off) > len(looks):
             yield self._finding(window, off, self._what(off[0]))
-        elif self.threshold_mean < OFF:
+        else:
             yield from self._judge_mean(window, looks)
 
     def _what(self, look: DataTaken) -> str:

@@ -98,6 +98,8 @@ def sources(modules: Mapping[str, object]) -> dict[str, LedgerValue]:
         path = _held(module).get("__file__", sys.argv[0] if name == "__main__" else None)
         if not isinstance(path, str) or not path.endswith(".py"):
             continue
+        if _is_installed(path) or _is_of_python(path):
+            continue  # most modules: `absolute` takes longer
         whole = absolute(path)
         if _is_installed(whole) or _is_of_python(whole) or len(found) >= MAX_SOURCES:
             continue

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mothtrap.tracing.describe import loss_numbers
+from mothtrap.tracing.describe import call_baselines, loss_numbers
 from mothtrap.tracing.describe.loss_numbers import Called
 from mothtrap.tracing.describe.target_order import TargetsInOrder
 
@@ -64,7 +64,7 @@ def guess(target: Any, operation: str = "cross_entropy", **more: Any) -> float |
     one = Called(
         operation=operation, chain=(), target=target, prediction=target, **{"classes": None, **more}
     )
-    return loss_numbers.baseline_of(one).loss()
+    return call_baselines.baseline_of(one).loss()
 
 
 def test_the_best_constant_prediction_of_classes_has_the_entropy_of_their_shares() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mothtrap.tracing.describe import layer_numbers, loss_numbers
+from mothtrap.tracing.describe import call_baselines, layer_numbers, loss_numbers
 from mothtrap.tracing.describe.loss_numbers import Called
 from mothtrap.tracing.describe.quiet_numpy import quiet
 from mothtrap.tracing.describe.target_order import TargetsInOrder
@@ -44,7 +44,7 @@ def of_loss(values: np.ndarray) -> None:
         loss_numbers.sample(called, [values], columns=True)
         loss_numbers.prediction_spread(called)
         loss_numbers.label_counts(called)
-        loss_numbers.baseline_of(called)
+        call_baselines.baseline_of(called)
         loss_numbers.add_to_order(TargetsInOrder("train.py:1", None), 0, called)
 
 

@@ -18,6 +18,7 @@ from mothtrap.core.facts.data import TargetOrder
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.tracing.describe import loss_numbers
 from mothtrap.tracing.describe.loss_numbers import Called
+from mothtrap.tracing.describe.losses import difference
 from mothtrap.tracing.describe.target_order import TargetsInOrder
 
 Array = npt.NDArray[Any]
@@ -69,13 +70,12 @@ class LossFacts:
         alone = len(shadow.errors) == 1 and not shadow.softmaxes
         for error in shadow.errors:
             self._job.fact(
-                LossCall(
+                difference(
+                    error.prediction_shape,
+                    error.target_shape,
+                    error.result_shape,
                     step=self._job.now.step,
-                    operation="elementwise",
                     series=series_of(layout) if alone else None,
-                    prediction_shape=error.prediction_shape,
-                    target_shape=error.target_shape,
-                    result_shape=error.result_shape,
                     location=error.location,
                 )
             )

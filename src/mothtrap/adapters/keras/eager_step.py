@@ -14,7 +14,8 @@ from mothtrap.adapters.keras.guard import is_finite
 from mothtrap.adapters.keras.refused import losses_without_gradient
 from mothtrap.adapters.tensorflow.hooks import LOOKS
 from mothtrap.adapters.tensorflow.origin import Bad, Place, Search
-from mothtrap.adapters.tensorflow.probes.probes import Look, Slot
+from mothtrap.adapters.tensorflow.probes.probes import Look
+from mothtrap.adapters.tensorflow.probes.slots import Slot
 from mothtrap.tracing.replacements import Replacements
 from mothtrap.tracing.source import frames
 

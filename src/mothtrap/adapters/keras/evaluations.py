@@ -14,13 +14,9 @@ import tensorflow as tf
 from mothtrap.adapters.keras import internals
 from mothtrap.adapters.keras.steps import Steps
 from mothtrap.adapters.tensorflow.hooks import LOOKS, SHARED
-from mothtrap.adapters.tensorflow.probes.probes import (
-    LOSS_ROWS,
-    MAX_ROWS,
-    LossCall,
-    ModelCall,
-    Slot,
-)
+from mothtrap.adapters.tensorflow.probes.loss_records import LossRecord
+from mothtrap.adapters.tensorflow.probes.probes import ModelCall
+from mothtrap.adapters.tensorflow.probes.slots import LOSS_ROWS, MAX_ROWS, Slot
 from mothtrap.core.adapters import Job
 from mothtrap.tracing.replacements import drop_own_frame
 from mothtrap.tracing.source import frames
@@ -122,11 +118,11 @@ class Outside:
         place, look = frames.user_location(), LOOKS.current()
         if look is None or look.why or not _is_dense(prediction) or not prediction.shape.rank:
             return
-        if is_eager and not self._steps.calls.evaluations.wants(place):
+        if is_eager and not self._steps.evaluated_losses.open.wants(place):
             return
         weights = args[2] if len(args) > 2 else kwargs.get("sample_weight")
         masked = getattr(prediction, "_keras_mask", None) is not None
-        call = LossCall(
+        call = LossRecord(
             loss=loss,
             target=None if masked or weights is not None else _labels(target),
             prediction=None,
@@ -136,7 +132,7 @@ class Outside:
         )
         value = Slot(_mean_of_rows(loss, result, prediction))
         if is_eager:
-            self._steps.calls.evaluated(call, value)
+            self._steps.evaluated_losses.evaluated(call, value)
             self._steps.models.lost(prediction)
         else:
             look.evaluated.append((call, value))

@@ -38,7 +38,7 @@ from mothtrap.adapters.tensorflow.retracing import Traces
 from mothtrap.core.adapters import Job, SnapshotTaker, Surroundings
 from mothtrap.core.options import Option
 from mothtrap.core.steps import Mode
-from mothtrap.tracing.describe import loss_numbers
+from mothtrap.tracing.describe import call_baselines
 from mothtrap.tracing.replacements import Replacements, drop_own_frame
 from mothtrap.tracing.source import frames
 from mothtrap.tracing.steps.step_sampling import Rests
@@ -106,7 +106,7 @@ class KerasHandle(Fitting):
         self.replacements.undo()
 
     def _tell_evaluations(self) -> None:
-        self._steps.calls.evaluations.tell()
+        self._steps.evaluated_losses.open.tell()
         self._steps.models.tell()
 
     def _may_rest(self) -> bool:
@@ -164,7 +164,7 @@ class KerasHandle(Fitting):
             COMPILED[model] = place
 
     def _fit_given(self, fit: Fit, given: Mapping[str, Any]) -> None:
-        self._steps.calls.fit = fit
+        self._steps.batches.fit = fit
         data, place = given.get("x"), fit.location
         self.job.contain_part("pipeline", self._look_at_pipeline, data, place)
         self.job.contain_part("data", self._tell_data, fit, given)
@@ -173,7 +173,7 @@ class KerasHandle(Fitting):
         self._failed.note(err, model, args, kwargs)
 
     def _fit_ended(self, fit: Fit | None, before: Fit | None) -> None:
-        self._steps.calls.fit = before
+        self._steps.batches.fit = before
         if fit is not None:
             self._models.fitted(fit)
 
@@ -184,7 +184,7 @@ class KerasHandle(Fitting):
 
     def _tell_data(self, fit: Fit, given: Mapping[str, Any]) -> None:
         fit.class_weights = weights_by_class(given.get("class_weight"))
-        self._steps.calls.loader = self._models.data(fit, given)
+        self._steps.batches.loader = self._models.data(fit, given)
 
     def _making_train_function(self, model: Any, *_: object) -> None:
         owner = internals.step_owner(model)
@@ -295,7 +295,7 @@ class KerasHandle(Fitting):
         given = dict(zip(("x", "y"), args, strict=False)) | kwargs
         values = numbers_in(model.get_metrics_result())
         rows, labels = self._models.evaluated(fit, model, given, name)
-        baseline = loss_numbers.baseline_of(labels) if labels else None
+        baseline = call_baselines.baseline_of(labels) if labels else None
         rising = {m for m in values if not any(part in m for part in LOWER_IS_BETTER)}
         self.job.evaluation(
             self._steps.numbered(name, model),
@@ -324,7 +324,7 @@ class KerasHandle(Fitting):
         return predict
 
     def _pass_ended(self) -> None:
-        self._steps.calls.pass_ended()
+        self._steps.batches.pass_ended()
 
     def _around_apply(self, original: Function) -> Function:
         handle, here = self, self._here
@@ -439,7 +439,7 @@ class KerasHandle(Fitting):
             self._steps.unapplied.ran(function, looks)
             self._steps.computed = [look for look in looks if look.targets]
             if self._steps.has_optimizers:
-                self._steps.calls.ran(looks)
+                self._steps.evaluated_losses.ran(looks)
                 self._steps.models.ran(looks, self._steps.given, given)
             return False
         before.location = frames.user_location()

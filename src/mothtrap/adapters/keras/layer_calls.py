@@ -15,7 +15,8 @@ from mothtrap.adapters.keras.causality import sight_of
 from mothtrap.adapters.keras.evaluations import Outside, input_slot, shape_of
 from mothtrap.adapters.keras.steps import Steps
 from mothtrap.adapters.tensorflow.hooks import LOOKS
-from mothtrap.adapters.tensorflow.probes.probes import MAX_ROWS, LayerCall, Look, ModelCall, Slot
+from mothtrap.adapters.tensorflow.probes.probes import LayerCall, Look, ModelCall
+from mothtrap.adapters.tensorflow.probes.slots import MAX_ROWS, Slot
 from mothtrap.core.adapters import Job
 from mothtrap.tracing.replacements import drop_own_frame
 from mothtrap.tracing.source import frames

@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from mothtrap.adapters.keras import internals, layers
 from mothtrap.adapters.keras.weights import value_of
-from mothtrap.adapters.tensorflow.probes.probes import LayerCall, Look, Slot
+from mothtrap.adapters.tensorflow.probes.probes import LayerCall, Look
+from mothtrap.adapters.tensorflow.probes.slots import Slot
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.evaluations import DropoutRate, NormAverages, TrainingMode
 from mothtrap.core.facts.layers import (

@@ -14,7 +14,8 @@ import tensorflow as tf
 from mothtrap.adapters.keras import internals
 from mothtrap.adapters.keras.steps import Steps
 from mothtrap.adapters.tensorflow.hooks import SHARED
-from mothtrap.adapters.tensorflow.probes.probes import Look, Slot
+from mothtrap.adapters.tensorflow.probes.probes import Look
+from mothtrap.adapters.tensorflow.probes.slots import Slot
 from mothtrap.tracing.steps.step_sampling import Rests
 
 MOST_PROGRAMS: Final = 4

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
-from msgspec import structs
 
 from mothtrap.adapters.keras import internals
-from mothtrap.adapters.tensorflow.probes import probes
-from mothtrap.core.facts.losses import LossCall
+from mothtrap.adapters.tensorflow.probes.loss_records import LossRecord
 from mothtrap.tracing.describe import loss_numbers
 from mothtrap.tracing.describe.loss_numbers import Array, Called
 
@@ -19,8 +16,6 @@ _CLASSES: Final = (
     "categorical_focal_crossentropy",
 )
 _BINARY: Final = ("binary_crossentropy", "binary_focal_crossentropy")
-MAX_SCORES: Final = 1 << 20
-"""Scores of a batch up to which the labels of an evaluation are inspected."""
 _ACTIVATIONS: Final = (("softmax",), ("sigmoid",))
 _ELEMENTWISE: Final = (
     *("mean_squared_error", "mean_absolute_error", "mean_absolute_percentage_error"),
@@ -50,7 +45,7 @@ def taken_back(loss: Any, chain: tuple[str, ...], prediction: Any) -> str:
     return "" if is_cast or not internals.has_logits(prediction) else chain[0]
 
 
-def operation_of(call: probes.LossCall) -> str:
+def operation_of(call: LossRecord) -> str:
     """Return the operation in the words of `LossCall`; '' of a loss that is not known."""
     name = name_of(call.loss)
     if name in _CLASSES:
@@ -60,7 +55,7 @@ def operation_of(call: probes.LossCall) -> str:
     return "elementwise" if name in _ELEMENTWISE else ""
 
 
-def _takes_logits(call: probes.LossCall) -> bool:
+def _takes_logits(call: LossRecord) -> bool:
     return _is_told_logits(call.loss) and not call.taken_back
 
 
@@ -75,7 +70,7 @@ def _settings(loss: Any) -> dict[str, Any]:
     return settings
 
 
-def called(call: probes.LossCall, target: Array, prediction: Array) -> Called | None:
+def called(call: LossRecord, target: Array, prediction: Array) -> Called | None:
     """Return a loss call in neutral words; None of a loss that is not known.
 
     A class loss that receives probabilities applies the logarithm itself, so it counts as one
@@ -117,84 +112,20 @@ def called(call: probes.LossCall, target: Array, prediction: Array) -> Called | 
     )
 
 
-def labels(call: probes.LossCall, target: Array) -> Called | None:
-    """Return a loss call of which only the targets are known; None of a loss that is not known."""
-    if name_of(call.loss).startswith("sparse"):
-        target = target.reshape(-1)
-        prediction = np.zeros((target.size, call.classes or 1), np.float32)
-    else:
-        prediction = np.zeros(target.shape, np.float32)
-    if prediction.size > MAX_SCORES:
-        return None
-    one = called(call, target, prediction)
-    return None if one is None else replace(one, prediction=np.zeros(0))
-
-
-def fact(
-    call: probes.LossCall,
-    one: Called,
-    prediction: Array,
-    *,
-    step: int,
-    series: str | None,
-    chosen_at: str | None,
-    inputs: list[Array],
-    alone: bool,
-    columns: bool,
-    softmax: int | None,
-    looks_ahead: str | None,
-    made_at: str | None,
-    class_weights: tuple[float, ...] | None,
-) -> LossCall:
-    """Return the fact for a loss call.
-
-    Args:
-        call: call of the loss.
-        one: the same in neutral words.
-        prediction: as passed to the loss.
-        step: step in progress.
-        series: series of the loss.
-        chosen_at: the line that chose the loss; None = the line of the call.
-        inputs: inputs of the model.
-        alone: the loss has no other term.
-        columns: also look for input columns that reveal the target.
-        softmax: axis size of a softmax at the end of the model.
-        looks_ahead: what lets a position of a sequence see later ones, if these are the targets.
-        made_at: the line that calls it.
-        class_weights: class weights of the loss; None = none.
-    """
-    finite = prediction[np.isfinite(prediction)]
-    targets = loss_numbers.sample(one, inputs, columns=columns)
-    is_next = targets.input_offsets == (1,)
-    weights = {"weighted": class_weights is not None, "class_weights": class_weights or ()}
-    return LossCall(
-        step=step,
-        operation=one.operation,
-        series=series,
-        chain=one.chain,
-        prediction_shape=prediction.shape,
-        target_shape=one.target.shape,
-        result_shape=_stretched(one, prediction),
-        classes=one.classes if not one.is_binary else None,
-        location=call.location,
-        chosen_at=chosen_at,
-        rows_are_probabilities=None,
-        label_counts=loss_numbers.label_counts(one),
-        prediction_spread=loss_numbers.prediction_spread(one),
-        reduction=_reduction(call.loss),
-        softmax_sizes=(softmax,) if softmax is not None else (),
-        model_inputs=tuple(given.dtype.name for given in inputs),
-        targets=structs.replace(targets, **weights),
-        looks_ahead=looks_ahead if is_next else None,
-        made_at=made_at if is_next else None,
-        alone=alone,
-        predicts_probabilities=not _takes_logits(call) and one.operation != "elementwise",
-        predicted_least=float(finite.min()) if finite.size else None,
-        predicted_greatest=float(finite.max()) if finite.size else None,
-        function=name_of(call.loss),
-        swapped=call.swapped,
-        taken_back=call.taken_back,
-    )
+def about(call: LossRecord, one: Called, prediction: Array) -> dict[str, Any]:
+    """Return the fields of the fact that Keras alone knows; `one` is the call in neutral words."""
+    softmax = softmax_size(call, prediction)
+    return {
+        "target_shape": one.target.shape,
+        "result_shape": _stretched(one, prediction),
+        "location": call.location,
+        "reduction": _reduction(call.loss),
+        "softmax_sizes": (softmax,) if softmax is not None else (),
+        "predicts_probabilities": not _takes_logits(call) and one.operation != "elementwise",
+        "function": name_of(call.loss),
+        "swapped": call.swapped,
+        "taken_back": call.taken_back,
+    }
 
 
 def _stretched(one: Called, prediction: Array) -> tuple[int, ...] | None:
@@ -205,7 +136,7 @@ def _stretched(one: Called, prediction: Array) -> tuple[int, ...] | None:
     return one.target.shape if same and prediction.shape[-1] == 1 < one.target.shape[-1] else None
 
 
-def softmax_size(call: probes.LossCall, prediction: Array) -> int | None:
+def softmax_size(call: LossRecord, prediction: Array) -> int | None:
     """Return the size of the axis over which the softmax before a loss runs; None for none.
 
     A softmax over the batch is recognized by its results: the numbers of each column sum to 1, but

@@ -14,10 +14,9 @@ from mothtrap.adapters.keras.state import read
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.epochs import WeightsAveraged
 from mothtrap.core.facts.optimizers import OptimizerFacts
+from mothtrap.tracing.describe.optimizers import has_second_moments
 from mothtrap.tracing.jobs.identity import ByIdentity
 from mothtrap.tracing.steps.takeovers import Takeovers
-
-_SECOND_MOMENTS = ("Adam", "RMSprop", "Adagrad", "Adadelta", "Nadam", "Adamax", "Lamb")
 
 
 def innermost(optimizer: Any) -> Any:
@@ -135,7 +134,7 @@ class OptimizerLedger:
                 decoupled=True,  # `weight_decay` of Keras is never part of the gradient
                 momentum=float(getattr(inner, "momentum", None) or 0.0),
                 epsilon=getattr(inner, "epsilon", None),
-                second_moments=any(name in kind for name in _SECOND_MOMENTS),
+                second_moments=has_second_moments(kind),
                 state_dtype=str(variables[0].dtype) if variables else "",
                 takes_over=begins and self._takeovers.begins(inner, variables[0]),
                 elements=sum(math.prod(v.shape) for v in variables),

@@ -19,10 +19,12 @@ from mothtrap.adapters.keras.kept_steps import ASKED, LARGE, LARGE_BYTES
 from mothtrap.adapters.keras.layer_facts import Forwards
 from mothtrap.adapters.keras.loop_state import HeldLoop
 from mothtrap.adapters.keras.loss_calls import LossCalls
+from mothtrap.adapters.keras.loss_evaluations import LossEvaluations
 from mothtrap.adapters.keras.metrics import numbers_in
 from mothtrap.adapters.keras.model_calls import ModelCalls
 from mothtrap.adapters.keras.own_loops import OwnLoops
 from mothtrap.adapters.keras.refused import gradients_of, is_bad, losses_without_gradient
+from mothtrap.adapters.keras.repeated_batches import RepeatedBatches
 from mothtrap.adapters.keras.reports import EVERY_STEP, SAMPLED_STEPS
 from mothtrap.adapters.keras.snapshots import Made
 from mothtrap.adapters.keras.state import Held, hold, read, size_of, variables_of
@@ -109,7 +111,9 @@ class Steps:
         self._gradients = Gradients(job, self._weights)
         self.asked, self.loops = AskedTensors(job), OwnLoops(job, guard)
         self.evaluated = EvaluatedTensors(job, self._weights, self.asked)
-        self.forwards, self.calls, self.models = Forwards(job), LossCalls(job), ModelCalls(job)
+        self.forwards, self.models = Forwards(job), ModelCalls(job)
+        self.batches, self.evaluated_losses = RepeatedBatches(job), LossEvaluations(job)
+        self.calls = LossCalls(job, self.batches)
         self._optimizers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._sees_losses: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
         self._facts = optimizers.OptimizerLedger(job)
@@ -196,7 +200,7 @@ class Steps:
         name = getattr(acting, "name", "") or "keras"
         if before.model is not None and looks:
             self._sees_losses[before.model] = any(look.targets for look in looks)
-        self.calls.evaluations.tell()
+        self.evaluated_losses.open.tell()
         self.models.tell()
         made = self._made(before, looks, hidden, name, applied=applied, count=count)
         made = replace(made, refused=is_refused)

@@ -15,7 +15,8 @@ import numpy as np
 import tensorflow as tf
 
 from mothtrap.adapters.keras import layers
-from mothtrap.adapters.tensorflow.probes.probes import MAX_ROWS, Asked, Look, Slot
+from mothtrap.adapters.tensorflow.probes.probes import Asked, Look
+from mothtrap.adapters.tensorflow.probes.slots import MAX_ROWS, Slot
 from mothtrap.core.adapters import Job
 from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import TensorInfo

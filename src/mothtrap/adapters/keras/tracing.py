@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import keras
-import numpy as np
 import tensorflow as tf
 
-from mothtrap.adapters.keras import internals, layers, losses, optimizers
+from mothtrap.adapters.keras import internals, layers, optimizers
 from mothtrap.adapters.keras.evaluations import Outside
 from mothtrap.adapters.keras.kept_steps import Keeper, is_sound, losses_in, wanted
-from mothtrap.adapters.keras.layer_calls import LayerCalls, Made
+from mothtrap.adapters.keras.layer_calls import LayerCalls
+from mothtrap.adapters.keras.loss_probes import LossProbes
 from mothtrap.adapters.keras.refused import is_in_half_precision
 from mothtrap.adapters.keras.steps import Steps
 from mothtrap.adapters.tensorflow import hooks
-from mothtrap.adapters.tensorflow import internals as tensorflow_names
 from mothtrap.adapters.tensorflow.hooks import LOOKS
-from mothtrap.adapters.tensorflow.probes.probes import (
-    LOSS_ROWS,
-    Applied,
-    Look,
-    LossCall,
-    Slot,
-)
+from mothtrap.adapters.tensorflow.probes.probes import Applied, Look
+from mothtrap.adapters.tensorflow.probes.slots import Slot
 from mothtrap.core.adapters import Job
-from mothtrap.tracing.replacements import Replacements, drop_own_frame
-from mothtrap.tracing.source import frames
-
-MAX_CHAIN: Final = 6
+from mothtrap.tracing.replacements import Replacements
 
 
 class Tracing:
@@ -43,69 +33,20 @@ class Tracing:
 
     def __init__(self, job: Job, steps: Steps) -> None:
         self._job, self._steps = job, steps
-        self._here, self._outside = _Thread(), Outside(job, steps)
+        self._outside = Outside(job, steps)
+        self._losses = LossProbes(job, steps.asked, self._outside)
         self._layers = LayerCalls(job, steps, self._outside)
 
     def install(self, replacements: Replacements) -> None:
         """Replace the methods."""
         replacements.replace(keras.layers.Layer, "__call__", self._layers.around)
-        replacements.around(keras.losses.Loss, "__call__", None, self._lost)
-        replacements.replace(internals.compiled_loss_type(), "call", self._around_compiled_loss)
+        self._losses.install(replacements)
         for kind in internals.optimizer_types():
             replacements.around(kind, "scale_loss", None, self._scaled)
         replacements.around(internals.assigned_type(), "assign", None, self._assigned)
         if internals.restored_type() is not None:
             restored = internals.restored_type(), "_restore_from_tensors"
             replacements.around(*restored, None, self._assigned)
-
-    def _around_compiled_loss(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        here = self._here
-
-        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-            here.in_compiled += 1
-            try:
-                return original(self, *args, **kwargs)
-            except BaseException as err:
-                drop_own_frame(err)
-                raise
-            finally:
-                here.in_compiled -= 1
-
-        return call
-
-    def _lost(
-        self, loss: Any, result: Any, args: Sequence[Any], kwargs: dict[str, Any], __: Any
-    ) -> None:
-        is_compiled = isinstance(loss, internals.compiled_loss_type())
-        if is_compiled or (self._here.in_compiled and not LOOKS.tapes):
-            return
-        if not LOOKS.tapes:
-            self._job.contain_part("evaluations", self._outside.lost, loss, result, args, kwargs)
-            return
-        target = args[0] if args else kwargs.get("y_true")
-        prediction: Any = args[1] if len(args) > 1 else kwargs.get("y_pred")
-        look = LOOKS.current()
-        if isinstance(prediction, np.ndarray):  # labels, where a loop gives them second
-            prediction = tf.convert_to_tensor(prediction)
-        if look is None or not tf.is_tensor(prediction):
-            return
-        if not tf.is_tensor(target):
-            target = tf.convert_to_tensor(target)
-        if not look.why:
-            self._job.contain_part("collections", self._steps.asked.lost, look, loss, target)
-        chain = _chain(look, prediction)
-        look.losses.append(
-            LossCall(
-                loss=loss,
-                target=None if look.why else Slot(target, rows=LOSS_ROWS, behind=look),
-                prediction=None if look.why else Slot(prediction, rows=LOSS_ROWS, behind=look),
-                chain=chain,
-                location=frames.user_location(),
-                classes=int(prediction.shape[-1] or 0) if prediction.shape.rank else None,
-                taken_back=losses.taken_back(loss, chain, prediction),
-                swapped=_are_swapped(target, prediction),
-            )
-        )
 
     def _scaled(self, _: Any, result: Any, args: Sequence[Any], kwargs: Any, __: Any) -> None:
         look = LOOKS.current()
@@ -213,10 +154,6 @@ class Tracing:
         return any(target.scaled for look in looks for target in look.targets)
 
 
-class _Thread(threading.local):
-    in_compiled: int = 0
-
-
 def _half_squares(gradients: Sequence[Any]) -> Any:
     """Half the sum of squares of each gradient of a program, shape (T,); None if there is none.
 
@@ -226,26 +163,6 @@ def _half_squares(gradients: Sequence[Any]) -> Any:
         return None
     values = [tf.cast(one, tf.float32) for one in gradients if one is not None]
     return tf.stack([tf.nn.l2_loss(value) for value in values]) if values else None
-
-
-def _are_swapped(target: Any, prediction: Any) -> bool:
-    recorded = tensorflow_names.is_recorded
-    return recorded(target) and not recorded(prediction)
-
-
-def _chain(look: Look, prediction: Any) -> tuple[str, ...]:
-    """The operations between a loss and the weights before it, the nearest first."""
-    found: list[str] = []
-    place = id(prediction)
-    for _ in range(MAX_CHAIN):
-        made = look.made.get(place)
-        if not isinstance(made, Made):
-            break
-        found += layers.chain_of(made.layer)
-        if "linear" in found:
-            break
-        place = made.source
-    return tuple(name for name in found if name != "view")
 
 
 def shapes_of_latest() -> Iterator[tuple[str, tuple[int | None, ...]]]:

@@ -16,6 +16,7 @@ from mxnet.ndarray import NDArray
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.tracing.describe import loss_numbers
 from mothtrap.tracing.describe.loss_numbers import Called
+from mothtrap.tracing.describe.losses import loss_call
 
 Array = npt.NDArray[Any]
 ELEMENTWISE: Final = ("L2Loss", "L1Loss", "HuberLoss", "PoissonNLLLoss")
@@ -46,26 +47,18 @@ def fact(
     if one is None:
         return None
     prediction, target = (each.asnumpy() for each in args)
-    finite = prediction[np.isfinite(prediction)]
-    return LossCall(
+    return loss_call(
+        one,
+        prediction,
+        inputs,
         step=step,
-        operation=one.operation,
         series=series_of(place),
-        chain=one.chain,
-        prediction_shape=prediction.shape,
         target_shape=target.shape,
-        classes=None if one.is_binary else one.classes,
         location=place,
         rows_are_probabilities=loss_numbers.rows_are_probabilities(prediction),
-        label_counts=loss_numbers.label_counts(one),
-        prediction_spread=loss_numbers.prediction_spread(one),
         reduction="mean",  # over an example; a step divides by the size of the batch
-        model_inputs=tuple(given.dtype.name for given in inputs),
-        targets=loss_numbers.sample(one, inputs, columns=True),
         alone=alone,
         function=type(loss).__name__,
-        predicted_least=float(finite.min()) if finite.size else None,
-        predicted_greatest=float(finite.max()) if finite.size else None,
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,10 +18,10 @@ from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.tracing.describe import weights
+from mothtrap.tracing.describe.optimizers import has_second_moments
 from mothtrap.tracing.source import frames
 
 Array = npt.NDArray[Any]
-SECOND_MOMENTS: Final = ("Adam", "RMSProp", "AdaGrad", "AdaDelta", "LAMB", "FTML", "Adamax")
 
 
 class Parameters:
@@ -88,6 +88,7 @@ class Parameters:
     def _begin(self, trainer: Any, trained: Sequence[Any]) -> None:
         optimizer, rate = trainer.optimizer, float(trainer.learning_rate)
         kind = type(optimizer).__name__
+        has_moments = has_second_moments(kind)
         number = sum(known.partition("#")[0] == kind for known in self._names.values())
         name = self._names[trainer] = f"{kind}#{number}" if number else kind
         self._job.fact(
@@ -99,8 +100,8 @@ class Parameters:
                 weight_decay=float(optimizer.wd),
                 momentum=float(getattr(optimizer, "momentum", None) or 0.0),
                 epsilon=getattr(optimizer, "epsilon", None),
-                second_moments=kind in SECOND_MOMENTS,
-                state_dtype="float32" if kind in SECOND_MOMENTS else "",
+                second_moments=has_moments,
+                state_dtype="float32" if has_moments else "",
                 compensated=bool(getattr(optimizer, "multi_precision", False)),
                 elements=sum(math.prod(each.shape) for each in trained),
                 weight_dtypes=tuple(sorted({np.dtype(each.dtype).name for each in trained})),

@@ -14,19 +14,25 @@ from mothtrap.core.fact import Fact
 class DataTaken(Fact, frozen=True, kw_only=True, tag=True):
     """A layer with weights received data: a float tensor that no trained layer produced.
 
-    `gain` is the root mean square of the weights times the square root of the fan-in, which is
-    roughly the factor by which the layer scales its inputs. `normalized`: the next module
-    normalizes the output of the layer. `grid`: the layer is a convolution, and its features are
-    channels. `rows` rows of `features` values each were inspected; `zeros` is the share of exact
-    zeros, `nonzero_rms` the root mean square of the other values, and `smallest` and `largest` are
-    the extremes. `feature_means`, `feature_stds` and `feature_ties` (share of the rows with the
-    feature's median value: 1 = constant) have one value per feature; they are empty if there are
-    too many. `partners` contains, for each feature, the earlier feature with the highest
-    correlation, and `correlations` its absolute value; empty if not computed.
-    `cut_at`: line that detached the tensor, if layers with a graph ran before it in the forward
-    pass and the tensor is not an input of the root.
-    `computed`: judging by its size, the tensor is neither an input of the root module nor several
-    inputs joined, so the model computed it, such as an embedding of a time.
+    Attributes:
+        shape: shape of the tensor.
+        gain: root mean square of the weights times the square root of the fan-in, roughly the
+            factor by which the layer scales its inputs.
+        rows: number of inspected rows, of `features` values each.
+        zeros: share of exact zeros.
+        nonzero_rms: root mean square of all other values.
+        normalized: the next module normalizes the output of the layer.
+        grid: the layer is a convolution, and its features are channels.
+        feature_means: mean of each feature; empty if there are too many features.
+        feature_stds: standard deviation of each feature; also empty then.
+        feature_ties: share of the rows with the feature's median value; 1 = constant.
+        partners: for each feature, the earlier feature with the highest correlation; empty if it
+            was not computed.
+        correlations: absolute value of that correlation.
+        cut_at: line that detached the tensor, if layers with a graph ran before it in the forward
+            pass and the tensor is not an input of the root.
+        computed: judging by its size, the tensor is neither an input of the root module nor several
+            inputs joined, so the model computed it, such as an embedding of a time.
     """
 
     layer: str
@@ -61,8 +67,11 @@ class DataTaken(Fact, frozen=True, kw_only=True, tag=True):
 class LayerScale(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Root mean square of the input and output of one layer with weights.
 
-    `gain` as in `DataTaken`. `normalized`: the next module normalizes its output.
-    `variance` is that of the output.
+    Attributes:
+        variance: variance of the output.
+        gain: as in `DataTaken`.
+        normalized: the next module normalizes the output of the layer.
+        last: its output is an output of the root module.
     """
 
     layer: str
@@ -80,7 +89,8 @@ class LayerScale(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class ForwardScales(Fact, frozen=True, kw_only=True, tag=True):
     """Output sizes of the weighted layers of a root module, in order of execution.
 
-    `normalizes`: a normalizing module ran anywhere in the root.
+    Attributes:
+        normalizes: a normalizing module ran anywhere in the root.
     """
 
     root: str
@@ -91,10 +101,12 @@ class ForwardScales(Fact, frozen=True, kw_only=True, tag=True):
 class OutputSpread(Fact, frozen=True, kw_only=True, tag=True):
     """Spread of an output of a trained root module across the rows of a batch.
 
-    `place` identifies one of several outputs. `spread` is the root mean square over units of the
-    standard deviation over rows, `rms` is the root mean square of all values, and `largest` the
-    largest difference between any row and the first. `inputs_differ`: the rows of the root's inputs
-    are not all the same; None = unknown.
+    Attributes:
+        place: identifies one of several outputs.
+        spread: root mean square, over units, of the standard deviation over rows.
+        rms: root mean square of all values.
+        largest: largest difference between any row and the first.
+        inputs_differ: the rows of the root's inputs are not all the same; None = unknown.
     """
 
     root: str
@@ -110,9 +122,13 @@ class OutputSpread(Fact, frozen=True, kw_only=True, tag=True):
 class UnitInputs(Fact, frozen=True, kw_only=True, tag=True):
     """Inputs of the units of a saturating module (sigmoid, tanh).
 
-    `function` is `sigmoid` or `tanh`. `counts` contains, for each of the sampled `units`, the
-    number of its inputs in each interval between `edges`, including the open ends: `units` times
-    `len(edges) + 1` numbers. `last`: its output is an output of the root module.
+    Attributes:
+        function: `sigmoid` or `tanh`.
+        units: number of sampled units.
+        edges: bounds of the intervals in which inputs are counted.
+        counts: for each unit, the number of its inputs in each interval between `edges`, including
+            the open ends: `units` times `len(edges) + 1` numbers.
+        last: its output is an output of the root module.
     """
 
     module: str
@@ -128,8 +144,10 @@ class UnitInputs(Fact, frozen=True, kw_only=True, tag=True):
 class RouterLoad(Fact, frozen=True, kw_only=True, tag=True):
     """Load of the experts of a mixture, as its router distributed the rows of a batch.
 
-    `shares` contains, for each expert, the share of the rows for which it had the highest score.
-    `experts` is the path of the experts, `router` that of the layer that scores them.
+    Attributes:
+        router: path of the layer that scores the experts.
+        experts: path of the experts.
+        shares: for each expert, the share of the rows for which it had the highest score.
     """
 
     router: str
@@ -142,14 +160,18 @@ class RouterLoad(Fact, frozen=True, kw_only=True, tag=True):
 class AttentionLook(Fact, frozen=True, kw_only=True, tag=True):
     """Attention weights and scores of one operation, recomputed for some rows of a batch.
 
-    `number` counts the `of` attention operations of the graph in order of execution. `entropies`
-    contains, for each head, the entropy of a query's weights relative to the logarithm of its
-    number of choices, as a mean over queries with at least 8 choices; 0 = all weight on one choice,
-    1 = uniform. It is empty if no query has that many. `largest_logit` is the largest absolute
-    score; None if only weights are available. `scale` is the factor of the products of queries and
-    keys, which have `width` elements each. `top_weight` is the mean over queries of the largest
-    weight, and `scaled_top_weight` what it would be with a scale of 1 / sqrt(width). None =
-    unknown. `location` is the line that called backward.
+    Attributes:
+        number: position among the attention operations of the graph, in order of execution.
+        of: number of these operations.
+        entropies: for each head, the entropy of a query's weights relative to the logarithm of its
+            number of choices, as a mean over queries with at least 8 choices; 0 = all weight on one
+            choice, 1 = uniform. Empty if no query has that many.
+        largest_logit: largest absolute score; None if only weights are available.
+        scale: factor of the products of queries and keys; None = unknown.
+        width: number of elements of a query or key; None = unknown.
+        top_weight: mean over queries of the largest weight; None = unknown.
+        scaled_top_weight: the same with a scale of 1 / sqrt(width).
+        location: line that called backward.
     """
 
     number: int
@@ -207,8 +229,11 @@ class SequenceAxes(Fact, frozen=True, kw_only=True, tag=True):
 class InitialWeights(Fact, frozen=True, kw_only=True, tag=True):
     """The weights of a layer before the first step, with their first gradient.
 
-    `rms` and `std` describe the weights; `gradient_range` is the distance between the 5th and the
-    95th percentile of (a sample of) the gradient; None without a gradient.
+    Attributes:
+        rms: root mean square of the weights.
+        std: standard deviation of the weights.
+        gradient_range: distance between the 5th and the 95th percentile of (a sample of) the
+            gradient; None without a gradient.
     """
 
     name: str
@@ -225,9 +250,13 @@ class InitialWeights(Fact, frozen=True, kw_only=True, tag=True):
 class IdenticalUnits(Fact, frozen=True, kw_only=True, tag=True):
     """All units of a layer have the same weights and get the same gradient.
 
-    Reported if this was true of a weight before the first step and still is, at `looks` checks so
-    far. `zero`: all weights are 0; `gradient_zero`: the gradient is 0, too. `moved`: parameters of
-    the same optimizer have changed since the first check.
+    Reported if this was true of a weight before the first step and still is.
+
+    Attributes:
+        looks: number of checks so far.
+        zero: all weights are 0.
+        gradient_zero: the gradient is 0, too.
+        moved: parameters of the same optimizer have changed since the first check.
     """
 
     name: str

@@ -46,8 +46,11 @@ def container_image(environ: Mapping[str, str], podman: Path = PODMAN_FILE) -> s
 
 def _direct(name: str, folder: str) -> str:
     """Return the line of a package that was not installed from an index; empty for others."""
+    path = os.path.join(folder, "direct_url.json")
+    if not os.path.exists(path):  # of nearly all packages
+        return ""
     try:
-        told = json.loads(Path(folder, "direct_url.json").read_text(encoding="utf-8"))
+        told = json.loads(Path(path).read_text(encoding="utf-8"))
         url = urlsplit(str(told["url"]))
         plain = urlunsplit((url.scheme, url.netloc.rpartition("@")[2], url.path, "", ""))
         version_control = told.get("vcs_info")

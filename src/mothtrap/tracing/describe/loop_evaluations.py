@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from mothtrap.core.adapters import Job
-from mothtrap.tracing.describe import loss_numbers
+from mothtrap.tracing.describe import call_baselines
 from mothtrap.tracing.describe.constant_baseline import ConstantBaseline
 from mothtrap.tracing.describe.loss_numbers import Called
 
@@ -70,7 +70,7 @@ class LoopEvaluations:
             called = look()
             if called is not None:
                 one.looked += 1
-                loss_numbers.add_targets(one.baseline, called)
+                call_baselines.add_targets(one.baseline, called)
 
     def wants(self, place: str | None) -> bool:
         """Return whether a line is observed; values computed in each step are no evaluation."""

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from mothtrap.core.facts.losses import TargetSample
 from mothtrap.tracing.describe import next_tokens
-from mothtrap.tracing.describe.constant_baseline import MAX_CLASSES, ConstantBaseline
+from mothtrap.tracing.describe.constant_baseline import MAX_CLASSES
 from mothtrap.tracing.describe.quiet_numpy import quiet
 from mothtrap.tracing.describe.target_leakage import telling_columns
 from mothtrap.tracing.describe.target_order import BINS, TargetsInOrder
@@ -203,30 +203,6 @@ def _telling_columns(inputs: Sequence[Array], called: Called) -> tuple[tuple[int
     rows = min((len(given) for given in inputs if given.ndim), default=0)
     target = called.target[:rows] if called.target.ndim else called.target
     return telling_columns([given[: len(target)] for given in inputs if given.ndim], target)
-
-
-def add_targets(baseline: ConstantBaseline, called: Called) -> None:
-    """Add the targets of a call to the baseline of its evaluation."""
-    is_smooth_binary = called.is_binary and called.smoothing > 0
-    if called.is_weighted or is_smooth_binary:
-        baseline.set_unknown()
-    if called.classes and not called.is_binary and called.target.dtype.kind in "iu":
-        labels = called.target.reshape(-1)[:MAX_TARGETS]
-        baseline.add_labels(labels, called.classes, smoothing=called.smoothing)
-    elif called.is_binary or called.squared is not None:
-        rows = MAX_TARGETS // max(1, math.prod(called.target.shape[1:]))
-        factor = 1.0 if called.squared is None else called.squared
-        target = called.target[: max(1, rows)] if called.target.ndim else called.target
-        baseline.add_numbers(target, is_binary=called.is_binary, factor=factor)
-    else:
-        baseline.set_unknown()
-
-
-def baseline_of(called: Called) -> ConstantBaseline:
-    """Return the baseline of an evaluation of one call."""
-    baseline = ConstantBaseline()
-    add_targets(baseline, called)
-    return baseline
 
 
 @quiet

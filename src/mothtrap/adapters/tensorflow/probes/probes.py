@@ -1,15 +1,14 @@
-"""Tensors of a step that stay readable when it is over, of programs and of eager loops.
+"""Records of traced programs and eager steps: layers, models, losses, gradients.
 
-A probe in a traced program writes a tensor into a cell, which takes the tensor's memory over. Of
-what layers give only some rows are kept. Most probes are behind a gate, which the host opens for
-the steps that it looks into: in the others a program passes them by.
+Most tensors in them are slots (`slots.py`). Those of a program are written behind a gate, which the
+host opens for the steps that it looks into.
 """
 
 from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -18,82 +17,17 @@ import tensorflow as tf
 
 from mothtrap.adapters.tensorflow import internals
 from mothtrap.adapters.tensorflow.probes.cells import LOOKING, Array, Cell
-from mothtrap.core.facts import losses as facts
+from mothtrap.adapters.tensorflow.probes.loss_records import LossRecord, Target
+from mothtrap.adapters.tensorflow.probes.slots import Slot
 from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import TensorInfo
 
-MAX_ROWS: Final = 64
-"""Rows that are kept of the inputs and outputs of a layer."""
-LOSS_ROWS: Final = 256
-"""Rows of targets and predictions that are kept of a loss."""
 MAX_PROGRAMS: Final = 16
 """Traces of programs that are remembered, the latest ones."""
 LOOKS_OF: Final = "_mothtrap_looks"
 """Attribute of a function that holds the looks of its programs."""
 ALONE: Final = 8
 """Consecutive runs of the same program after which only this program is read."""
-
-
-class Slot:
-    """One tensor: the tensor of an eager step, or a cell with a program's value.
-
-    Args:
-        tensor: tensor of a program or eager.
-        rows: number of its first rows to keep; None = all.
-        behind: observations that write it, if this happens behind a gate.
-        reduced: function that reduces the tensor to what is kept; None = keep the tensor.
-    """
-
-    __slots__ = ("_cell", "_held", "_reduced", "_rows", "dtype", "shape", "written")
-
-    def __init__(
-        self,
-        tensor: Any,
-        *,
-        rows: int | None = None,
-        behind: Look | None = None,
-        reduced: Callable[[Any], Any] | None = None,
-    ) -> None:
-        self.dtype = tensor.dtype.name
-        self.shape: tuple[int, ...] = tuple(size or 0 for size in tensor.shape)
-        self._rows = rows if tensor.shape.rank else None
-        self._reduced = reduced
-        self._held: Any = None
-        self._cell: Cell | None = None
-        self.written = True
-        if tf.executing_eagerly():
-            self._held = self._kept(tensor)
-            return
-        self._cell = Cell(tensor.dtype)
-        if behind is None:
-            self.write(tensor)
-        else:
-            self.written = False
-            behind.waiting.append((self, tensor))
-
-    def write(self, tensor: Any) -> None:
-        """Add an operation that writes the tensor to the traced program."""
-        assert self._cell is not None
-        self._cell.write(self._kept(tensor))
-        self.written = True
-
-    def _kept(self, tensor: Any) -> Any:
-        if self._reduced is not None:
-            return self._reduced(tensor)
-        if self._rows is None:
-            return tensor
-        return tf.gather(tensor, tf.range(tf.minimum(self._rows, tf.shape(tensor)[0])))
-
-    @property
-    def tensor(self) -> Any:
-        """Return the tensor of an eager step; None for a program."""
-        return self._held
-
-    def read(self) -> Array:
-        """Return the value at the latest step on the host."""
-        if self._cell is not None:
-            return self._cell.read()
-        return np.asarray(self._held.numpy())
 
 
 @dataclass(slots=True, eq=False)
@@ -140,69 +74,6 @@ class ModelCall:
     def is_written(self) -> bool:
         """Return whether a program writes the input."""
         return self.given is None or self.given.written
-
-
-@dataclass(slots=True, eq=False)
-class LossCall:
-    """A computed loss; `chain` as in the fact `LossCall`.
-
-    `target` and `prediction` are None if they are not visible; `classes` is the size of the last
-    axis of the prediction. `taken_back` and `swapped` as in the fact.
-    """
-
-    loss: Any
-    target: Slot | None
-    prediction: Slot | None
-    chain: tuple[str, ...]
-    location: str | None
-    classes: int | None = None
-    taken_back: str = ""
-    swapped: bool = False
-
-    @property
-    def is_written(self) -> bool:
-        """Return whether a program writes both."""
-        return all(slot is None or slot.written for slot in (self.target, self.prediction))
-
-
-@dataclass(slots=True, eq=False)
-class Broadcast:
-    """A difference of every prediction and every target: its shape, and its line if known."""
-
-    shape: Slot
-    location: str | None = None
-
-    def fact(self, step: int, series: str | None, place: str | None) -> facts.LossCall:
-        """Return the fact; `place` is the location of the loss."""
-        rows, columns = self.shape.read().tolist()
-        return facts.LossCall(
-            step=step,
-            operation="elementwise",
-            series=series,
-            prediction_shape=(rows, 1),
-            target_shape=(columns,),
-            result_shape=(rows, columns),
-            location=self.location or place,
-        )
-
-
-@dataclass(slots=True, eq=False)
-class Target:
-    """A loss: the value that a tape differentiates with respect to variables.
-
-    `scaled` by a loss scale: `value` is what was scaled. `tensor`: tensor of the program, while it
-    is traced. `sources`: identities of the variables; `first` is one of them. `original`: the
-    tensor passed to the tape.
-    """
-
-    value: Slot
-    location: str | None
-    scaled: bool
-    broadcast: Broadcast | None = None
-    tensor: Any = None
-    sources: frozenset[int] = frozenset()
-    first: weakref.ref[Any] | None = None
-    original: Any = None
 
 
 @dataclass(slots=True, eq=False)
@@ -274,7 +145,7 @@ class Look:
     why: str = ""
     layers: list[LayerCall] = field(default_factory=list)
     models: list[ModelCall] = field(default_factory=list)
-    losses: list[LossCall] = field(default_factory=list)
+    losses: list[LossRecord] = field(default_factory=list)
     targets: list[Target] = field(default_factory=list)
     applied: list[Applied] = field(default_factory=list)
     made: dict[int, Any] = field(default_factory=dict)
@@ -284,7 +155,7 @@ class Look:
     waiting: list[tuple[Slot, Any]] = field(default_factory=list)
     keeper: Any = None
     sources: list[tuple[Any, Any]] = field(default_factory=list)
-    evaluated: list[tuple[LossCall, Slot]] = field(default_factory=list)
+    evaluated: list[tuple[LossRecord, Slot]] = field(default_factory=list)
     watched: list[weakref.ref[Any]] = field(default_factory=list)
     sights: list[tuple[str, str | None]] = field(default_factory=list)
     by_hand: bool = False

@@ -7,12 +7,14 @@ generators of our own.
 
 from __future__ import annotations
 
+import functools
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from mothtrap.core.ledger import LedgerValue, Start
@@ -21,7 +23,7 @@ WORDS = 624
 """Number of words of a Mersenne twister's state, which are all generated together."""
 TURNS = 512
 """Times that all words are made anew, up to which a state is followed: 300,000 numbers.
-Chosen by hand: 10 ms."""
+Chosen by hand: some milliseconds."""
 SEED_TURNS = 16
 """The same for each seed that is tried."""
 USUAL_SEEDS = (*range(11), 42, 100, 123, 1234, 12345, 1337, 2023, 2024, 2025, 3407)
@@ -33,6 +35,7 @@ CLOCK_S = 366 * 86400.0
 """A seed this near to the time of the job is taken to be a time."""
 
 _Words = tuple[int, ...]
+Array = npt.NDArray[np.uint32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,7 @@ def read_states() -> States:
 def explain(
     start: States, end: States, now_s: float, seeds: Iterable[int] = (), *, early: bool
 ) -> dict[str, LedgerValue]:
-    """Describe how generators were seeded between two moments; takes up to 0.1 s.
+    """Describe how generators were seeded between two moments; takes some milliseconds.
 
     Args:
         start: states at the first moment.
@@ -155,29 +158,31 @@ def _of_torch(before: int, after: int, now_s: float, *, early: bool) -> str:
 
 
 class _Twister:
-    """A generator of our own that can be at the words of a global one."""
+    """A generator of our own that begins where a global one was, or with a seed."""
 
     def words(self) -> _Words:
-        """Its words."""
+        """Return its words."""
         raise NotImplementedError
 
-    def turn(self) -> None:
-        """Generate all words again."""
+    def draw(self, turns: int) -> Array:
+        """Draw all numbers of the next turns, shape (turns, words)."""
         raise NotImplementedError
 
 
 class _Python(_Twister):
     def __init__(self, state: _Words | int) -> None:
         self._own = random.Random(state if isinstance(state, int) else 0)
-        if not isinstance(state, int):
-            self._own.setstate((3, state, None))
+        if not isinstance(state, int):  # from the end of its words on
+            self._own.setstate((3, (*state[:WORDS], WORDS), None))
 
     def words(self) -> _Words:
         words: _Words = self._own.getstate()[1][:WORDS]
         return words
 
-    def turn(self) -> None:
-        self._own.getrandbits(32 * WORDS)
+    def draw(self, turns: int) -> Array:
+        bits = self._own.getrandbits(32 * WORDS * turns)
+        drawn = bits.to_bytes(4 * WORDS * turns, "little")
+        return np.frombuffer(drawn, "<u4").reshape(turns, WORDS)
 
 
 class _Numpy(_Twister):
@@ -185,14 +190,15 @@ class _Numpy(_Twister):
         self._own = np.random.RandomState(state % SMALL_SEED if isinstance(state, int) else 0)
         if not isinstance(state, int):
             words = np.array(state[:WORDS], np.uint32)
-            self._own.set_state(("MT19937", words, state[WORDS], 0, 0.0))
+            self._own.set_state(("MT19937", words, WORDS, 0, 0.0))
 
     def words(self) -> _Words:
         state: Any = self._own.get_state(legacy=False)
         return tuple(state["state"]["key"].tolist())
 
-    def turn(self) -> None:
-        self._own.bytes(4 * WORDS)
+    def draw(self, turns: int) -> Array:
+        drawn = self._own.bytes(4 * WORDS * turns)
+        return np.frombuffer(drawn, "<u4").reshape(turns, WORDS)
 
 
 def _seed_of(state: _Words, seeds: Sequence[int], twister: type[_Python | _Numpy]) -> int | None:
@@ -205,10 +211,19 @@ def _seed_of(state: _Words, seeds: Sequence[int], twister: type[_Python | _Numpy
 
 
 def _leads(generator: _Twister, state: _Words, turns: int) -> bool:
-    """Return whether a generator reaches a state; this advances the generator."""
+    """Return whether a generator reaches the words of a state within some turns."""
     wanted = state[:WORDS]
-    for _ in range(turns + 1):
-        if generator.words() == wanted:
-            return True
-        generator.turn()
-    return False
+    if generator.words() == wanted:
+        return True
+    return bool((generator.draw(turns) == _numbers_of(wanted)).all(axis=1).any())
+
+
+@functools.lru_cache(maxsize=2)
+def _numbers_of(words: _Words) -> Array:
+    """Return the numbers that a Mersenne twister draws from its words, by its definition."""
+    drawn_W = np.array(words, np.uint32)
+    drawn_W ^= drawn_W >> 11
+    drawn_W ^= (drawn_W << 7) & np.uint32(0x9D2C5680)
+    drawn_W ^= (drawn_W << 15) & np.uint32(0xEFC60000)
+    drawn_W ^= drawn_W >> 18
+    return drawn_W

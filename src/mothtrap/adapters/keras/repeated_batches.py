@@ -1,0 +1,55 @@
+"""Streams that give `fit` the same batch again and again."""
+
+from __future__ import annotations
+
+from mothtrap.adapters.keras.fits import Fit
+from mothtrap.adapters.tensorflow.probes.probes import Look
+from mothtrap.core.adapters import Job
+from mothtrap.core.facts.data import BatchesLoaded, LoaderBegan
+from mothtrap.tracing.steps.same_batches import SameBatches
+
+
+class RepeatedBatches:
+    """Compares the batches of a fit.
+
+    Args:
+        job: receives the facts.
+
+    Attributes:
+        loader: loader of the training batches; None if unknown.
+        fit: fit in progress; None in custom loops.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._batches = SameBatches()
+        self.loader: LoaderBegan | None = None
+        self.fit: Fit | None = None
+
+    def pass_ended(self) -> None:
+        """Record that `fit` has finished a pass over its data."""
+        self._batches.begin()
+
+    def tell(self, look: Look, step: int) -> None:
+        """Report a stream that has given `fit` the same batch again and again."""
+        loader = self.loader if self.fit is not None else None
+        if loader is None or loader.samples is not None:
+            return
+        inputs = [c.given.read() for c in look.layers if c.data and c.given is not None]
+        targets = [call.target.read() for call in look.losses[:1] if call.target is not None]
+        if not inputs or not targets or len(inputs[0]) < len(targets[0]):
+            return  # of a large batch not all rows are kept
+        if self._batches.add(step, [*inputs, *targets]):
+            self._job.fact(
+                BatchesLoaded(
+                    step=step,
+                    loader=loader.loader,
+                    sampler="iterable",
+                    workers=0,
+                    pass_number=self._batches.passes,
+                    batches=self._batches.count,
+                    repeated=self._batches.count - 1,
+                    rows=len(inputs[0]),
+                    location=loader.location,
+                )
+            )

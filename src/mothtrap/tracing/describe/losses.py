@@ -1,0 +1,74 @@
+"""Facts about the computation of a loss.
+
+`about` are the fields of a fact that only an adapter knows: the step, the series, lines, options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from msgspec import structs
+
+from mothtrap.core.facts.losses import LossCall
+from mothtrap.tracing.describe import loss_numbers
+from mothtrap.tracing.describe.loss_numbers import Array, Called
+
+
+def loss_call(
+    called: Called,
+    prediction: Array,
+    inputs: Sequence[Array],
+    *,
+    columns: bool = True,
+    class_weights: Sequence[float] | None = None,
+    **about: Any,
+) -> LossCall:
+    """Return the fact for a loss call.
+
+    Args:
+        called: the call, with probabilities or numbers.
+        prediction: as passed to the loss.
+        inputs: inputs of the model.
+        columns: also look for input columns that reveal the target.
+        class_weights: class weights of the loss; None = none.
+        about: other fields.
+    """
+    finite = prediction[np.isfinite(prediction)]
+    targets = loss_numbers.sample(called, inputs, columns=columns)
+    if class_weights is not None:
+        targets = structs.replace(targets, weighted=True, class_weights=tuple(class_weights))
+    return LossCall(
+        operation=called.operation,
+        chain=called.chain,
+        prediction_shape=prediction.shape,
+        classes=None if called.is_binary else called.classes,
+        label_counts=loss_numbers.label_counts(called),
+        prediction_spread=loss_numbers.prediction_spread(called),
+        model_inputs=tuple(given.dtype.name for given in inputs),
+        targets=targets,
+        predicted_least=float(finite.min()) if finite.size else None,
+        predicted_greatest=float(finite.max()) if finite.size else None,
+        **about,
+    )
+
+
+def difference(
+    prediction: tuple[int, ...], target: tuple[int, ...], result: tuple[int, ...], **about: Any
+) -> LossCall:
+    """Return the fact for a difference whose values are not known: the shapes may not fit.
+
+    Args:
+        prediction: shape of the prediction.
+        target: shape of the target.
+        result: shape of the difference.
+        about: other fields.
+    """
+    return LossCall(
+        operation="elementwise",
+        prediction_shape=prediction,
+        target_shape=target,
+        result_shape=result,
+        **about,
+    )
