@@ -44,8 +44,8 @@ NODES_S = 10.0
 """Time for which only the manifests of nodes are listed, once all nodes are known: the other
 folders hold requests to the job and findings of monitors. Chosen by hand."""
 EARLIER_EVERY_S = 30.0
-"""Pause between two looks at an attempt before the latest once nothing has come to it for as
-long; chosen by hand."""
+"""Interval at which an earlier attempt is read once nothing was added to it for as long; chosen by
+hand."""
 _LOGS = ("events", "findings", "rows", "failing", node_log.TABLE)
 """Tables of a manifest that are fetched for every reader."""
 _DESCRIPTION = f"{layout.FIRST_ATTEMPT}/run.json"

@@ -126,7 +126,7 @@ class ModelCall:
     """A model call from outside any other model, with some rows of its input.
 
     `training` is the flag of the call; `shape` is the shape of its only output, None if there were
-    several; `location` is the line of the call; `gave` is the output, for an eager evaluation.
+    several; `location` is the line of the call; `gave` is its output in an eager evaluation.
     """
 
     model: Any
