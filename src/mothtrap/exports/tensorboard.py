@@ -44,7 +44,7 @@ _DISTRIBUTION = re.compile(
 )
 """Name of a distribution that was computed from a tensor."""
 _PLACE = re.compile(r":\d+(?: |$)")
-"""The line in the name of a loss series."""
+"""Matches the line in the name of a loss series."""
 _VERSION = "brain.Event:2"
 _LARGEST = float(np.finfo(np.float32).max)
 

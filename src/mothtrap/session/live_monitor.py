@@ -25,7 +25,7 @@ REVISE_EVERY_S = 60.0
 """Seconds after which a finding that lasts is stored again; chosen by hand: a line a minute."""
 
 KEEP_EVERY_S = 1.0
-"""Seconds between two writings of the rules' states when nothing was found."""
+"""Seconds between two updates of the rules' stored states without a finding."""
 
 
 class LiveMonitor:

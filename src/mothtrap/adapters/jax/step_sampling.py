@@ -1,4 +1,4 @@
-"""When the shadow of a function is compiled, and which of the full steps are observed."""
+"""Decides when the observed copy of a function is compiled, and which steps it observes."""
 
 from __future__ import annotations
 

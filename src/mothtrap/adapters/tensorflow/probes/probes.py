@@ -429,7 +429,7 @@ class Looks(threading.local):
         held[:] = [one for one in (*held, look) if one in left]
 
     def _live(self) -> list[tuple[Any, Look]]:
-        """Return the programs that are left, as graphs, with their looks."""
+        """Return the remaining programs as graphs, with their records."""
         found: list[tuple[Any, Look]] = []
         for reference, its in self._programs:
             graph, look = reference(), its()

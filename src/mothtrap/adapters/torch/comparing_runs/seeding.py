@@ -155,7 +155,7 @@ def _of_torch(before: int, after: int, now_s: float, *, early: bool) -> str:
 
 
 class _Twister:
-    """A generator of our own that can be at the words of a global one."""
+    """A separate generator that can be set to the state of a global one."""
 
     def words(self) -> _Words:
         """Its words."""

@@ -54,7 +54,7 @@ BY_HAND = "calls"
 MAX_ENTRIES = 1 << 20
 """Entries of a sparse matrix whose rows are inspected. Chosen by hand: 20 ms."""
 STEPS_OF_LINES = 64
-"""First steps in which lines are noted that run a model for the step in progress."""
+"""First steps in which the lines that call a model for the current step are recorded."""
 STEPS_BETWEEN = 3
 """Steps in which a line runs a model between a forward and its step, after which that line is part
 of the training, such as one that computes targets. Chosen by hand."""

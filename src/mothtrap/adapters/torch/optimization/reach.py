@@ -286,7 +286,7 @@ class ReachObserver:
         return place is not None and bool(reached) and place < min(reached)
 
     def _is_in_sight(self, module: nn.Module) -> bool:
-        """Return whether the calls of a module can be seen: nothing around it hides them."""
+        """Return whether the calls of a module are visible, and not hidden by a wrapper."""
         root = self._job.book.root_of(module)
         if root is not None and not root.is_called:
             return False
