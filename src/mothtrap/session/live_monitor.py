@@ -69,7 +69,7 @@ class LiveMonitor:
         durability: Durability = "crash",
         roll_s: float | None = None,
     ) -> None:
-        """Store findings and the states of rules beside the worker's record."""
+        """Store findings and the states of rules next to the worker's record."""
         from mothtrap.store.finding_log import FindingLog
         from mothtrap.store.layout import monitor_folder, worker_folder
 

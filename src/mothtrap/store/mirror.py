@@ -36,7 +36,7 @@ FETCHED = tuple(table for table in TABLES_OF_STEPS if table != "raw")
 FOR_A_LIST: tuple[str, ...] = ("scalars",)
 """Files from which a run's line in a list is made, with events and findings."""
 FETCH_EVERY_S = 0.5
-"""Pause between two looks into the store for a reader that follows; chosen by hand."""
+"""Interval between reads of the store for a reader that follows; chosen by hand."""
 LISTS_A_LOOK = 10
 """A look that takes more list requests is followed by a pause that is longer in proportion: so
 they never are more than 20 a second, which S3 sells for a third of a dollar an hour."""

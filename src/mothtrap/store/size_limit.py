@@ -19,7 +19,7 @@ RAW_SHARE = 0.9
 """Share of the limit up to which tensors are kept whole; the rest is for statistics.
 Chosen by hand."""
 _KEY_BYTES = 12
-"""Of a row of statistics, beside its numbers: record and tensor."""
+"""Bytes of a row of statistics other than its numbers: record and tensor."""
 _NONFINITE = [COLUMN["nan"], COLUMN["inf"]]
 
 

@@ -125,7 +125,7 @@ class XGBoostHandle(BoostingHandle):
     def _boosting(
         self, booster: xgboost.Booster, table: xgboost.DMatrix, gradient: Any, hessian: Any
     ) -> None:
-        """Look at the gradients of the first round."""
+        """Inspect the gradients of the first round."""
         if isinstance(gradient, np.ndarray):
             self.look_at_gradients(booster, gradient, hessian, table.get_label())
 

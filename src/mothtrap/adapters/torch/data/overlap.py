@@ -310,7 +310,7 @@ class OverlapObserver:
             self._job.recorder.notes.observe(told)
 
     def _learns(self, trained: _Trained) -> bool:
-        """Return whether more rows of a training are to be taken in."""
+        """Return whether more rows of a training run must be recorded."""
         if trained.is_complete() or trained.calls >= TRAIN_CALLS or trained.total >= TRAIN_ROWS:
             self.is_busy = bool(self._evaluated) or self._is_open()
             return False

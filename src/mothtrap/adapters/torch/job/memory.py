@@ -21,7 +21,7 @@ MEMORY_EVERY = 10
 LOSSES_EVERY = 50
 LOSSES_LOOKED_AT = 500
 LOSSES_TOLD = 50
-"""As many kept losses are worth telling; rules judge."""
+"""Number of kept losses that is reported; rules evaluate it."""
 
 _KEY = "mothtrap"
 
