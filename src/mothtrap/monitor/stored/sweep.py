@@ -188,7 +188,7 @@ def _result(future: Future[bytes], unit: Unit) -> StoredVerdict:
 
 
 def _cancel(futures: Iterable[Future[bytes]]) -> None:
-    """Cancel tasks that have not begun, if nobody waits for the results."""
+    """Cancel tasks that have not begun, if no caller waits for the results."""
     for future in futures:
         future.cancel()
 
