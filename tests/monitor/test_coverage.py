@@ -103,16 +103,19 @@ def test_a_run_that_reports_a_loss_only_has_no_ok_rule_but_those_of_losses(tmp_p
     ok = {name for name, status in found.items() if status.state is OK}
     assert ok == OF_LOSSES
     never = found["disconnected_parameter"]
-    assert (never.state, never.reason) == (NEVER, "toy does not report unreached module")
-    assert found["nonfinite_gradient"].reason == "toy does not report gradient"
-    assert found["learning_rate_zero"].reason == "toy does not report lr"
+    assert (never.state, never.reason) == (
+        NEVER,
+        'mothtrap does not record "unreached module" with toy',
+    )
+    assert found["nonfinite_gradient"].reason == 'mothtrap does not record "gradient" with toy'
+    assert found["learning_rate_zero"].reason == 'mothtrap does not record "lr" with toy'
 
 
 def test_what_could_come_and_was_not_looked_for_is_not_enough_data(tmp_path: Path) -> None:
     can = Reports(scalars=frozenset({"loss"}), facts=frozenset({UnreachedModule}))
     loss_only_run(tmp_path / "run", can)
     found = states(tmp_path / "run")["disconnected_parameter"]
-    assert (found.state, found.reason) == (LITTLE, "the job did not look for unreached module")
+    assert (found.state, found.reason) == (LITTLE, '"unreached module" was not checked')
 
 
 def test_runs_that_do_not_say_what_can_come_are_judged_by_their_rules_alone(
@@ -178,7 +181,7 @@ def state(rule: Rule, *facts: Fact, **values: object) -> tuple[RuleState, str]:
     ("needs", "facts", "expected"),
     [
         ((), (CAN,), (OK, "")),
-        ((MODULES,), (CAN,), (LITTLE, "the job did not look for unreached module")),
+        ((MODULES,), (CAN,), (LITTLE, '"unreached module" was not checked')),
         ((MODULES,), (CAN, looked("UnreachedModule")), (OK, "")),
         ((MODULES,), (CAN, looked("UnreachedModule", missed=5)), (OK, "")),
         ((MODULES,), (), (OK, "")),
@@ -186,24 +189,28 @@ def state(rule: Rule, *facts: Fact, **values: object) -> tuple[RuleState, str]:
         (
             (EACH,),
             (CAN, looked("ClippedLate", missed=5)),
-            (LITTLE, "the job did not look for clipped late in 5 steps"),
+            (LITTLE, '"clipped late" was not checked in 5 steps'),
         ),
-        ((EVALUATIONS,), (CAN,), (NEVER, "toy does not report evaluation")),
+        ((EVALUATIONS,), (CAN,), (NEVER, 'mothtrap does not record "evaluation" with toy')),
         ((WEIGHTS,), (CAN,), (LITTLE, "no l2 of weight was captured")),
         ((Need(scalars=("lr",)),), (CAN,), (LITTLE, "no lr was reported")),
-        ((Need(scalars=("loss_scale",)),), (CAN,), (NEVER, "toy does not report loss_scale")),
+        (
+            (Need(scalars=("loss_scale",)),),
+            (CAN,),
+            (NEVER, 'mothtrap does not record "loss_scale" with toy'),
+        ),
         ((LOGGED,), (CAN,), (LITTLE, "no accuracy was reported")),
         (any_of(EVALUATIONS, LOSSES), (CAN,), (OK, "")),
         (any_of(EVALUATIONS, MODULES), (CAN, looked("UnreachedModule")), (OK, "")),
         (
             any_of(EVALUATIONS, MODULES),
             (CAN,),
-            (LITTLE, "the job did not look for unreached module"),
+            (LITTLE, '"unreached module" was not checked'),
         ),
         (
             (Need(kinds=("gradient",), statistics=("l2",), modes=(Mode.EVAL,)),),
             (CAN,),
-            (NEVER, "toy does not report of steps of mode eval"),
+            (NEVER, 'mothtrap does not record steps of mode "eval" with toy'),
         ),
     ],
 )
@@ -217,7 +224,7 @@ def test_the_state_follows_from_what_is_required(
 
 def test_what_another_adapter_of_the_job_reports_can_come() -> None:
     other = AdapterReports(step=0, adapter="other", facts=("Evaluation",))
-    assert state(made(EVALUATIONS), CAN, other) == (LITTLE, "the job did not look for evaluation")
+    assert state(made(EVALUATIONS), CAN, other) == (LITTLE, '"evaluation" was not checked')
 
 
 def test_what_an_adapter_says_it_cannot_report_never_comes_for_its_reason() -> None:
@@ -230,7 +237,7 @@ def test_what_an_adapter_says_it_cannot_report_never_comes_for_its_reason() -> N
 def test_a_rule_that_does_not_apply_says_so_only_where_someone_looked() -> None:
     rule = made(MODULES, answer=NotApplicable("no module is trained"))
     assert state(rule, CAN, looked("UnreachedModule")) == (NEVER, "no module is trained")
-    assert state(rule, CAN) == (LITTLE, "the job did not look for unreached module")
+    assert state(rule, CAN) == (LITTLE, '"unreached module" was not checked')
 
 
 def test_a_later_interval_takes_the_place_of_an_earlier() -> None:

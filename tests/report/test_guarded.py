@@ -28,7 +28,7 @@ def test_nothing_is_said_where_nothing_was_done() -> None:
 
 def test_steps_are_counted_by_what_was_done_with_them() -> None:
     assert lines(told(4), told(7, "gradient"), told(5), told(9, "norm", "stopped")) == [
-        "  skipped by the guard: 3 steps (4-5, 7): at step 4 a loss at 4",
+        "  skipped by the guard: 3 steps (4-5, 7); at step 4, a loss at 4",
         "  not applied by the guard, which stopped the job: 1 step (9): a norm at 9",
     ]
 
@@ -43,9 +43,9 @@ def test_a_step_of_several_workers_counts_once_and_names_who_is_to_blame() -> No
 def test_of_very_many_steps_the_first_ranges_are_named() -> None:
     (line,) = lines(*[told(2 * step) for step in range(1000)])
     assert line.startswith("  skipped by the guard: 1,000 steps (0, 2, 4,")
-    assert "14 ...): at step 0" in line
+    assert "14 ...); at step 0, " in line
 
 
 def test_steps_in_a_row_are_one_range_however_many_they_are() -> None:
     (line,) = lines(*[told(step) for step in range(22, 180)])
-    assert line.startswith("  skipped by the guard: 158 steps (22-179): at step 22")
+    assert line.startswith("  skipped by the guard: 158 steps (22-179); at step 22, ")

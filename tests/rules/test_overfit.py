@@ -127,7 +127,7 @@ def test_cannot_judge_without_evaluations_or_training() -> None:
         check(evaluations([np.nan, np.inf], [1.0, 1.0]))
     with pytest.raises(NotEnoughData, match="no finite evaluation loss"):
         Overfit().check(window(loss(FALLING), loss([np.nan], steps=[2], mode=Mode.EVAL)))
-    with pytest.raises(NotEnoughData, match="4 times"):
+    with pytest.raises(NotEnoughData, match="needs 4 evaluations"):
         check(evaluations(VALID[:3], FALLING[:3]))
     with pytest.raises(NotEnoughData, match="no training loss"):
         check(evaluations(VALID))

@@ -74,12 +74,12 @@ def test_does_not_apply_to_a_gan() -> None:
 
 
 def test_cannot_judge_a_few_evaluations() -> None:
-    with pytest.raises(NotEnoughData, match="6 times"):
+    with pytest.raises(NotEnoughData, match="needs 6 evaluations"):
         check(evaluations(WORSE[:5], FALLING[:5]))
 
 
 def test_cannot_judge_evaluations_alone_before_their_own_patience() -> None:
-    with pytest.raises(NotEnoughData, match="11 times"):
+    with pytest.raises(NotEnoughData, match="needs 11 evaluations"):
         check(evaluations(WORSE[:10]))
     assert check(evaluations(WORSE[:11])) == []
 

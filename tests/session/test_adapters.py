@@ -96,7 +96,7 @@ def test_rules_that_could_see_nothing_are_not_ok(known: Adapters, tmp_path: Path
     assert found <= of_losses | {"stalled_training", "loss_not_decreasing"}
     blind = rules["disconnected_parameter"]
     assert blind.state is RuleState.NOT_APPLICABLE
-    assert blind.reason == "tests does not report unreached module"
+    assert blind.reason == 'mothtrap does not record "unreached module" with tests'
 
 
 def test_steps_can_be_made_by_hand(known: Adapters, tmp_path: Path) -> None:

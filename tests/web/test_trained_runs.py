@@ -29,12 +29,13 @@ VERDICTS = {
         "paid_back",
         "Train without the feature",
     ),
-    "ranks": ("Diverging ranks", "between 101 and 200", "rank 1", "on all ranks"),
+    "ranks": ("Diverging ranks", "between 101 and 200", "on both ranks", "on all ranks"),
     "crash": (
         "The job crashed after 30 steps",
         "IndexError",
         "crash.py:12",
         "Watched all 30 steps",
+        "python -m pdb -c continue",
     ),
     "guard": ("Non-finite loss", "Skipped by the guard", "All updates skipped", "Lasted"),
     "overfit": ("Overfit", "since step", "overfit.py:33", "Stop at the best evaluation"),
@@ -159,6 +160,8 @@ def test_the_report_has_source_and_evidence_and_no_replay_without_a_state(
     text = target.read_text(encoding="utf-8")
     assert "<mark>   13  " in text
     assert "<details open><summary>Evidence" in text
+    assert "Gradient norm of the first and of the last layer" in text
+    assert "Worst layers" in text
     assert "Replay this step" not in text
 
 

@@ -97,7 +97,7 @@ ADAPTER: Final = AdapterSpec(
     handle=AccelerateHandle,
     requires="accelerate>=1",
     arrays="torch",
-    reports=Reports(facts=frozenset({TrainerSettings})),  # beside numbers of the user
+    reports=Reports(facts=frozenset({TrainerSettings})),  # other than numbers of the user
     refines="torch",
     steps="base",
     replay=_replay,

@@ -69,7 +69,7 @@ class Probe(Documented, abc.ABC):
 
     @abc.abstractmethod
     def look(self, subject: Subject) -> Iterable[Suspicion]:
-        """Look for the weakness.
+        """Search for the weakness.
 
         Returns:
             Suspicions, the strongest first.

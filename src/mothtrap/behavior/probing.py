@@ -22,7 +22,7 @@ from mothtrap.core.runs import RuleStatus
 MAX_FINDINGS = 15
 """Findings that are reported; chosen by hand: longer lists are not read."""
 FEW_ROWS = 500
-"""Below this number of held-out rows findings that are statistics are notes; chosen by hand: the
+"""With fewer held-out rows, statistical findings are notes; chosen by hand: the
 halves have 250 rows, and a segment of 1 % three."""
 FAILED = "the probe failed"
 

@@ -64,7 +64,7 @@ class CopyBudgets:
         return found
 
     def _asking(self, tensor_id: int, active: frozenset[str]) -> tuple[list[Stream], bool]:
-        """The streams with a budget that keep a tensor whole; whether one without does, too."""
+        """Return the streams with a budget that keep a whole tensor, and whether others do, too."""
         asking = [
             stream
             for stream in self._selection.matching(tensor_id)

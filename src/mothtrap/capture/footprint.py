@@ -14,7 +14,7 @@ RECORD_BYTES = 1024
 SCALAR_BYTES = 128
 """Of a number with its names."""
 OBSERVATION_BYTES = 512
-"""Of a fact beside its texts; of its texts, too, where they cannot be measured."""
+"""Bytes of a fact without its texts; including them if they cannot be measured."""
 _TEXTS = msgspec.msgpack.Encoder(enc_hook=str)
 
 

@@ -160,12 +160,12 @@ class Governor:
 
 
 def _fill(budgets: Iterable[_Budget], pay_s: float, spare_s: float) -> float:
-    """Pay equal parts into budgets; return what is left when all are full.
+    """Pay equal parts into budgets; return the remainder when all are full.
 
     Args:
-        budgets: hold at most the cost of a capture plus `spare_s`.
+        budgets: each has at most the cost of a capture plus `spare_s`.
         pay_s: time for all of them.
-        spare_s: what a step usually pays, so that a rest is not lost while it waits for more.
+        spare_s: usual pay of a step, so that no remainder is lost while a budget waits for more.
     """
     rooms = []
     for place, budget in enumerate(budgets):  # the place decides where two have the same room

@@ -118,7 +118,7 @@ class Plan:
                 self._decide(key.mode)
 
     def _look_ahead(self, step: int) -> None:
-        """Find out which step is the next full one; tell where that goes by another rule."""
+        """Find the next full step; return whether another rule determines it."""
         self.depths.go_on(step)
         every = self.depths.every(step)
         if every != self._told_every:

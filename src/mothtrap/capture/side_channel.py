@@ -20,7 +20,7 @@ _WHOLE_SHARE = 7 / 8
 """Part of the ring for complete records; the rest is for thinned ones. Chosen by hand."""
 _WAIT_S = 0.001
 _LOOK_S = 0.5
-"""Between two looks whether the other process lives, which cost some 50 us each."""
+"""Interval between checks that the other process is alive, which take some 50 us each."""
 
 
 class SideChannel:

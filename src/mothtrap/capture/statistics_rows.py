@@ -14,7 +14,7 @@ from mothtrap.statistics.summary import FIELDS, WIDTH, merge
 
 Rows = npt.NDArray[np.float64]
 OF_SEVERAL = frozenset({"inactive", "saturated", "update_ratio"})
-"""Statistics that no look at one tensor gives."""
+"""Statistics that need more than one tensor."""
 ArrayT = TypeVar("ArrayT", contravariant=True)
 
 

@@ -10,8 +10,8 @@ from mothtrap.core.facts.captures import Thinned
 from mothtrap.core.steps import Mode
 
 TOLD_STEPS = 100
-"""Steps after which a stream that is thinned is reported again; chosen by hand: a killed job
-lacks the counts of so many steps at most, and its run one small fact in so many steps."""
+"""Steps between two reports of a thinned stream; chosen by hand: a killed job loses the counts of
+at most this many steps, and a run gets one small fact per interval."""
 
 
 @dataclass(slots=True)

@@ -75,7 +75,7 @@ class DataSet(Protocol):
 
     @property
     def origin(self) -> DataSet | None:
-        """The rows that `handed` is made of, each with its own target; None = this dataset."""
+        """The rows of `handed`, each with its own target; None = this dataset."""
 
     @property
     def stored(self) -> DataSet | None:

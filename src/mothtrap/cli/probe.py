@@ -149,7 +149,7 @@ def _show(ctx: click.Context, path: object, form: str, fail_on: str | None) -> N
 def _files(
     words: tuple[str, ...], weights: str | None, train: str | None, new: str | None
 ) -> dict[str, str]:
-    """Return the files that a command names, by role; a function is none."""
+    """Return the files that a command names, by role; functions are left out."""
     named: dict[str, str | None] = {
         "model": weights or words[0],
         "data": words[-1],

@@ -14,8 +14,8 @@ ONSET_SLACK_STEPS = 5
 is read from a trend or from sampled steps is that uncertain."""
 
 SLACK_SHARE = 1 / 3
-"""Share of the time that it took to see an effect in which its cause may still begin;
-chosen by hand: what is judged over a long stretch is not dated better."""
+"""Share of the detection time of an effect by which its cause may begin later; chosen by hand: a
+rule that evaluates a long range of steps cannot date its finding better."""
 
 LONG_STEPS = 100
 """Steps that a cause which has passed must have held; chosen by hand."""

@@ -16,7 +16,7 @@ MEASURED: Final = frozenset({
     "skipped", "micro_batches", "step_s", "own_s", "memory_bytes", DIGEST, DIGEST_SUM,
 })
 # fmt: on
-"""Names of numbers that mothtrap measures itself, and rules judge."""
+"""Names of numbers that mothtrap measures and rules evaluate."""
 
 
 def logged_name(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Kinds of things that a script logs beside numbers, the form of their files, and their limits."""
+"""Kinds of logged items other than numbers, their file formats, and their limits."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Rule(Documented, abc.ABC):
 
     @abc.abstractmethod
     def check(self, window: Window) -> list[Finding]:
-        """Look for the fault in a window.
+        """Search for the fault in a window.
 
         Returns:
             Findings; an empty list means that the rule was evaluated and found nothing.

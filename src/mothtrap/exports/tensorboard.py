@@ -44,7 +44,7 @@ _DISTRIBUTION = re.compile(
 )
 """Name of a distribution that was computed from a tensor."""
 _PLACE = re.compile(r":\d+(?: |$)")
-"""The line in the name of a loss series."""
+"""Matches the line in the name of a loss series."""
 _VERSION = "brain.Event:2"
 _LARGEST = float(np.finfo(np.float32).max)
 
@@ -192,7 +192,7 @@ class _Folder:
             self._counts["scalars"] += events.flush(step, wall_s)
 
     def add_findings(self, run: Run, choice: Choice) -> None:
-        """Write the findings of a run as texts, beside its first rank."""
+        """Write the findings of a run as texts, with its first rank."""
         if not self._files:
             return
         events, _ = self._files[min(self._files)]

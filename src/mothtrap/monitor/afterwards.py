@@ -33,11 +33,11 @@ EVERY = 16
 hundreds of steps, so a window is seen many times, and a run of a few hundred steps is judged in
 about 0.2 s."""
 MAX_WINDOWS = 500
-"""Largest number of windows judged per worker after the first ones; chosen by hand:
-rules look back that far, so every step is in a judged window of up to 250,000 steps."""
+"""Largest number of windows evaluated per worker after the first ones; chosen by hand: rules look
+back far enough that every step is in an evaluated window, up to 250,000 steps."""
 LONG_RECORDS = 64
-"""Records from which on a bar is shown; chosen by hand: the windows of so many are judged one by
-one, which takes about a second."""
+"""Number of records from which a progress bar is shown; chosen by hand: evaluating their windows
+one by one takes about a second."""
 
 
 def judge_again(

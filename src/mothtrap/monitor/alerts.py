@@ -17,8 +17,8 @@ from mothtrap.store.marks import read_marks
 
 STALLED_S = 300.0
 STALLED_STEPS = 20
-"""A job has stalled when no step came for so long, and for so many times the longest wait for one
-before; chosen by hand: evaluations and checkpoints take minutes."""
+"""A job has stalled if no step ended for this time, and for this multiple of the longest earlier
+wait; chosen by hand: evaluations and checkpoints take minutes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -209,12 +209,12 @@ def _check_prefixes(key: str, prefixes: Iterable[str], codes: Mapping[str, str])
 
 
 def _meant(word: str, codes: Mapping[str, str], families: Iterable[str] = ()) -> str:
-    """A hint at what was meant: the code of a rule that is called so, or what is spelled alike.
+    """Return a hint: the code of the rule with this name, or a similarly spelled word.
 
     Args:
-        word: what was found in place of a code.
+        word: the word in place of a code.
         codes: codes of all rules, with their names.
-        families: what may stand there, too.
+        families: families of rules, which are allowed too.
     """
     name = word.replace("-", "_").lower()
     named = [code for code, called in codes.items() if called == name]

@@ -112,16 +112,15 @@ class Coverage:
             if set(getattr(fact, field)).intersection(named):
                 return fact.why
         adapters = " and ".join(sorted(self._adapters))
-        verb = "does" if len(self._adapters) == 1 else "do"
-        of = "of steps of mode " if field == "modes" else ""
-        return f"{adapters} {verb} not report {of}{' or '.join(map(_words, named))}"
+        of = "steps of mode " if field == "modes" else ""
+        return f"mothtrap does not record {of}{' or '.join(map(_quoted, named))} with {adapters}"
 
     def _lack(self, need: Need, *, seen: bool) -> str:
-        """Say what of a need is not there; '' where all is.
+        """Return the missing part of a need; '' if it is complete.
 
         Args:
-            need: may come.
-            seen: take for granted that its scalars and statistics were seen.
+            need: need whose data can be recorded.
+            seen: assume that its scalars and statistics were recorded.
         """
         for fact in need.facts:
             tag = tag_of(fact)
@@ -129,10 +128,10 @@ class Coverage:
                 continue
             looked = self._looked.get(tag, {}).values()
             if not looked:
-                return f"the job did not look for {_words(tag)}"
+                return f"{_quoted(tag)} was not checked"
             missed = min(interval.missed for interval in looked)
             if need.each_step and missed:
-                return f"the job did not look for {_words(tag)} in {missed} steps"
+                return f"{_quoted(tag)} was not checked in {missed} steps"
         if seen:
             return ""
         for name in need.scalars:
@@ -145,6 +144,7 @@ class Coverage:
         return ""
 
 
-def _words(name: str) -> str:
-    """Return a tag in words, `BoostingBegan` as `boosting began`; other names unchanged."""
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower() if name[:1].isupper() else name
+def _quoted(name: str) -> str:
+    """Return a tag in quoted words, `BoostingBegan` as `"boosting began"`; other names quoted."""
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower() if name[:1].isupper() else name
+    return f'"{words}"'

@@ -39,8 +39,8 @@ PAUSE_S, NEW_SHARE = 0.25, 0.25
 steps so far: 13 judgments of 64 steps, not 28, each of which costs 4 to 10 ms. By hand."""
 
 COST_RATIO = 0.005
-"""Share of wall time that judging may take after the dense steps: what it takes of the
-processor, a training that uses all cores goes without."""
+"""Share of wall time that evaluation may take after the dense steps: a training run that uses all
+cores loses this processor time."""
 
 LONGEST_STEPS = 128
 """Train steps that pass without a judgment at most: a window holds some 500, and an onset
@@ -93,17 +93,17 @@ class Monitor:
         reference: ReferenceRun | None = None,
         switched_off: Sequence[RuleStatus] = (),
     ) -> None:
-        """Prepare to judge.
+        """Prepare the evaluation.
 
         Args:
             rules: the rules in force.
-            worker: whose records they are.
-            builder: makes the windows; by default from what the rules need.
-            clock: seconds; only bounds what judging costs.
+            worker: worker of the records.
+            builder: makes the windows; by default from the needs of the rules.
+            clock: seconds; only limits the time of evaluation.
             quiet: severities and layers that the user ignores.
-            every: after the dense first steps judge each so many records, whatever it
-                costs; None: as the clock allows.
-            reference: another run that the windows are to show beside this one.
+            every: number of records from one evaluation to the next, after the dense first
+                steps, whatever it costs; None: as the clock allows.
+            reference: another run that the windows also show.
             switched_off: states of rules that could not be created.
         """
         self._switched_off = tuple(switched_off)
@@ -294,10 +294,10 @@ class Monitor:
         )
 
     def _note(self, rule: Rule, reason: CannotJudge) -> None:
-        """Keep what a rule lacked to judge, unless it judged before.
+        """Record the data that a rule lacked, unless it was evaluated before.
 
-        What was never captured, being thinned, was not looked at: a rule that finds none of it
-        does not know that it does not apply.
+        Data that was never captured because of thinning is unknown. A rule without this data
+        must not report that it does not apply.
         """
         lacking = self._thinned
         if isinstance(reason, NotApplicable):

@@ -130,7 +130,7 @@ def _own_window(window: Window) -> Window:
 
 
 def _with_missing(rule: Rule, window: Window, finding: Finding) -> Finding:
-    """Say in a finding which steps the rule needed and did not see."""
+    """Add the required but missing steps of the rule to a finding."""
     missing = missing_steps(rule.needs, window)
     if not missing:
         return finding

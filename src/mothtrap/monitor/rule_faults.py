@@ -50,7 +50,7 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
         where: `file:line`.
         code: code of the rule; empty if unknown.
         name: name of the function or class; empty if the fault is not in a rule.
-        reason: what is wrong, and what to write instead.
+        reason: the fault, and the correction.
     """
 
     where: str

@@ -86,7 +86,7 @@ def _rows(part: Part, maybe_C: Bools, maybe_T: Bools) -> Iterator[SummaryRows]:
 def _may_pass(
     worker: int, part: Part, condition: ds.Expression | None, told: set[str]
 ) -> tuple[Bools, Bools]:
-    """Say of which records and of which tensors rows may pass; the last tensor is none."""
+    """Return which records and tensors may have matching rows; the last tensor means none."""
     infos = part.view.tensors
     maybe_C = np.ones(len(part.view.commits), np.bool_)
     maybe_T = np.zeros(max(infos, default=0) + 2, np.bool_)

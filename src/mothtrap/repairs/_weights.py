@@ -1,4 +1,4 @@
-"""Weights that a script makes itself, and does not load from elsewhere."""
+"""Weights that a script creates itself instead of loading them."""
 
 from __future__ import annotations
 

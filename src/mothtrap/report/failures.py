@@ -1,4 +1,4 @@
-"""Exception that ended a script, beside the traceback that it printed itself."""
+"""Explanation of the exception that ended a script, in addition to its traceback."""
 
 from __future__ import annotations
 

@@ -75,9 +75,9 @@ def guarded_lines(found: tuple[Guarded, ...], style: Style) -> list[str]:
     """Return one line per guard action."""
     lines = []
     for each in found:
-        first = "" if each.count == 1 else f"at step {each.steps[0]} "
+        first = ": " if each.count == 1 else f"; at step {each.steps[0]}, "
         lines.append(
             f"  {WORDS[each.action]}: {count_of(each.count, 'step')} "
-            f"({each.ranges}): {first}{style.safe(each.reason)}"
+            f"({each.ranges}){first}{style.safe(each.reason)}"
         )
     return lines

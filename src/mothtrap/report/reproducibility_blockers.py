@@ -1,6 +1,6 @@
 """Conditions that keep a run from being reproducible, and their fixes.
 
-Only what the run's ledger shows is judged: what is not in it cannot be determined.
+Only conditions in the run's ledger are evaluated; others are unknown.
 """
 
 from __future__ import annotations

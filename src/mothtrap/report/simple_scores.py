@@ -1,4 +1,4 @@
-"""Scores of simple models, which a check of the script measured, beside the score of a run."""
+"""Scores of simple models from a check of the script, next to the score of a run."""
 
 from __future__ import annotations
 

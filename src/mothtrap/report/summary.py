@@ -288,7 +288,7 @@ def unit_of(run: Run) -> str:
 
 
 def _was_captured(lost: Dropped) -> bool:
-    """Tell whether steps are not stored, rather than not seen by the rules alone."""
+    """Return whether steps are not stored, rather than not seen by the rules alone."""
     return lost.what == "steps" and not lost.reason.startswith("rules")
 
 

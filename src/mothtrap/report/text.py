@@ -112,7 +112,7 @@ def _traceback(summary: RunSummary, style: Style, *, everything: bool) -> list[s
 
 
 def _ranks(finding: Finding) -> list[str]:
-    """Return the ranks of a finding in words, unless it is of rank 0 only."""
+    """Return the ranks of a finding in words; empty for rank 0 only."""
     if finding.workers in ((), (0,)):
         return []
     return [f"rank{'s' * (len(finding.workers) > 1)} {ranges(finding.workers)}"]

@@ -87,7 +87,7 @@ def verdict(summary: RunSummary, style: Style = PLAIN, *, shown: str = "") -> st
 
 
 def _is_bare(summary: RunSummary) -> bool:
-    """Tell whether a run has nothing to show: the script ended before it trained anything."""
+    """Return whether a run has nothing to show: the script ended before it trained anything."""
     told = summary.blind or summary.failures or summary.tool_errors or summary.damage
     return not (summary.run.steps or summary.run.workers or summary.findings or told)
 

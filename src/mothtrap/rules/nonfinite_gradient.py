@@ -72,7 +72,7 @@ class NonfiniteGradient(Rule):
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Look for the first applied step with a non-finite gradient."""
+        """Search for the first applied step with a non-finite gradient."""
         nan, inf = window.matrix("gradient", "nan"), window.matrix("gradient", "inf")
         if nan is None or inf is None or not len(nan):
             raise NotEnoughData("no gradient was recorded")

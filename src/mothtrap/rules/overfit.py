@@ -93,7 +93,7 @@ class Overfit(Rule):
         if has_players(window):
             raise NotApplicable("several losses compete with each other")
         if not any(len(one.value_E) > self.patience for one in every):
-            raise NotEnoughData(f"no loss was evaluated the required {self.patience + 1} times")
+            raise NotEnoughData(f"needs {self.patience + 1} evaluations of the same loss")
         if not any(np.isfinite(one.train_E).any() for one in every):
             raise NotEnoughData("no training loss was recorded for the evaluation loss")
         found = [finding for one in every if (finding := self._judge(window, one))]

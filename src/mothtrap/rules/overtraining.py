@@ -99,7 +99,7 @@ class Overtraining(Rule):
             len(one.value_E) > self.patience_validation or known > self.patience_train
             for one, known in zip(every, trains, strict=True)
         ):
-            raise NotEnoughData(f"no loss was evaluated the required {shortest + 1} times")
+            raise NotEnoughData(f"needs {shortest + 1} evaluations of the same loss")
         found = [finding for one in every if (finding := self._judge(window, one))]
         boosted = {site for one in window.seen(BoostingBegan) for site in one.sites}
         found = [

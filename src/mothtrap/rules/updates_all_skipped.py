@@ -55,7 +55,7 @@ class UpdatesAllSkipped(Rule):
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Look for the last step that was applied."""
+        """Search for the last step that was applied."""
         guarded = [
             seen
             for seen in window.seen(StepGuarded)

@@ -83,7 +83,7 @@ class UselessFeatures(Rule):
             severity=Severity.WARNING if empty or many else Severity.INFO,
             step=one.began.step,
             layers=useless[:1],
-            message=f"of {seen.columns} columns: {'; '.join(parts)}",
+            message=f"useless columns among {seen.columns}: {'; '.join(parts)}",
             evidence={
                 "value": len(useless) / seen.columns,
                 "limit": self.share,

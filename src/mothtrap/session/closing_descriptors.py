@@ -21,7 +21,7 @@ WAIT_S = 10.0
 """Longest wait for pipes of mothtrap; git, the only program that it asks, is given as long."""
 
 has_pipes = threading.Lock()
-"""Held while a thread of mothtrap has pipes to another process."""
+"""Lock held while a thread of mothtrap has pipes to another process."""
 
 
 @functools.cache

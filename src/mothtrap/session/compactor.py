@@ -1,4 +1,4 @@
-"""Compaction of a job's sealed segments, in the launcher's process, beside the job."""
+"""Compaction of a job's sealed segments, in the launcher's process, during the job."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from mothtrap.store import compacting, layout
 
 EVERY_S = 10.0
-"""Time between two looks for sealed segments; chosen by hand."""
+"""Time between searches for sealed segments; chosen by hand."""
 WAIT_S = 1.0
 """Time within which the thread notices that the main thread has ended without `finish`."""
 END_S = 5.0

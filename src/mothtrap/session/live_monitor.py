@@ -25,7 +25,7 @@ REVISE_EVERY_S = 60.0
 """Seconds after which a finding that lasts is stored again; chosen by hand: a line a minute."""
 
 KEEP_EVERY_S = 1.0
-"""Seconds between two writings of the rules' states when nothing was found."""
+"""Seconds between two updates of the rules' stored states without a finding."""
 
 
 class LiveMonitor:
@@ -69,7 +69,7 @@ class LiveMonitor:
         durability: Durability = "crash",
         roll_s: float | None = None,
     ) -> None:
-        """Store findings and the states of rules beside the worker's record."""
+        """Store findings and the states of rules next to the worker's record."""
         from mothtrap.store.finding_log import FindingLog
         from mothtrap.store.layout import monitor_folder, worker_folder
 

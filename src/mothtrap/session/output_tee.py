@@ -25,7 +25,7 @@ from mothtrap.store.output_log import OutputLog
 STREAMS = (1, 2)
 READ_BYTES = 1 << 16
 POLL_S = 0.2
-"""Pause between two looks at the size of the window and at the end; chosen by hand."""
+"""Interval between checks of the window's size, and of the end; chosen by hand."""
 LAST_S = 2.0
 """Longest time to copy remaining output; chosen by hand: a process may outlive the job."""
 MOST_HELD_BYTES = 1 << 16

@@ -27,7 +27,7 @@ from mothtrap.store import control_inbox, layout
 from mothtrap.store.journal import Journal
 
 LOOK_EVERY_S = 0.5
-"""Pause between two looks at the run; chosen by hand."""
+"""Interval between reads of the run; chosen by hand."""
 CLOSE_S = 10.0
 """Time for which messages are still tried when the job has ended; chosen by hand."""
 NO_ANSWER_S, NO_END_S = 120.0, 600.0

@@ -23,7 +23,7 @@ from mothtrap.snapshot.format import Stored, stored
 from mothtrap.snapshot.retention import is_onset
 
 LOOK_EVERY_S = 2.0
-"""Pause between two looks for a bad step; chosen by hand."""
+"""Interval between searches for a bad step; chosen by hand."""
 
 
 class Rechecker:

@@ -1,4 +1,4 @@
-"""Tell a transient fault from a repeatable one: does a second replay give the bits of the first?"""
+"""Distinguish transient from repeatable faults: a second replay must give the same bits."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ from mothtrap.store.naming import name_here
 SHOWN_LINES = 20
 """Lines of the script's output that are shown where the replay failed."""
 BACKGROUND_PRIORITY = 10
-"""Niceness of a replay that runs beside the training: a tenth of a processor that both want."""
+"""Niceness of a replay that runs during training: a tenth of a processor that both want."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Looks for requests to this job, beside the training."""
+"""Searches for requests to this job, during training."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mothtrap.core.errors import MothtrapError
 from mothtrap.store import control_inbox as store
 
 POLL_S = 1.0
-"""Between two looks into the folder, which cost one system call."""
+"""Interval between reads of the folder, which take one system call."""
 
 
 class RequestPoller:

@@ -1,4 +1,4 @@
-"""Upload of a whole run that has ended: the work of `mothtrap upload`."""
+"""Upload of a whole run that has ended, for `mothtrap upload`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A process beside the training that writes what is handed over, and outlives it.
+"""A separate process that writes the records of the training process, and outlives it.
 
-It is no child of the training, so a script that waits for its children never meets it; it has a
-session of its own, so Ctrl-C and a closing terminal do not reach it; it inherits nothing
-but the shared memory, and ends when the training process does, however that ends.
+It is not a child of the training process, so a script that waits for its children does not wait
+for it. It has its own session, so Ctrl-C and a closing terminal do not reach it. It inherits only
+the shared memory, and ends after the training process, however that ends.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Writes snapshots beside the training, and keeps as many as there is room for."""
+"""Writes snapshots during training, and keeps as many as there is room for."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ def finish(worker: Worker, error: BaseException | None = None) -> None:
 
 @functools.cache
 def _listen() -> None:
-    """Hear of forks and of the end of this process: once, since no fork hook can be removed."""
+    """Observe forks and the end of this process: only once, since no fork hook can be removed."""
     from multiprocessing import util  # importing it registers things at exit
 
     def close_with_multiprocessing(_: object = None) -> None:

@@ -1,4 +1,4 @@
-"""The class of `mothtrap.TrainerCallback`, which needs that of the library."""
+"""The class of `mothtrap.TrainerCallback`, which derives from the library's class."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ ANYWHERE = (1, 1 << 31)
 """The lines of which one may hold a place that is not to be found."""
 
 Moved = dict[str, tuple[int, int]]
-"""By recorded place: the first and the last line of its file at which it may lie today. Places
-that lie where they did are not in it."""
+"""First and last line at which a recorded place may be today, by place. Places that have not moved
+are left out."""
 
 
 def line_digests(path: Path) -> LineDigests:

@@ -64,7 +64,7 @@ def kind_of(reason: str) -> str:
 
 
 def _least(left: Sequence[Kept], coming: Kept, *, bases: bool) -> Kept | None:
-    """The one that is missed least; None if none may go. The latest base never does."""
+    """Return the least useful snapshot; None if none may be removed. The latest base never is."""
     older = [kept for kept in left if kept.reason == BASE][:-1]
     if bases and older:
         return older[0]

@@ -162,7 +162,7 @@ class _Search:
         return False
 
     def only_repeated(self) -> None:
-        """Keep the size of the batch from here on."""
+        """Keep the size of the batch from now on."""
         self._repeats = True
         self._known.clear()
 

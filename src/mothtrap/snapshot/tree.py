@@ -30,7 +30,7 @@ MAX_DEPTH = 60
 """Deepest nesting that is followed; chosen by hand, below the limit of JSON parsers."""
 
 MAX_VALUES = 200_000
-"""Values in one tree; chosen by hand: a list of all file names of a data set fits."""
+"""Maximum number of values in one tree; chosen by hand: the file names of a dataset fit."""
 
 OPAQUE_LENGTH = 200
 """Characters that are kept of the text of an object that cannot be stored."""

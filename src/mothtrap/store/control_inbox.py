@@ -1,7 +1,7 @@
 """Requests to a running job: small JSON files under `RUN/control/`.
 
-Whoever asks writes a file; each worker of the job reads it, and answers in its events. For
-a run in an object store whoever asks writes an object, and what sends the run fetches it.
+A client writes a file. Each worker of the job reads it, and answers in its events. For a run in
+an object store, the client writes an object, which the uploader of the run fetches.
 """
 
 from __future__ import annotations

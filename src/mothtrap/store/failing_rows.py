@@ -1,4 +1,4 @@
-"""Rows of a served model, failing or sampled: `failing-<seq>.arrow` beside the findings."""
+"""Rows of a served model, failing or sampled: `failing-<seq>.arrow` next to the findings."""
 
 from __future__ import annotations
 

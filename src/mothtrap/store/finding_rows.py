@@ -1,4 +1,4 @@
-"""Rows of a user's data that findings are about: `rows-<seq>.arrow` beside the findings.
+"""Rows of a user's data that findings are about: `rows-<seq>.arrow` next to the findings.
 
 Shape suffixes: R = rows.
 """

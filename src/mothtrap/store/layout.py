@@ -111,7 +111,7 @@ def attempts(run: Path) -> list[int]:
 
 
 def _is_attempt(folder: Path) -> bool:
-    """Tell whether a folder holds an attempt, also one whose description was lost."""
+    """Return whether a folder holds an attempt, also one whose description was lost."""
     return os.path.isfile(folder / "run.json") or bool(workers(folder))
 
 

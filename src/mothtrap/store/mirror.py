@@ -36,7 +36,7 @@ FETCHED = tuple(table for table in TABLES_OF_STEPS if table != "raw")
 FOR_A_LIST: tuple[str, ...] = ("scalars",)
 """Files from which a run's line in a list is made, with events and findings."""
 FETCH_EVERY_S = 0.5
-"""Pause between two looks into the store for a reader that follows; chosen by hand."""
+"""Interval between reads of the store for a reader that follows; chosen by hand."""
 LISTS_A_LOOK = 10
 """A look that takes more list requests is followed by a pause that is longer in proportion: so
 they never are more than 20 a second, which S3 sells for a third of a dollar an hour."""
@@ -44,8 +44,8 @@ NODES_S = 10.0
 """Time for which only the manifests of nodes are listed, once all nodes are known: the other
 folders hold requests to the job and findings of monitors. Chosen by hand."""
 EARLIER_EVERY_S = 30.0
-"""Pause between two looks at an attempt before the latest once nothing has come to it for as
-long; chosen by hand."""
+"""Interval at which an earlier attempt is read once nothing was added to it for as long; chosen by
+hand."""
 _LOGS = ("events", "findings", "rows", "failing", node_log.TABLE)
 """Tables of a manifest that are fetched for every reader."""
 _DESCRIPTION = f"{layout.FIRST_ATTEMPT}/run.json"

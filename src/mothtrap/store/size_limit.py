@@ -16,10 +16,10 @@ from mothtrap.store import reserve
 from mothtrap.store.retention import measure
 
 RAW_SHARE = 0.9
-"""Of the limit, up to which tensors are kept whole; the rest is left to statistics.
+"""Share of the limit up to which tensors are kept whole; the rest is for statistics.
 Chosen by hand."""
 _KEY_BYTES = 12
-"""Of a row of statistics, beside its numbers: record and tensor."""
+"""Bytes of a row of statistics other than its numbers: record and tensor."""
 _NONFINITE = [COLUMN["nan"], COLUMN["inf"]]
 
 

@@ -87,7 +87,7 @@ def by_column(batch: pa.RecordBatch) -> pa.RecordBatch | None:
 
 
 def _varying(summary_NF: Floats) -> list[bool]:
-    """Say of which columns not all rows have the same bits, so that NaN is like NaN."""
+    """Return which columns have rows with different bits, so that NaN equals NaN."""
     bits_NF = summary_NF.view(np.int64)
     differs_F = np.zeros(summary_NF.shape[1], np.int64)
     for start in range(0, len(bits_NF), BLOCK_ROWS):

@@ -56,7 +56,7 @@ WORST = 8
 MOST_WORKERS = 32
 """Workers that the first page shows; chosen by hand."""
 SAMPLE_ROWS = 50_000
-"""Rows of statistics that are inspected to say which there are; chosen by hand."""
+"""Rows of statistics that are inspected to list the available ones; chosen by hand."""
 MAX_LINE = 200
 RATE_STEPS = 50
 """Last steps from whose times the pace is known; chosen by hand."""

@@ -370,7 +370,7 @@ def application(runs: RunsFolder, replays: Replays) -> Starlette:
 
 
 def _about(path: str, query: dict[str, list[str]]) -> str:
-    """Return the text by which an answer is kept."""
+    """Return the key of a cached answer."""
     return f"{path}\0{sorted(query.items())}"
 
 

@@ -20,7 +20,7 @@ from mothtrap.web.opened import OpenRun
 from mothtrap.web.row_reading import last_activity_s
 
 LIVE_S, IDLE_S = 0.5, 2.0
-"""Pause between two looks at a running job, and at anything else."""
+"""Interval between reads of a running job, and of anything else."""
 PING_S = 15.0
 RETRY_MS = 1000
 

@@ -88,7 +88,7 @@ def trial(opened: OpenRun, curve: str, *, side: str, limit: str, for_steps: int)
 def _condition(
     run: Run, curve: str, side: str, limit: str, for_steps: int
 ) -> tuple[Condition, list[str]]:
-    """The condition, and the curves that its rule looks at: all series of a scalar's name."""
+    """The condition, and the curves of its rule: all series with a scalar's name."""
     if side not in ("above", "below"):
         raise ConfigError(f"a limit is `above` or `below`, not {side[:40]!r}")
     try:

@@ -161,6 +161,6 @@ class Faults:
 
 
 def _place(layout: Layout) -> str | None:
-    """Return the line that makes the update that is lost, else that of the function."""
+    """Return the line of the lost update, else the line of the function."""
     made = only_call("apply_updates", "apply_gradients") if layout.lost == "unchanged" else None
     return made or layout.place

@@ -1,4 +1,4 @@
-"""When the shadow of a function is compiled, and which of the full steps are observed."""
+"""Decides when the observed copy of a function is compiled, and which steps it observes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LATE_CALLS, LATE_S = 20, 60.0
 """Calls, or seconds, after which every other one gets it."""
 
 FREE_LOOKS, FREE_S = 10, 1.0
-"""Looks that are taken whatever they cost, and seconds that looks may take beside their share."""
+"""Observations made at any cost, and seconds that observations may take beyond their share."""
 TOGETHER: Final = 2
 """Consecutive full steps with the same observations: the effect of one shows in the next."""
 

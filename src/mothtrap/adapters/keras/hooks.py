@@ -44,7 +44,7 @@ from mothtrap.tracing.source import frames
 from mothtrap.tracing.steps.step_sampling import Rests
 
 LOOKED_FOR_LEFT_OUT = 60
-"""Step of a loop of the script's own, looked into, by which every part has been trained."""
+"""Observed step of a custom loop by which every part has been trained."""
 Function = Callable[..., Any]
 FAMILY = frozenset({"keras", "tensorflow"})
 LOWER_IS_BETTER = ("loss", "error", "mse", "mae", "mape", "crossentropy", "poisson", "kld", "false")

@@ -34,7 +34,7 @@ EVAL_LOOKS: Final = 4
 EVALUATIONS: Final = 8
 """Evaluations of a model that are described."""
 FOREIGN: Final = 3
-"""Calls after which a model that no optimizer holds is none that is trained."""
+"""Calls after which a model without an optimizer counts as not trained."""
 
 
 @dataclass(slots=True)

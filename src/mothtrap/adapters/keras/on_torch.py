@@ -344,12 +344,12 @@ class KerasOnTorchHandle(Fitting):
 
 
 class _Thread(threading.local):
-    """The optimizer in whose `apply` a thread is; what it has asked for, and done.
+    """State of a thread inside an optimizer's `apply`.
 
     Attributes:
         optimizer: the optimizer.
-        rate: the learning rate that it has asked for.
-        updated: whether its step was made.
+        rate: the learning rate that it requested.
+        updated: whether it has stepped.
     """
 
     optimizer: Any = None

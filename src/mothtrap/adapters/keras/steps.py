@@ -170,7 +170,7 @@ class Steps:
         ASKED.set(False)
 
     def _totals(self, model: Any) -> tuple[float, float] | None:
-        """Sum and weight of the losses, where no loss is seen in the program itself."""
+        """Sum and weight of the losses, if the program itself shows no loss."""
         if model is None or self._sees_losses.get(model):
             return None
         return internals.loss_totals(model)
@@ -429,7 +429,7 @@ class Steps:
             job.cannot(f"gradients and layers are not observed: {why}", UNSEEN)
 
     def _take_metrics(self, before: Before) -> None:
-        """Take the metrics of training as Keras has them: means since the epoch began."""
+        """Record the training metrics of Keras, which are means since the epoch began."""
         series = self._series(before.location, before.model)
         for name, value in numbers_in(before.metrics).items():
             self._job.scalar(logged_name(name), series, value)

@@ -167,7 +167,7 @@ class LightGBMHandle(BoostingHandle):
         return boost
 
     def _boosting(self, booster: lightgbm.Booster, grad: Any, hess: Any) -> None:
-        """Look at the gradients of the first round."""
+        """Inspect the gradients of the first round."""
         train = booster.train_set
         if train is not None and grad is not None and booster.current_iteration() == 0:
             self.look_at_gradients(booster, grad, hess, train.get_label())

@@ -287,7 +287,7 @@ class SklearnHandle(BaseHandle):
             self.job.take(kind, fit.ids[kind], list(arrays))
 
     def _look(self, fit: Fit, estimator: Any, x: Any, weight: Any) -> None:
-        """Tell of the values of a batch, or of both halves of a table."""
+        """Report the values of a batch, or of both halves of a table."""
         rows = fits.dense(x)
         if rows is None or not np.isfinite(rows).all() or len(rows) < 2:
             return

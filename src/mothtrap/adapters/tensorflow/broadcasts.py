@@ -14,7 +14,7 @@ ELEMENTWISE: Final = frozenset(
         *("Cast", "Identity", "Maximum", "Minimum", "SelectV2", "Neg", "Sqrt", "Sign", "Log1p"),
     }
 )
-"""Operations between a difference and the loss that is made of it."""
+"""Operations between a difference and the loss computed from it."""
 MAX_OPERATIONS: Final = 64
 MAX_ELEMENTS: Final = 1 << 20
 """Of a difference of an eager step that is compared with the loss."""

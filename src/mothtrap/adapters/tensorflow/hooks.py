@@ -252,7 +252,7 @@ def _differentiated_in_branch(target: Any, sources: Sequence[Any]) -> None:
 
 
 def _difference_in(look: Look, loss: Any) -> Broadcast | None:
-    """Return the difference of every prediction and every target that a loss is made of."""
+    """Return the difference of every prediction and every target from which a loss is computed."""
     if not tf.executing_eagerly():
         found = broadcast_under(loss)
         return Broadcast(Slot(tf.shape(found))) if found is not None else None

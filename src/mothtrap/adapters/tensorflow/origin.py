@@ -76,7 +76,7 @@ class Search:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Hear of every operation of the block."""
+        """Observe every operation of the block."""
         with internals.each_operation(self._operation):
             yield
 

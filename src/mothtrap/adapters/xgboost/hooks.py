@@ -125,7 +125,7 @@ class XGBoostHandle(BoostingHandle):
     def _boosting(
         self, booster: xgboost.Booster, table: xgboost.DMatrix, gradient: Any, hessian: Any
     ) -> None:
-        """Look at the gradients of the first round."""
+        """Inspect the gradients of the first round."""
         if isinstance(gradient, np.ndarray):
             self.look_at_gradients(booster, gradient, hessian, table.get_label())
 
@@ -200,7 +200,7 @@ class XGBoostHandle(BoostingHandle):
 
 
 def _metrics(text: str) -> list[tuple[str, str, float]]:
-    """Data, metric and value out of the library's words: `[3]<tab>train-rmse:0.2`."""
+    """Data, metric and value in a line of the library: `[3]<tab>train-rmse:0.2`."""
     found = []
     for entry in text.split("\t")[1:]:
         name, _, value = entry.rpartition(":")

@@ -89,7 +89,7 @@ class Values:
                 self._keep(TREE, name + mark, column_N)
 
     def _tell_cost(self, booster: xgboost.Booster, train: xgboost.DMatrix) -> None:
-        """Say what SHAP values are about to take, from those of some rows."""
+        """Report the expected cost of SHAP values, from the cost of some rows."""
         rows, columns = train.num_row(), train.num_col()
         if type(train) is xgboost.DMatrix and rows > TRIED_ROWS:
             some = train.slice(np.arange(TRIED_ROWS), allow_groups=True)

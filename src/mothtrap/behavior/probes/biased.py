@@ -71,7 +71,7 @@ class Biased(Probe):
     most: int = threshold(2, unit="segments", source="chosen by hand")
 
     def look(self, subject: Subject) -> Iterator[Suspicion]:
-        """Look for a mean residual that is not 0."""
+        """Search for a mean residual that is not 0."""
         if subject.reading.form == "labels":
             raise NotApplicable("the model returns labels, not probabilities")
         for name, target_R, prediction_R in _targets(subject):

@@ -48,7 +48,7 @@ class IdleUnits(Probe):
     least: float = threshold(0.1, unit="share of the layer's channels", source="chosen by hand")
 
     def look(self, subject: Subject) -> Iterator[Suspicion]:
-        """Look at the gradients and values of each hidden layer."""
+        """Inspect the gradients and values of each hidden layer."""
         for layer in idle_units(subject, np.sort(subject.asked)):
             idle = len(layer.dead) + len(layer.copies)
             if idle < 2 or layer.share < self.least:

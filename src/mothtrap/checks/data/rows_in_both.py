@@ -19,7 +19,7 @@ from mothtrap.core.found import Found
 from mothtrap.core.thresholds import threshold
 
 LEAST_DISTINCT = 30
-"""Least number of distinct rows that tell whether a column identifies them; chosen by hand."""
+"""Least number of distinct rows to decide whether a column identifies them; chosen by hand."""
 IDENTIFIES = 0.9
 """Distinct values of a column that identifies rows, by distinct rows; chosen by hand."""
 

@@ -15,7 +15,7 @@ from mothtrap.core.found import Found
 from mothtrap.core.thresholds import threshold
 
 EXTREME = 5e-4
-"""Share of the values at each end that are left out to tell extreme values; chosen by hand."""
+"""Share of the values at each end that are left out to detect extreme values; chosen by hand."""
 
 
 @dataclass(frozen=True)

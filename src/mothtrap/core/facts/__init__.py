@@ -1,1 +1,1 @@
-"""Facts that adapters report, one subject per file; rules judge, adapters do not."""
+"""Facts that adapters report, one subject per file; rules evaluate them, adapters do not."""

@@ -1,4 +1,4 @@
-"""Facts about models that are made of decision trees, one round of boosting after another."""
+"""Facts about models of decision trees that are boosted round by round."""
 
 from __future__ import annotations
 

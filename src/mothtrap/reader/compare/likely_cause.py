@@ -227,7 +227,7 @@ def _of_random(case: _Case) -> Cause:
 
 
 def _follows(first: Run, second: Run) -> list[str]:
-    """Say when the losses part, if they do."""
+    """Describe when the losses begin to differ, if they do."""
     losses = [run.scalars("loss", mode=Mode.TRAIN) for run in (first, second)]
     parts = []
     for one, other in zip(*losses, strict=False):

@@ -111,7 +111,7 @@ def _one_factor(factors: dict[str, float], workers: int) -> WorkerCause | None:
 
 
 def _clipped_apart(many: Run, step: int) -> WorkerCause | None:
-    """Say so if each rank clips its own gradients, before they are averaged."""
+    """Report that each rank clips its own gradients before they are averaged."""
     limits = many.scalars("clip_limit", mode=Mode.TRAIN)
     norms = {
         worker: float(series.values_S[series.steps_S == step][0])

@@ -1,4 +1,4 @@
-"""Growing arrays of which the last rows are inspected.
+"""Growing arrays whose last rows are read.
 
 A view that was handed out never changes: rows are only added behind it, and when the
 room is used up the last rows move to a new array. Shape suffixes: S = rows, C = columns.

@@ -147,7 +147,7 @@ class CommittedRows:
     def _split_ahead(
         self, batch: pa.RecordBatch, record_N: Ints, commits: Commits
     ) -> pa.RecordBatch:
-        """Lay the rows aside whose commit has not been read yet; return the others."""
+        """Set aside the rows whose commit has not been read yet; return the others."""
         last = int(commits.records[-1]) if len(commits) else -1
         known = int(np.searchsorted(record_N, last, side="right"))
         if known < len(record_N):

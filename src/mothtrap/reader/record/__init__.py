@@ -1,1 +1,1 @@
-"""Things that a script has logged beside numbers and tensors."""
+"""Things that a script has logged other than numbers and tensors."""

@@ -22,7 +22,7 @@ SCALES = 8.0
 """Robust standard deviations above the median from which on a loss is bad; chosen by hand:
 noise with long tails reaches it about once in 10,000 steps."""
 RISE = 0.5
-"""Of the median, that a bad loss is above it at least; chosen by hand."""
+"""Share of the median by which a bad loss exceeds it at least; chosen by hand."""
 MAD_TO_STD = 1.4826
 FEWEST = 10
 """Losses without which none is compared with others."""

@@ -102,14 +102,14 @@ class AttemptEvaluation:
         """Evaluate new records, and store what changed.
 
         Args:
-            last: the attempt has ended, and nothing more will come.
+            last: the attempt has ended, and no more data will follow.
             ended_s: Unix time of its end, if known.
 
         Returns:
             Stored revisions of findings, in order.
 
         Raises:
-            OSError: the results cannot be stored; they are tried again by the next call.
+            OSError: the results cannot be stored; the next call tries again.
         """
         if self.is_complete:
             if self.has_unsent:

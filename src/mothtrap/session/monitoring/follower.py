@@ -136,10 +136,10 @@ class Follower:
         self._revisions[number] = {each.fingerprint: each for each in evaluation.past}
 
     def _act_on_the_past(self) -> None:
-        """Go through the revisions that an earlier monitor has stored, as it did.
+        """Process the revisions that an earlier monitor has stored, in the same order.
 
-        So events have the keys that they had, and what it has not sent is sent now. What it has
-        reported but not stored, as it was killed in between, is in the journal.
+        So events get the same keys, and unsent messages are sent now. Messages that it reported
+        but did not store, because it was killed in between, are in the journal.
         """
         self._revisions = {number: {} for number in self._evaluations}
         stored = {each.fingerprint for e in self._evaluations.values() for each in e.past}

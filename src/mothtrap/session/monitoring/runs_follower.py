@@ -22,9 +22,9 @@ from mothtrap.store.leases import LEASE_S
 from mothtrap.store.objects import is_url, join, open_store
 
 LOOK_EVERY_S = 0.5
-"""Pause between two looks at the runs; chosen by hand."""
+"""Interval between reads of the runs; chosen by hand."""
 LIST_EVERY_S = 2.0
-"""Pause between two looks for new runs; chosen by hand."""
+"""Interval between searches for new runs; chosen by hand."""
 AT_ONCE = 8
 """Runs that are inspected at the same time, since a look into an object store mostly waits."""
 Say = Callable[[str], None]

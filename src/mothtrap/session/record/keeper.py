@@ -1,4 +1,4 @@
-"""Files and facts of things that a script logs beside numbers and tensors."""
+"""Files and facts of things that a script logs other than numbers and tensors."""
 
 from __future__ import annotations
 

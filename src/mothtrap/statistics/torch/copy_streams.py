@@ -1,4 +1,4 @@
-"""The way from a device to the host beside the training: nothing here waits for either.
+"""The way from a device to the host during training: nothing here waits for either.
 
 What is to be brought over is copied on its own stream, behind the work that made it. The
 last that is copied of each load is a mark, a number that was 0 on the host before: who reads a

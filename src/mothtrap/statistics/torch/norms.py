@@ -1,4 +1,4 @@
-"""The look at values that is taken at every step: is all finite, and how long is it?
+"""Inspection of values at every step: whether all are finite, and their norm.
 
 Everything here runs on the training thread, so what counts is the number of calls, not
 only of bytes: one list operation for all small tensors, one per large one.

@@ -67,7 +67,7 @@ def _reduce_wider(flats: Tensors, columns: frozenset[str]) -> Rows:
 
 
 def _direct_rows(flats: Tensors, places_T3: compiled.Integers, columns: frozenset[str]) -> Rows:
-    """Rows by the compiled part, and the exact pass for those that it could not do."""
+    """Rows by the compiled part, and by the exact pass for tensors that it does not support."""
     if not flats:
         return {}
     rows_TF, right_T = compiled.summaries(places_T3)

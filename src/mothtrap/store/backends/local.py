@@ -98,7 +98,7 @@ class LocalStore:
             raise StoreError(f"cannot remove {self._path(key)}: {err}") from err
 
     def _files(self, paths: Iterable[Path]) -> Iterator[ObjectInfo]:
-        """Tell of those that are files; one may be removed this moment."""
+        """Yield the paths that are files; one may be removed at any moment."""
         for path in paths:
             with suppress(FileNotFoundError):
                 status = path.stat()

@@ -316,7 +316,7 @@ class Rounds:
             self._job.blind(f"trees of {fit.label}", "its boosters have none")
 
     def _look(self, fit: Fit, model: Model, made: int) -> None:
-        """Look at trees, importance and predictions where they are due, as time allows."""
+        """Inspect trees, importance and predictions when they are due, as time allows."""
         has_trees = fit.settings.has_trees
         fit.trees_due = has_trees and (fit.trees_due or trees.is_looked_at(fit.rounds - 1))
         if fit.trees_due and self._may_look(fit, trees.EACH_ROUND):

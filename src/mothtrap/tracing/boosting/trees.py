@@ -14,7 +14,7 @@ from mothtrap.core.facts.trees import FeatureGains, TreesGrown
 EACH_ROUND: Final = 10
 """Rounds from the first whose trees are all looked at; then one in as many."""
 ANYWAY: Final = 4
-"""Rounds from the first whose importance and predictions are inspected whatever it costs; later
+"""First rounds whose importance and predictions are always inspected; later
 ones, and trees after the first `EACH_ROUND`, as time allows."""
 GROWTH: Final = 1.25
 """Importance is read when so many times the rounds are made as at the last reading, as it takes

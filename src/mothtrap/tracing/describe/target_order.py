@@ -12,7 +12,7 @@ from mothtrap.core.facts.data import TargetOrder
 MAX_STEPS: Final = 512
 """Steps of a call site that are kept."""
 REPORTED_AT: Final = (8, 16, 32, 64, 128, 256, MAX_STEPS)
-"""Numbers of steps after which they are reported."""
+"""Numbers of steps after which the targets are reported."""
 BINS: Final = 64
 """Groups in which classes are counted."""
 

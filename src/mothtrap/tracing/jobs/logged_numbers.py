@@ -69,7 +69,7 @@ class LoggedNumbers:
 
 
 def _is_one(value: Any) -> bool:
-    """Tell whether an array, or whatever it is, has one element."""
+    """Return whether an object, such as an array, has one element."""
     if hasattr(value, "numel"):
         return bool(value.numel() == 1)
     return bool(getattr(value, "size", 1) == 1)

@@ -1,7 +1,7 @@
 """Detect the start of a statement that is about to call a model.
 
-What a statement has read before the call (`weight * loss_of(model(x), y)`: the weight) cannot
-be set any more when the call comes. So the interpreter is asked to tell of the line.
+Values that a statement reads before the call (`weight * loss_of(model(x), y)`: the weight) cannot
+be replaced at the call. So the interpreter's line events are used.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ _SENT = "<dynamic-code>"
 
 
 generated: list[Callable[[FrameType], tuple[str, int] | None]] = []
-"""Each returns the line that a user wrote for one that runs in code made of it; None: not so."""
+"""Each returns the user's line from which the running line was generated; None for others."""
 
 
 @functools.cache

@@ -81,7 +81,7 @@ class GradientOrder:
         self.made = self.cleared = self.clipped = self.late = False
 
     def _counts_clipping(self, clean: bool) -> bool:
-        """Return whether to tell: at every power of two, and that it was not always late."""
+        """Return whether to report: at every power of two, and if it was not always late."""
         if self.clipped:
             self.timely_steps += 1
             return self.timely_steps == 1 and self.late_steps > 0

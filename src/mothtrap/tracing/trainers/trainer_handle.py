@@ -17,7 +17,7 @@ REPORTS: Final = Reports(facts=frozenset({TrainerSettings, TrainingPhase}))
 
 Phase = Literal["train", "sanity_check", "validation", "test", "predict", ""]
 NO_EVALUATION = ("sanity_check", "predict")
-"""Phases whose losses say nothing of how well the model does."""
+"""Phases whose losses do not show the quality of the model."""
 
 
 class TrainerHandle(ObservingHandle):

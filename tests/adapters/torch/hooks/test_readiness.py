@@ -85,4 +85,4 @@ def test_a_loss_alone_makes_no_rule_ok_that_needs_more(
     assert fine - EXEMPT - OF_LOSSES == set()
     blind = states["nonfinite_activation"]
     assert blind.state is RuleState.NOT_ENOUGH_DATA
-    assert blind.reason == "the job did not look for nonfinite module"
+    assert blind.reason == '"nonfinite module" was not checked'

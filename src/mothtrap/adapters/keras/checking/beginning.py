@@ -1,4 +1,4 @@
-"""Begin the check of a script in a process that Keras has just been imported into."""
+"""Begin the check of a script in a process that has just imported Keras."""
 
 from __future__ import annotations
 

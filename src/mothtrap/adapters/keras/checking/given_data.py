@@ -19,7 +19,7 @@ Role = Literal["train", "evaluation"]
 BATCH_SIZE = 32
 """Rows of a batch where `fit` is given none: its default."""
 MAX_ROWS = 20_000
-"""Most rows that are taken of a stream, as of an indexed data set."""
+"""Maximum number of rows of a stream, as of an indexed data set."""
 READ_S = 5.0
 """Longest time for which a stream is read; chosen by hand."""
 

@@ -60,7 +60,7 @@ class ModelCall:
     """A model call from outside any other model, with some rows of its input.
 
     `training` is the flag of the call; `shape` is the shape of its only output, None if there were
-    several; `location` is the line of the call; `gave` is the output, for an eager evaluation.
+    several; `location` is the line of the call; `gave` is its output in an eager evaluation.
     """
 
     model: Any
@@ -300,7 +300,7 @@ class Looks(threading.local):
         held[:] = [one for one in (*held, look) if one in left]
 
     def _live(self) -> list[tuple[Any, Look]]:
-        """Return the programs that are left, as graphs, with their looks."""
+        """Return the remaining programs as graphs, with their records."""
         found: list[tuple[Any, Look]] = []
         for reference, its in self._programs:
             graph, look = reference(), its()

@@ -1,4 +1,4 @@
-"""Models that give the outputs of a recorded step, and compute nothing."""
+"""Models that return the outputs of a recorded step without computing anything."""
 
 from __future__ import annotations
 

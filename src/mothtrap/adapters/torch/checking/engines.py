@@ -25,7 +25,7 @@ from mothtrap.checks.step import Change
 from mothtrap.core.check_plan import CheckPlan, TrialOrder
 
 POLL_S = 0.02
-"""Seconds between two looks for the results of a restarted script, or for orders of rank 0."""
+"""Seconds between searches for the results of a restarted script, or for orders of rank 0."""
 ENDED = "ended"
 """File that informs the other ranks that rank 0 runs no further trial."""
 
@@ -134,7 +134,7 @@ class RestartEngine:
             self._restarts.follow(folder, left, environ=_meeting(plan))
 
     def end(self) -> None:
-        """Tell the other ranks to end."""
+        """Order the other ranks to end."""
         (Path(self._plan.scratch) / ENDED).touch()
 
 

@@ -138,7 +138,7 @@ class Recording:
         return dict(self._states.read())
 
     def _event(self, place: Place) -> None:
-        """Take note of an event; hold the script at the start of a turn."""
+        """Record an event; pause the script at the start of an iteration."""
         if self._start is None and not self._stepped:
             self._run.append(place)
         if self._stepped and self._start is not None and place == self._start:

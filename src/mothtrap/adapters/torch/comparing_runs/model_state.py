@@ -1,4 +1,4 @@
-"""The tensors of a model by name, listed again only when the model is made of other parts."""
+"""The tensors of a model by name, listed again only if its parts have changed."""
 
 from __future__ import annotations
 

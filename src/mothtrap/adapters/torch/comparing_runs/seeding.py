@@ -158,7 +158,7 @@ def _of_torch(before: int, after: int, now_s: float, *, early: bool) -> str:
 
 
 class _Twister:
-    """A generator of our own that begins where a global one was, or with a seed."""
+    """A separate generator that starts in the state of a global one, or with a seed."""
 
     def words(self) -> _Words:
         """Return its words."""

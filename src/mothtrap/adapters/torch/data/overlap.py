@@ -54,7 +54,7 @@ BY_HAND = "calls"
 MAX_ENTRIES = 1 << 20
 """Entries of a sparse matrix whose rows are inspected. Chosen by hand: 20 ms."""
 STEPS_OF_LINES = 64
-"""First steps in which lines are noted that run a model for the step in progress."""
+"""First steps in which the lines that call a model for the current step are recorded."""
 STEPS_BETWEEN = 3
 """Steps in which a line runs a model between a forward and its step, after which that line is part
 of the training, such as one that computes targets. Chosen by hand."""
@@ -310,7 +310,7 @@ class OverlapObserver:
             self._job.recorder.notes.observe(told)
 
     def _learns(self, trained: _Trained) -> bool:
-        """Return whether more rows of a training are to be taken in."""
+        """Return whether more rows of a training run must be recorded."""
         if trained.is_complete() or trained.calls >= TRAIN_CALLS or trained.total >= TRAIN_ROWS:
             self.is_busy = bool(self._evaluated) or self._is_open()
             return False

@@ -156,7 +156,7 @@ def _class_fixes(failed: FailedLoss) -> tuple[str, ...]:
 
 
 def _rows(wrong: torch.Tensor | None, sources: Sources) -> str:
-    """Say in which rows of a batch something is wrong, and which samples these are."""
+    """Describe the faulty rows of a batch, and their samples."""
     if wrong is None or not wrong.ndim or not bool(wrong.any()):
         return ""
     rows = wrong.flatten(1).any(1) if wrong.ndim > 1 else wrong

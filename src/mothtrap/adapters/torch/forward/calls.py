@@ -189,7 +189,7 @@ class CallCapture:
         tensor: torch.Tensor,
         before: nn.Module | None,
     ) -> int | None:
-        """Look at units where that is due; return the number of a tensor to be reduced."""
+        """Inspect units where that is due; return the number of a tensor to be reduced."""
         tensor_id = self._tensor_id("activation", module, place, call, tensor)
         wanted = self._due.statistics(tensor_id, self._mode)
         if (shares := wanted & SHARES) and self._mode is Mode.TRAIN:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 COMPARED_ELEMENTS = 1024
-"""The first of a tensor, by which it is known again; chosen by hand."""
+"""First elements of a tensor, by which it is recognized; chosen by hand."""
 Function = Callable[..., Any]
 MAX_NAMED = 4
 """Compiled parts, or functions, that are named; chosen by hand."""

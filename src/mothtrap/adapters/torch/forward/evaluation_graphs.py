@@ -17,7 +17,7 @@ MAX_FORWARDS = 256
 MAX_EVALUATIONS = 64
 """Evaluations that are looked back at."""
 REPORTED = 3
-"""Consecutive evaluations whose graphs are held that are worth reporting; rules judge."""
+"""Consecutive evaluations with kept graphs that are reported; rules evaluate them."""
 _KEY = "mothtrap evaluation"
 
 

@@ -1,4 +1,4 @@
-"""Outputs that are only noted when a module returns them, and looked at together later."""
+"""Outputs that are only noted when a module returns them, and inspected together later."""
 
 from __future__ import annotations
 

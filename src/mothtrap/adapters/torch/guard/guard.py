@@ -231,7 +231,7 @@ class Guard:
         return None
 
     def _look(self, optimizer: Optimizer) -> GradientLook:
-        """Return the look at the gradients; if there is none yet, look once."""
+        """Return the inspection of the gradients; inspect them if this was not done yet."""
         look = self._looks.pop(self._name(optimizer), None)
         gradients = [p.grad for p in parameters(optimizer) if p.grad is not None]
         hooked = len(getattr(optimizer, "_optimizer_step_pre_hooks", ())) > self.own_hooks

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.naming import Root
 
 DENSE_STEPS, DIGEST_EVERY = (0, 1, 3, 7, 15, 31, 63), 100
-"""Steps of a process in which replicas, and what they are given, are compared, when wiring shows,
-and after that one step in so many; chosen by hand: reading all weights is cheaper than one
-step, but not free."""
+"""First steps of a process in which replicas and their inputs are compared, which show wrong
+wiring, and the interval afterwards; chosen by hand: reading all weights is cheaper than a step,
+but not free."""
 TOLD_AT = (1, 10)
 TOLD_EVERY = 100
 """Steps without the wrapper after which it is reported (again)."""

@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.observers import BackwardRoot
 
 MEMORY_EVERY = 10
-"""Steps from one look at the memory to the next; a look costs some tens of microseconds."""
+"""Steps between two readings of the memory; a reading takes some tens of microseconds."""
 LOSSES_EVERY = 50
 LOSSES_LOOKED_AT = 500
 LOSSES_TOLD = 50
-"""As many kept losses are worth telling; rules judge."""
+"""Number of kept losses that is reported; rules evaluate it."""
 
 _KEY = "mothtrap"
 

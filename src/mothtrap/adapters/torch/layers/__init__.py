@@ -1,1 +1,1 @@
-"""Looks at whole layers now and then: their weights at the start, units, outputs, attention."""
+"""Sampled inspections of layers: their initial weights, units, outputs, attention."""

@@ -22,7 +22,7 @@ SHARES = frozenset({"inactive", "saturated"})
 """The statistics that are worked out here."""
 
 BATCHES = 8
-"""Sampled batches that a unit must sleep through to count as inactive, or be saturated in;
+"""Sampled batches in which a unit must be inactive, or saturated, to count as such;
 chosen by hand."""
 
 LEAST_SLOPE = 0.01

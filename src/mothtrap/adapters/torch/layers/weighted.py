@@ -1,4 +1,4 @@
-"""Layers with a matrix of weights: which they are, their units, their gain."""
+"""Layers with a matrix of weights: their identity, units, and gain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The forwards of models, as the losses made of them see them."""
+"""Forward passes of models, from the view of the losses computed from them."""
 
 from __future__ import annotations
 

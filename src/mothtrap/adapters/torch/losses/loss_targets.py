@@ -259,10 +259,10 @@ def _range_of(term: LossTerm) -> tuple[float, float] | None:
 
 
 def _recovered(term: LossTerm, output: torch.Tensor | None) -> torch.Tensor | None:
-    """The target of a difference written by hand: the prediction less what was saved of both.
+    """Return the target of a difference written by hand: the prediction minus the saved difference.
 
-    The prediction is what the last module returned, if no operation but a change of shape
-    lies between, and its values are such as the last operation gives.
+    The prediction is the output of the last module, if only changes of shape are in between, and
+    its values are possible results of the last operation.
     """
     bounds = _range_of(term)
     if output is None or bounds is None or operation(term.node) not in _DIFFERENCES:

@@ -177,7 +177,7 @@ class InventoryObserver:
 
 
 def _parts(value: Any) -> list[Any]:
-    """The modules and tensors in a plain container, or a tensor by itself."""
+    """The modules and tensors in a plain container, or a single tensor."""
     found: list[Any] = []
     waiting, looked = [(value, LEVELS)], 0
     while waiting and looked < MAX_PARTS:

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 LOOKED_AT_EVERY = 50
-"""Own steps between two looks at the settings; chosen by hand: they hardly ever change."""
+"""Own steps between reads of the settings; chosen by hand: they hardly ever change."""
 SECOND_MOMENTS = ("exp_avg_sq", "square_avg", "sum", "exp_inf", "nu", "v")
 COMPENSATIONS = ("kahan_comp", "compensation", "comp", "shift", "master_param", "master_params")
 """Names under which optimizers keep the part of an update that was rounded away."""
 
 DECOUPLED = ("AdamW", "Lion", "Muon")
-"""Optimizers that let weights decay beside the gradient, by their definition."""
+"""Optimizers whose definition includes decoupled weight decay."""
 
 
 class OptimizerFactsObserver:

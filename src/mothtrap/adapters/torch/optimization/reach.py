@@ -36,7 +36,7 @@ TOLD_AT = (5, 20, 50, 100)
 """Own steps of an optimizer after which it is reported; and every `TOLD_EVERY` further ones."""
 TOLD_EVERY = 200
 COMPARED_ELEMENTS = 4096
-"""Elements of a parameter, the first ones, by which changes are noticed."""
+"""First elements of a parameter, by which changes are noticed."""
 MAX_MODULES = 64
 """Modules that are reported for an optimizer at a time."""
 
@@ -213,7 +213,7 @@ class ReachObserver:
         return any(root.module() is module for root in self._job.book.roots)
 
     def _given_out(self, outputs: list[torch.Tensor]) -> None:
-        """Note the unreached modules that the outputs of a root are made of."""
+        """Record the unreached modules from which the outputs of a root are computed."""
         made_of = {id(leaf) for leaf in graph.leaves(outputs)}
         for module, seen in self._watched.items():
             own = (p for p in module._parameters.values() if p is not None)
@@ -286,7 +286,7 @@ class ReachObserver:
         return place is not None and bool(reached) and place < min(reached)
 
     def _is_in_sight(self, module: nn.Module) -> bool:
-        """Return whether the calls of a module can be seen: nothing around it hides them."""
+        """Return whether the calls of a module are visible, and not hidden by a wrapper."""
         root = self._job.book.root_of(module)
         if root is not None and not root.is_called:
             return False
@@ -296,7 +296,7 @@ class ReachObserver:
         return not hidden and module not in self._unhooked
 
     def _tell_idle(self, optimizer: Optimizer, owner: _Owner) -> None:
-        """Look for parameters that have gradients and that no optimizer holds in its place."""
+        """Search for parameters that have gradients and that no optimizer holds in its place."""
         shapes = Counter(p.shape for p in parameters(optimizer))
         twins: list[tuple[nn.Module, torch.Tensor]] = []
         for module in self._modules() if owner.idle else ():

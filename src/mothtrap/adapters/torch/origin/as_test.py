@@ -144,7 +144,7 @@ def write(path: Path, found: Localized, title: str) -> str:
 
 
 def _tried(path: Path, draft: Path, found: Localized, title: str) -> str:
-    """Write drafts until one fails as it is meant to; that one is put in its place."""
+    """Write drafts until one fails as intended, and keep that one."""
     why = NO_OPERATION
     for tell in _subjects(found):
         renderer = SourceRenderer()
@@ -285,7 +285,7 @@ def _write(path: Path, source: str, renderer: SourceRenderer) -> None:
 
 
 def _fails(path: Path, found: Localized) -> bool:
-    """Return whether the test fails, and in the way that is meant."""
+    """Return whether the test fails in the intended way."""
     tried = f"import runpy; runpy.run_path({str(path)!r})[{TEST!r}]()"
     environment = {k: v for k, v in os.environ.items() if not k.startswith("MOTHTRAP_")}
     environment["MOTHTRAP_DISABLE"] = "1"

@@ -1,4 +1,4 @@
-"""Calls that go wrong alone, and the outcome by which two such calls are compared."""
+"""Calls that fail alone, and the outcome by which two such calls are compared."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ from mothtrap.core.masking import without_secrets
 
 MAX_LINES = 60
 MAX_BYTES = 1 << 20
-"""Of the tensors in the file beside the script, uncompressed."""
+"""Bytes of the tensors in the file next to the script, uncompressed."""
 MAX_LITERAL = 32
 """Values of a tensor that is written into the script itself. Chosen by hand: one line."""
 TIMEOUT_S = 120.0

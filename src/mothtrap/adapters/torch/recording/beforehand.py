@@ -243,7 +243,7 @@ class Beforehand:
 
 
 def _tensors(model: nn.Module) -> Iterator[tuple[_Place, str, nn.Module, str, torch.Tensor]]:
-    """Every buffer and parameter once, the parameters last, so that small buffers have room."""
+    """Yield every buffer and parameter once, parameters last, so that small buffers have room."""
     seen: set[int] = set()
     places: tuple[_Place, _Place] = ("_buffers", "_parameters")
     for place in places:

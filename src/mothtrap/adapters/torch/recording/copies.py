@@ -31,7 +31,7 @@ from mothtrap.statistics.torch.in_place import glimpse
 from mothtrap.tracing.snapshots.blocks import Blocks, Bytes
 
 POOLED_BYTES = 1 << 16
-"""Copies of this size or more are put where older ones were: the allocator gives memory of
+"""Copies of this size or more reuse the memory of older ones: the allocator returns memory of
 such sizes back to the system, and every new page then costs more than the copy into it."""
 IDLE_SHARE = 8
 """Divisor of the ring's memory: at most this share is kept for reuse."""

@@ -1,7 +1,7 @@
-"""Stands between a script and its data loaders: hands it recorded batches.
+"""Replaces the batches of a script's data loaders by recorded ones.
 
-A loader that hands recorded batches is never asked for its own: its data set is not read,
-no worker process is started. One that is iterated elsewhere works as it always does.
+A loader that returns recorded batches never loads its own: its data set is not read, and no worker
+process is started. A loader that is iterated elsewhere works as usual.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ MAX_LOSSES = 256
 """Losses of a step that are kept: micro-batches of accumulation; chosen by hand."""
 
 PAST_STEPS = 256
-"""Steps whose losses are remembered, as many as a ring holds of them at most."""
+"""Maximum number of steps whose losses are remembered, as in a ring."""
 
 
 class StepDigests:

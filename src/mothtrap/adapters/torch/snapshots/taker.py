@@ -169,7 +169,7 @@ class TorchSnapshotTaker:
             self._take_late(order, order.step, step)
 
     def _grant_afterwards(self, order: SnapshotOrder) -> None:
-        """Take an earlier step when there will be none any more: rules judge a last time."""
+        """Take an earlier step at the end of the job: rules are evaluated a last time."""
         step, now = order.step, self._tracer.grouper.step
         if order.reason.startswith("finding") and self._is_kept(step):
             return
