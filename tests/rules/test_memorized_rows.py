@@ -12,6 +12,9 @@ from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.rules.memorized_rows import MemorizedRows
 
+CALL = LossCall(
+    step=0, operation="cross_entropy", series=LOSS, classes=4, label_counts=(8, 8, 8, 8)
+)
 GUESS = math.log(4)
 LENGTH = 20
 
@@ -30,10 +33,7 @@ def check(values: np.ndarray, *, sampler: str = "shuffled", batches: int = LENGT
     ended = BatchesLoaded(
         step=batches, pass_number=1, batches=batches, repeated=0, ended=True, **given
     )
-    call = LossCall(
-        step=0, operation="cross_entropy", series=LOSS, classes=4, label_counts=(8, 8, 8, 8)
-    )
-    return MemorizedRows().check(window(loss(values), began, ended, call))
+    return MemorizedRows().check(window(loss(values), began, ended, CALL))
 
 
 def test_a_loss_that_falls_between_passes_and_rises_within_them() -> None:
@@ -55,6 +55,24 @@ def test_a_loss_that_falls_between_passes_and_rises_within_them() -> None:
 )
 def test_stays_quiet(values: np.ndarray) -> None:
     assert check(values) == []
+
+
+def test_a_new_loader_for_each_pass_is_the_same_loader() -> None:
+    facts = []
+    for number in range(3):
+        given = {"loader": f"loader {number}", "sampler": "shuffled", "workers": 0}
+        facts += [
+            LoaderBegan(step=LENGTH * number, batches=LENGTH, samples=640, **given),
+            BatchesLoaded(
+                step=LENGTH * (number + 1),
+                pass_number=1,
+                batches=LENGTH,
+                repeated=0,
+                ended=True,
+                **given,
+            ),
+        ]
+    assert len(MemorizedRows().check(window(loss(losses()), CALL, *facts))) == 1
 
 
 def test_needs_passes_in_random_order() -> None:

@@ -112,7 +112,10 @@ class MemorizedRows(Rule):
         if not ended:
             raise NotEnoughData("no pass over the training data has ended")
         loader = next((one for one in began if one.loader == ended[0].loader), None)
-        if len({one.loader for one in ended}) > 1 or loader is None or not loader.batches:
+        # A script may create an equal loader for each pass.
+        trained = {one.loader for one in ended}
+        kinds = {(one.location, one.batches) for one in began if one.loader in trained}
+        if len(kinds) != 1 or loader is None or not loader.batches:
             raise NotApplicable("several loaders are trained on, or their length is unknown")
         if loader.sampler != "shuffled" or loader.batches < self.batches:
             raise NotApplicable("the loader does not shuffle, or its passes are short")

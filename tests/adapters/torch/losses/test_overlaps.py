@@ -67,6 +67,7 @@ def test_overlaps_that_are_subtracted(overlap: Loss) -> None:
         lambda p, y: (p * y).sum() / y.sum(),  # a weighted mean
         lambda p, y: (p * y).sum() / (p.norm() * y.norm()),  # a cosine
         lambda p, y: ((p - y) ** 2).sum() / (p.sum() + y.sum()),
+        lambda p, y: (p * y).sum() / 3,
     ],
 )
 def test_other_quotients(loss_of: Loss) -> None:

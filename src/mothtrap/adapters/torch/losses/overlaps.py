@@ -90,9 +90,10 @@ def _weighted(negated: bool | None, factors: dict[str, torch.Tensor]) -> bool | 
 
 def _is_overlap(node: Node) -> bool:
     """Return whether a node divides summed products of prediction and target by their sizes."""
-    if operation(node) != "div" or any(child is None for child, _ in node.next_functions):
+    parts = [child for child, _ in node.next_functions]
+    if operation(node) != "div" or len(parts) != 2 or None in parts:
         return False
-    (top, _), (bottom, _) = node.next_functions
+    top, bottom = parts
     product = _behind_sums(top)
     if product is None or operation(product) != "mul" or operation(bottom) not in ("add", "sub"):
         return False
