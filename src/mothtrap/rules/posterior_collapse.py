@@ -63,7 +63,13 @@ class PosteriorCollapse(Rule):
         reference=("limit",),
         scale="log",
     )
-    explains = (*UNLEARNED, "constant_output", "overtraining", "disconnected_parameter")
+    explains = (
+        *UNLEARNED,
+        "constant_output",
+        "overtraining",
+        "disconnected_parameter",
+        "dead_units",
+    )
     passes = True
 
     looks: int = threshold(
