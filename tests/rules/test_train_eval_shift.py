@@ -101,3 +101,16 @@ def test_thresholds() -> None:
     assert TrainEvalShift(share=0.6).check(window(train(), evaluated(0, 1), evaluated(0, 6))) == []
     with pytest.raises(NotEnoughData):
         TrainEvalShift(rows=33).check(faulty)
+
+
+def test_one_evaluation_in_another_unit_is_a_warning() -> None:
+    def seen(step: int, mode: Mode, std: float, rows: int) -> InputDistribution:
+        return InputDistribution(
+            step=step, mode=mode, module="model", argument="x", rows=rows, mean=std, std=std
+        )
+
+    usual = [seen(0, Mode.TRAIN, 0.5, 3600), *(seen(50, Mode.EVAL, 0.5, 64) for _ in range(5))]
+    [found] = TrainEvalShift().check(window(*usual, seen(170, Mode.EVAL, 127.5, 800)))
+    assert (found.severity, found.step) == (Severity.WARNING, 170)
+    assert not TrainEvalShift().check(window(*usual, seen(170, Mode.EVAL, 127.5, 20)))
+    assert not TrainEvalShift().check(window(*usual, seen(170, Mode.EVAL, 5.0, 800)))

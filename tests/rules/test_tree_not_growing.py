@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.rules.boosting import began, trees
+from tests.rules.boosting import began, table, trees
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotEnoughData
@@ -19,6 +19,13 @@ def test_a_model_of_single_leaves_is_an_error_that_names_the_limit() -> None:
     assert finding.severity is Severity.ERROR
     assert "min_child_weight 600" in finding.message
     assert "gamma" not in finding.message
+
+
+def test_equal_labels_are_named_as_the_reason() -> None:
+    same = table(counts=(600,), label_distinct=1, label_min=0.0)
+    [finding] = check(began(), same, *trees(1.0, 0))
+    assert "all labels of the training data are 0" in finding.message
+    assert "labels" in finding.fixes[0]
 
 
 def test_trees_that_stop_growing_are_a_warning() -> None:

@@ -5,7 +5,14 @@ import pytest
 import xxhash
 
 from mothtrap.statistics import built
-from mothtrap.statistics.digest import BLOCKS, ROW_BYTES, digest_rows, rows_sum
+from mothtrap.statistics.digest import (
+    BLOCKS,
+    ROW_BYTES,
+    digest_bits,
+    digest_rows,
+    row_bits,
+    rows_sum,
+)
 
 
 @pytest.fixture(autouse=True, params=["compiled", "without"])
@@ -73,3 +80,9 @@ def test_sums_of_rows_do_not_depend_on_their_order_and_add_up() -> None:
     data_RN[3, 5] ^= 1
     assert rows_sum(data_RN) != whole
     assert rows_sum(np.empty((3, 0), np.uint8)) == 0
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.int64, np.uint8])
+def test_rows_of_zeros_and_ones_differ_in_every_type(kind: type) -> None:
+    values = np.random.default_rng(0).integers(0, 2, (4000, 200)).astype(kind)
+    assert len(np.unique(digest_bits(row_bits(values)))) == 4000

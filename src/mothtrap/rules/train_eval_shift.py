@@ -44,8 +44,9 @@ class TrainEvalShift(Rule):
     Fires:
         When, in `share` of the evaluations, the standard deviation is not within 1/`error_ratio` to
         `error_ratio` times the value in training, or the mean is more than `error_shift` standard
-        deviations away: error. Warning beyond `warning_ratio` or `warning_shift`. Needs at least
-        `rows` rows in training and in evaluation.
+        deviations away: error. Warning beyond `warning_ratio` or `warning_shift`, and when a single
+        evaluation of `far_rows` rows has `far_ratio` times the standard deviation in training.
+        Needs at least `rows` rows in training and in evaluation.
 
     Stays quiet:
         Augmented training data. Evaluations on a few rows (rollouts, generated text). Arguments
@@ -96,6 +97,12 @@ class TrainEvalShift(Rule):
     warning_shift: float = threshold(
         1.5, unit="standard deviations in training", source="chosen by hand"
     )
+    far_ratio: float = threshold(
+        20.0,
+        unit="times the standard deviation in training",
+        source="chosen by hand: other units, as for pixels from 0 to 255",
+    )
+    far_rows: int = threshold(64, unit="rows", source="chosen by hand")
     rows: int = threshold(
         16, unit="rows", source="chosen by hand: fewer may be close together by chance"
     )
@@ -157,7 +164,12 @@ class TrainEvalShift(Rule):
             far = [one for one in others if _is_far(train, one, ratio, shift)]
             if far and len(far) >= self.share * len(others):
                 return self._finding(window, name, train, far, severity)
-        return None
+        alone = [one for one in others if self._has_another_unit(train, one)]
+        return self._finding(window, name, train, alone, Severity.WARNING) if alone else None
+
+    def _has_another_unit(self, train: _Scale, one: _Scale) -> bool:
+        """Return whether an evaluation has values so large that even a single one is wrong."""
+        return one.rows >= self.far_rows and one.std > self.far_ratio * train.std
 
     def _finding(
         self,

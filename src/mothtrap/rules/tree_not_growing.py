@@ -28,6 +28,8 @@ LIMITS = {
 }
 """Parameters that prevent splits, with the libraries' defaults."""
 
+SAME_LABELS = "Check how the labels are read, converted and split: they must differ."
+
 
 @dataclass(frozen=True)
 class TreeNotGrowing(Rule):
@@ -43,6 +45,7 @@ class TreeNotGrowing(Rule):
     Fires:
         Error when `share` of the trees of the first `rounds` rounds have one leaf: the model is a
         constant. Warning when trees stop growing later, and `rounds` rounds without a split follow.
+        If all labels are equal, the message says so.
 
     Stays quiet:
         Before `rounds` rounds. When the training loss cannot improve further.
@@ -94,7 +97,12 @@ class TreeNotGrowing(Rule):
             severity, since = Severity.WARNING, last[0]
         else:
             return None
-        limits = self._limits(one)
+        table = one.tables.get("")
+        same = table is not None and table.label_distinct == 1 and table.label_min is not None
+        why = "no split is allowed or none improves the loss"
+        if table is not None and same:
+            why = f"all labels of the training data are {table.label_min:g}"
+        limits = "" if same else self._limits(one)
         return self.finding(
             window,
             severity=severity,
@@ -103,9 +111,9 @@ class TreeNotGrowing(Rule):
             count=sum(tree.leaves <= 1 for tree in grown),
             message=(
                 f"trees have had only one leaf since round {since.round}: with {since.rows} rows, "
-                "no split is allowed or none improves the loss"
-                + (f" and {limits}" if limits else "")
+                f"{why}" + (f" and {limits}" if limits else "")
             ),
+            fixes=(SAME_LABELS,) if same else None,
             evidence={"round": since.round, "rows": since.rows, "fit": one.began.fit},
             location=one.began.location,
         )

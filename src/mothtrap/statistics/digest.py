@@ -99,7 +99,11 @@ def row_bits(array: npt.NDArray[Any], columns: int = COLUMNS) -> npt.NDArray[Any
 
 def digest_bits(bits_RC: npt.NDArray[Any]) -> Digests:
     """Return a 64-bit digest of every row: a sum of products with odd numbers, modulo 2^64."""
-    digest_R: Digests = (bits_RC.astype(np.uint64) * _odd_numbers(bits_RC.shape[1])).sum(axis=1)
+    wide_RC = bits_RC.astype(np.uint64)
+    # The low 52 bits of 1.0 and of other short float64 numbers are 0. A product with such a number
+    # keeps only 12 bits of the odd number, and rows of zeros and ones would be equal by chance.
+    wide_RC ^= wide_RC >> np.uint64(32)
+    digest_R: Digests = (wide_RC * _odd_numbers(bits_RC.shape[1])).sum(axis=1)
     return digest_R
 
 

@@ -12,6 +12,7 @@ jax = pytest.importorskip("jax")
 
 import jax.numpy as jnp  # noqa: E402
 
+from mothtrap.adapters.jax import internals  # noqa: E402
 from mothtrap.adapters.jax.graph import Evaluation  # noqa: E402
 from mothtrap.adapters.jax.patterns import Found, Made, Patterns  # noqa: E402
 
@@ -84,10 +85,13 @@ def test_a_mask_that_is_added_to_the_scores_is_found(added: bool) -> None:
     assert len(found(loss, W, X).masks) == added
 
 
-@pytest.mark.parametrize("order", [0, 1])
+@pytest.mark.parametrize("order", [0, 1, 2])
 def test_the_divergence_of_a_code_from_its_prior_is_found(order: int) -> None:
     def loss(w: Any, x: Any) -> Any:
         mean, log_var = x @ w, x @ (2.0 * w)
+        if order == 2:
+            std = jnp.exp(log_var)
+            return jnp.mean(-jnp.log(std**2) - 1.0 + std**2 + mean**2)
         if order:
             return 0.5 * (jnp.exp(log_var) + mean * mean - 1.0 - log_var).sum(axis=1).mean()
         return -0.5 * jnp.mean(jnp.sum(1.0 + log_var - mean**2 - jnp.exp(log_var), axis=1))
@@ -106,3 +110,40 @@ def test_a_reshape_that_exchanges_axes_is_found(reshapes: bool, count: int) -> N
         return y.reshape(4, 5) if reshapes else y.swapaxes(0, 1)
 
     assert len(found(output, W, X).mixed) == count
+
+
+def test_tokens_labels_and_the_sight_of_an_attention_are_taken() -> None:
+    words, labels = np.arange(10).reshape(2, 5) % 4, np.arange(10).reshape(2, 5) % 3
+    seen: list[Patterns] = []
+
+    def loss(w: Any, words: Any, labels: Any) -> Any:
+        states = jnp.take(w.T, words, axis=0)
+        states = jax.nn.softmax(states @ states.swapaxes(1, 2)) @ states
+        assert states.shape == (2, 5, 3)
+        logits = jax.nn.log_softmax(states)
+        return -jnp.take_along_axis(logits, labels[..., None], axis=-1).mean()
+
+    def traced(*values: Any) -> None:
+        looker = Looker()
+        looker.patterns.differentiated(values[:1])
+        closed = jax.make_jaxpr(loss)(*values)
+        evaluation = Evaluation(looker, loops=False, keeps_derivatives=True)
+        evaluation.run(closed.jaxpr, closed.consts, values)
+        seen.append(looker.patterns)
+
+    jax.make_jaxpr(traced)(W, words, labels)
+    [patterns] = seen
+    assert [one.shape for one in patterns.sights] == [(5, 5)]
+    assert [one.shape for one in patterns.tokens] == [(2, 5)]
+    assert [one.shape for one in patterns.chosen] == [(2, 5)]
+    assert patterns.found.chosen_from == [(2, 5, 3)]
+
+
+def test_the_name_of_a_function_with_its_own_derivative_is_known() -> None:
+    closed = jax.make_jaxpr(lambda x: jnp.logaddexp(x, 0.0))(1.0)
+    names = [
+        internals.custom_name(eqn)
+        for eqn in closed.jaxpr.eqns
+        if eqn.primitive.name == "custom_jvp_call"
+    ]
+    assert names == ["logaddexp"]

@@ -136,6 +136,18 @@ def test_rows_that_were_repeated_before_the_split() -> None:
     assert not shared(flags[:300], flags[300:]).copied, "few values are equal by chance"
 
 
+def test_rows_of_booleans_are_compared() -> None:
+    rows = np.random.default_rng(2).random((400, 8, 12)) < 0.5
+
+    def train() -> None:
+        model = keras.Sequential([keras.layers.Flatten(), keras.layers.Dense(2)])
+        model.compile("sgd", "mse")
+        y = np.zeros((400, 2), "float32")
+        model.fit(rows, y, validation_data=(rows[:100], y[:100]), verbose=0)
+
+    assert facts(train, RowsShared)[0].shared == 100
+
+
 def test_equal_rows_of_one_of_several_inputs_are_no_copies() -> None:
     def train() -> None:
         given = [keras.Input((8,), name="user"), keras.Input((8,), name="item")]

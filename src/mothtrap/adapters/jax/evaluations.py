@@ -83,7 +83,8 @@ class Evaluations:
         """Record a call of another function, if it evaluates weights."""
         leaves = jax.tree_util.tree_leaves(inputs)
         taken = self._weights_among(leaves)
-        if not taken or self._returns_weights(results):
+        made = [leaf for index, leaf in enumerate(results) if index not in layout.forwarded]
+        if not taken or self._returns_weights(made):
             return
         if layout.scalars:
             self._add(layout, results)
@@ -95,7 +96,7 @@ class Evaluations:
         given = [leaf for index, leaf in enumerate(leaves) if index not in taken]
         if any(leaf is one for leaf in given for one in self._latest):
             return  # the batch that was just trained on
-        if len(layout.scalars) == layout.size:
+        if made and not any(np.ndim(leaf) for leaf in made):
             self._rows.evaluated(layout.function, _host(given), layout.place)
 
     def _weights_among(self, leaves: Sequence[Any]) -> set[int]:

@@ -68,6 +68,7 @@ class Layout:
         place: the first line of the function.
         data: indices of arrays among the leaves of the arguments that no other call returns: a
             batch.
+        forwarded: indices of results that are arguments, unchanged.
     """
 
     function: str
@@ -86,6 +87,7 @@ class Layout:
     states: dict[str, tuple[int, ...]] = field(default_factory=dict)
     place: str | None = None
     data: tuple[int, ...] = ()
+    forwarded: tuple[int, ...] = ()
 
     @property
     def makes_steps(self) -> bool:
@@ -221,6 +223,7 @@ def layout_of(fun: Function, page: Page, arguments: Any, out: Any) -> Layout:
         "repeats": page.inner and not page.differentiated,
         "runs_on": owner is not None,
         "place": place,
+        "forwarded": _forwarded(page.inputs, results),
     }
     if totals is not None and all(id(leaf) in by_id for leaf in totals):
         common["totals"] = (by_id[id(totals[0])], by_id[id(totals[1])])
@@ -290,6 +293,13 @@ def _carried(arguments: Any, out: Any) -> frozenset[int]:
             found |= set(range(first, first + size))
         first += size
     return frozenset(found)
+
+
+def _forwarded(
+    inputs: Sequence[tuple[Path, Any]], results: Sequence[tuple[Path, Any]]
+) -> tuple[int, ...]:
+    given = {id(leaf) for _, leaf in inputs}
+    return tuple(index for index, (_, leaf) in enumerate(results) if id(leaf) in given)
 
 
 def _data(arguments: Any, out: Any, weights: Collection[int]) -> tuple[int, ...]:

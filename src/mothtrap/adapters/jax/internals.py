@@ -74,6 +74,12 @@ def scope_of(eqn: Any) -> str:
     return str(eqn.source_info.name_stack)
 
 
+def custom_name(eqn: Any) -> str:
+    """Return the name of the function with a derivative of its own that an equation calls."""
+    info = getattr(eqn.params["call_jaxpr"].jaxpr, "debug_info", None)
+    return str(getattr(info, "func_name", "") or eqn.params.get("name", "")).rpartition(".")[2]
+
+
 def line_of_equation(eqn: Any, caller: Caller | None = None) -> str | None:
     """Return `file:line` of the user's code that created an operation.
 

@@ -64,7 +64,7 @@ class LossFacts:
                     )
                 )
                 continue
-            self._loss(softmax, values, integers, loss, looks, series)
+            self._loss(shadow, softmax, values, integers, loss, looks, series)
 
     def _differences(self, shadow: Shadow, looks: Looks, layout: Layout) -> None:
         alone = len(shadow.errors) == 1 and not shadow.softmaxes
@@ -86,6 +86,7 @@ class LossFacts:
 
     def _loss(
         self,
+        shadow: Shadow,
         softmax: Softmax,
         logits: Array,
         integers: Sequence[Array],
@@ -95,7 +96,10 @@ class LossFacts:
     ) -> None:
         step, classes = self._job.now.step, logits.shape[softmax.axis]
         rows_RK = np.moveaxis(logits, softmax.axis, -1)
-        labels = next((one for one in integers if one.shape == rows_RK.shape[:-1]), None)
+        chosen = zip(shadow.found.chosen_from, looks.chosen, strict=True)
+        own = [np.asarray(one) for shape, one in chosen if shape == logits.shape]
+        fitting = (one for one in (*own, *integers) if one.shape == rows_RK.shape[:-1])
+        labels = next(fitting, None)
         probability_RK = loss_numbers.softmax(rows_RK)
         called = Called(
             operation="cross_entropy",
@@ -104,8 +108,11 @@ class LossFacts:
             target=labels if labels is not None else np.zeros(0, np.int64),
             prediction=probability_RK,
         )
-        inputs = [np.asarray(one) for one in looks.data]
+        inputs = [np.asarray(one) for one in (*looks.tokens, *looks.data)]
         known = labels is not None and bool(((labels >= 0) & (labels < classes)).all())
+        targets = loss_numbers.sample(called, inputs, columns=True) if known else None
+        is_next = targets is not None and targets.input_offsets == (1,)
+        ahead, line = _looks_ahead(shadow, looks, rows_RK.shape[-2]) if is_next else (None, None)
         self._job.fact(
             LossCall(
                 step=step,
@@ -121,7 +128,9 @@ class LossFacts:
                 prediction_spread=loss_numbers.prediction_spread(called),
                 reduction="mean" if known and _is_mean(probability_RK, labels, loss) else None,
                 softmax_sizes=(classes,),
-                targets=loss_numbers.sample(called, inputs, columns=True) if known else None,
+                targets=targets,
+                looks_ahead=ahead,
+                made_at=line,
                 alone=len(looks.logits) == 1,
             )
         )
@@ -134,6 +143,19 @@ class LossFacts:
         if order.is_due(step):
             self._job.fact(order.fact(step))
         loss_numbers.add_to_order(order, step, called)
+
+
+def _looks_ahead(shadow: Shadow, looks: Looks, length: int) -> tuple[str | None, str | None]:
+    """Return whether an attention gives a position a later one any weight, and its line."""
+    sights = [np.asarray(one, dtype=np.float32) for one in looks.sights]
+    found = [
+        (line, bool((np.triu(sight_QK, 1) > 0).any()))
+        for line, sight_QK in zip(shadow.found.sights, sights, strict=True)
+        if len(sight_QK) == length
+    ]
+    if not found:
+        return None, None
+    return next((("attention", line) for line, ahead in found if ahead), ("causal", None))
 
 
 def _host(leaf: Any) -> Array | None:

@@ -20,6 +20,7 @@ LAYERS: Final = ("dot_general", "conv_general_dilated")
 ADDING: Final = frozenset({"add", "sub", "add_any", "neg"})
 SCALING: Final = frozenset({"mul", "div"})
 MOST_TERMS: Final = 24
+MOST_SIGHTS: Final = 4
 
 
 class Made:
@@ -69,6 +70,8 @@ class Found:
         mixed: reshapes that exchange axes: shape before, shape after, line.
         masks: lines of the masks added to the scores of an attention.
         codes: lines of the divergences of a code from its prior.
+        chosen_from: shapes of the predictions among which integers choose.
+        sights: lines of the attentions of a sequence to itself.
     """
 
     trained_targets: list[str | None] = field(default_factory=list)
@@ -76,6 +79,8 @@ class Found:
     mixed: list[tuple[tuple[int, ...], tuple[int, ...], str | None]] = field(default_factory=list)
     masks: list[str | None] = field(default_factory=list)
     codes: list[str | None] = field(default_factory=list)
+    chosen_from: list[tuple[int, ...]] = field(default_factory=list)
+    sights: list[str | None] = field(default_factory=list)
 
 
 class Patterns:
@@ -88,12 +93,19 @@ class Patterns:
         found: what was found.
         masks: values of the masks, in the order of `found.masks`.
         codes: mean and logarithm of the variance of each code, in the order of `found.codes`.
+        tokens: integers with which rows of weights are looked up.
+        chosen: integers that choose among predictions: labels.
+        sights: largest weight of each key for each query, shape (queries, keys), of the first
+            attentions of a sequence to itself.
     """
 
     def __init__(self, made: Made) -> None:
         self._made, self.found = made, Found()
         self.masks: list[Any] = []
         self.codes: list[Any] = []
+        self.tokens: list[Any] = []
+        self.chosen: list[Any] = []
+        self.sights: list[Any] = []
         self._carrying: set[int] = set()
         self._predicted: set[int] = set()
         self._weights: list[Any] = []
@@ -116,6 +128,10 @@ class Patterns:
             self._look_for_target(caller, values[0])
         elif name == "exp":
             self._look_for_mask(caller, values[0])
+        elif name == "gather":
+            self._look_at_indices(*values[:2])
+        elif name == "div":
+            self._look_for_attention(caller, eqn, values, result)
         elif name == "reduce_sum":
             self._look_for_code(eqn, caller, values[0])
 
@@ -174,13 +190,41 @@ class Patterns:
         self.found.masks.append(internals.line_of_equation(eqn, caller))
         self.masks.append(self._before_broadcast(masks[0]))
 
+    def _look_at_indices(self, taken_from: Any, indices: Any) -> None:
+        """Take the tokens of an embedding, or the labels that choose among predictions."""
+        if not self.has_gradient(taken_from) or getattr(indices, "ndim", 0) < 2:
+            return
+        integers = indices.reshape(indices.shape[:-1])
+        if id(taken_from) not in self._predicted:
+            if taken_from.ndim == 2:
+                self.tokens.append(integers)
+            return
+        last = integers.ndim and integers.shape[-1] == 1
+        self.chosen.append(integers.reshape(integers.shape[:-1]) if last else integers)
+        self.found.chosen_from.append(tuple(taken_from.shape))
+
+    def _look_for_attention(
+        self, caller: Caller, eqn: Any, values: Sequence[Any], result: Any
+    ) -> None:
+        """Recognize exp(scores) / sum(exp(scores)) of a sequence to itself."""
+        above, below = map(self._made.source, values)
+        names = self._made.operation(above), self._made.operation(below)
+        square = result.ndim > 2 and result.shape[-1] == result.shape[-2] > 1
+        if names != ("exp", "reduce_sum") or not square or len(self.sights) >= MOST_SIGHTS:
+            return
+        self.sights.append(jax.numpy.max(result, axis=tuple(range(result.ndim - 2))))
+        self.found.sights.append(internals.line_of_equation(eqn, caller))
+
     def _before_broadcast(self, value: Any) -> Any:
         while self._made.operation(value) == "broadcast_in_dim":
             value = self._made.of(value)[1][0]
         return value
 
     def _look_for_code(self, eqn: Any, caller: Caller, summed: Any) -> None:
-        """Recognize the sum of 1 + log_var - mean**2 - exp(log_var), in any order."""
+        """Recognize the sum of 1 + log_var - mean**2 - exp(log_var), in any order.
+
+        Instead of the logarithm of the variance, that of the deviation may be given.
+        """
         terms = list(self._terms(summed))
         squares = [
             inputs[0]
@@ -188,11 +232,18 @@ class Patterns:
             if name in ("square", "integer_pow") or (name == "mul" and inputs[0] is inputs[1])
         ]
         exponents = [inputs[0] for name, inputs in map(self._named, terms) if name == "exp"]
-        for log_var in exponents:
-            if not any(log_var is term for term in terms):
+        deviations = [self._named(one)[1][0] for one in squares if self._named(one)[0] == "exp"]
+        for log_var in (*exponents, *deviations):
+            log = any(name == "log" for name, _ in map(self._named, terms))
+            if not any(log_var is term for term in terms) and not log:
                 continue
             for mean in squares:
-                if mean is not log_var and mean.shape == log_var.shape and mean.ndim > 1:
+                if (
+                    mean is not log_var
+                    and self._named(mean)[0] != "exp"
+                    and mean.shape == log_var.shape
+                    and mean.ndim > 1
+                ):
                     self.found.codes.append(internals.line_of_equation(eqn, caller))
                     self.codes += [mean, log_var]
                     return

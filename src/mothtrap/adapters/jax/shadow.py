@@ -101,6 +101,7 @@ class Looks:
         masks: masks in the order of `Found.masks`.
         codes: two arrays for each of `Found.codes`.
         outputs: predictions in the order of `Shadow.errors`.
+        tokens, chosen, sights: as in `Patterns`.
     """
 
     losses: list[Any] = field(default_factory=list)
@@ -112,6 +113,9 @@ class Looks:
     masks: list[Any] = field(default_factory=list)
     codes: list[Any] = field(default_factory=list)
     outputs: list[Any] = field(default_factory=list)
+    tokens: list[Any] = field(default_factory=list)
+    chosen: list[Any] = field(default_factory=list)
+    sights: list[Any] = field(default_factory=list)
 
 
 class Collector:
@@ -136,7 +140,8 @@ class Collector:
         self._named: Counter[str] = Counter()
         self._made = Made()
         self.patterns = Patterns(self._made)
-        self.looks.masks, self.looks.codes = self.patterns.masks, self.patterns.codes
+        for name in ("masks", "codes", "tokens", "chosen", "sights"):
+            setattr(self.looks, name, getattr(self.patterns, name))
         self._data: set[int] = set()
         self._kept: list[Any] = []
 
@@ -160,7 +165,7 @@ class Collector:
             self._stopped = self._stopped or internals.line_of_equation(eqn, caller)
         if name in ARRANGING and id(values[0]) in self._data:
             self._data.add(id(results[0]))
-        if name == "custom_jvp_call" and eqn.params.get("name") == "logaddexp":
+        if name == "custom_jvp_call" and internals.custom_name(eqn) == "logaddexp":
             self._look_for_log_sigmoid(internals.line_of_equation(eqn, caller), values)
         if name == "reduce_sum" and len(eqn.params["axes"]) == values[0].ndim:
             self._look_for_difference(values[0])

@@ -159,8 +159,9 @@ def _state_of(model: Any) -> float | None:
 
 def _row_digests(array: Array) -> npt.NDArray[np.uint64] | None:
     """Return a digest of each row; None without rows, or if they are too large."""
-    if array.ndim < 2 or not array.size or array.size > MAX_CELLS or array.dtype.kind not in "fiu":
+    if array.ndim < 2 or not array.size or array.size > MAX_CELLS or array.dtype.kind not in "fiub":
         return None
+    array = array.view(np.uint8) if array.dtype.kind == "b" else array
     plain = np.ascontiguousarray(array.reshape(len(array), -1))
     return arithmetic.row_digests(plain, plain.shape[1])
 
