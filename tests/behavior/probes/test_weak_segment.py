@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from tests.behavior.asking import labels, outcome, people, sure, suspicions
+from tests.behavior.asking import labels, outcome, people, subject_of, sure, suspicions
 
 from mothtrap.behavior.probes.weak_segment import WeakSegment
 from mothtrap.core.errors import NotApplicable
@@ -34,6 +34,18 @@ def test_a_segment_that_the_model_alone_gets_wrong_is_a_warning() -> None:
     assert finding.severity is Severity.WARNING
     assert finding.layers == ("input:kind",)
     assert finding.mode == "probe"
+
+
+def test_part_of_a_segment_is_not_named_again() -> None:
+    """A part may be named if it is much worse, and so may rows outside of the segment."""
+    half, none = (X.x1 > 0).to_numpy(), np.zeros(len(X), bool)
+    even = subject_of(sure, X, labels(X, np.where(PLANTED, 0.5, 0.1)))
+    known = WeakSegment()._is_known
+    assert known(even, PLANTED & half, PLANTED)
+    assert not known(even, PLANTED & half, none)
+    assert not known(even, half, PLANTED)
+    uneven = subject_of(sure, X, labels(X, np.where(PLANTED, np.where(half, 0.6, 0.1), 0.1)))
+    assert not known(uneven, PLANTED & half, PLANTED)
 
 
 def test_easy_rows_elsewhere_are_no_reason_where_segments_were_taken_out() -> None:

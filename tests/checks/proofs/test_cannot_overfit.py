@@ -170,3 +170,16 @@ def test_a_loss_that_becomes_nan_on_one_batch_is_named() -> None:
     found = finding("PRE104", model, table(classes=2), step=step, optimizer=optimizer)
     assert found.severity == "warning"
     assert "NaN or infinite after" in found.message
+
+
+def test_inputs_close_to_0_do_not_make_a_model_too_small() -> None:
+    """Only the bias learns; the loss of two rows falls by a percent."""
+    torch.manual_seed(0)
+    x = torch.rand(32, 40) / 255
+    y = (torch.arange(32) < 20).long()
+    model = network(40, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    made = result("PRE104", model, [(x, y)], LOSS, optimizer=optimizer)
+    told = made.reason + "".join(found.message for found in made.found)
+    assert "two rows falls too slowly" in told or "it falls" in told
+    assert "too small" not in told

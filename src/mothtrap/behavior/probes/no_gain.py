@@ -66,8 +66,8 @@ class NoGain(Probe):
         if gain_R.mean() < self.errors * error:
             own, other = float(judged.loss_R.mean()), float(others[best].loss_R.mean())
             yield Suspicion(
-                message=f"{NAMES[best]} is as good: its loss is {other:.3g}, the loss of the model "
-                f"is {own:.3g} (standard error of the difference {error:.2g})",
+                message=f"{NAMES[best]} is at least as good: its loss is {other:.3g}, the loss of "
+                f"the model is {own:.3g} (standard error of the difference {error:.2g})",
                 exact=True,
                 evidence={"n": len(judged), "value": own, "reference": other, "model": best},
             )

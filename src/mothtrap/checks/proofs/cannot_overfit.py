@@ -155,9 +155,20 @@ class CannotOverfit(Check):
             )
 
     def _found(self, subject: Subject, step: Step, trial: Trial, two: Array) -> Found:
+        """Report the cause.
+
+        Raises:
+            NotEnoughData: The loss of two rows still falls, but has hardly fallen.
+        """
         losses, loss = trial.losses, step.loss
-        level, fits = _level(losses), not self._is_flat(two, loss)
+        level, still_falls = _level(losses), not self._is_flat(two, loss)
+        fits = still_falls and _level(two) <= (1 - self.fallen) * float(two[0])
         helped, advice = ("", "") if fits else next(self._remedies(subject, step, level), ("", ""))
+        if still_falls and not fits and not helped:
+            raise NotEnoughData(
+                f"the loss of two rows falls too slowly to decide, from {two[0]:.4g} to "
+                f"{_level(two):.4g} in {len(two)} steps"
+            )
         floor = known_floor(loss, level, trial.right) if loss is not None else ""
         severity: Literal["error", "warning", "info"] = "error"
         if fits:
