@@ -18,7 +18,7 @@ MARKING = {"numpy", "__array__", "__dlpack__", "share_memory_", "share_memory"}
 CONVERTING = {f"numpy.{name}" for name in ("array", "asarray", "asanyarray", "ascontiguousarray")}
 OF_NUMPY = {
     "adapters/torch/job/randomness.py": {"state"},
-    "adapters/torch/comparing_runs/seeding.py": {"state[:WORDS]"},
+    "adapters/torch/comparing_runs/seeding.py": {"state[:WORDS]", "words"},
     "adapters/torch/origin/source_rendering.py": {"value"},
     "adapters/torch/recording/copies.py": {"array"},
     "adapters/torch/recording/generators.py": {"words"},

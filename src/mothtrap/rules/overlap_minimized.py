@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import OverlapAdded
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
@@ -58,7 +58,10 @@ class OverlapMinimized(Rule):
         """Report losses that add an overlap."""
         if window.total_steps < self.looks:
             raise NotEnoughData(f"needs {self.looks} steps, saw {window.total_steps}")
-        for one in window.seen(OverlapAdded):
+        seen = list(window.seen(OverlapAdded))
+        if not seen:
+            raise NotApplicable("no overlap in a loss was recorded")
+        for one in seen:
             if one.added == one.looks >= self.looks:
                 return [
                     self.finding(

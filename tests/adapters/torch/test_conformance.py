@@ -46,6 +46,8 @@ class TestTorch(AdapterTests):
         "OptimizersNotRestored": "tests/adapters/torch/optimization/test_saved_weights.py",
         "PolicyEntropy": "tests/adapters/torch/losses/test_policies.py",
         "PolicyLoss": "tests/adapters/torch/losses/test_policies.py",
+        "AttentionAxis": "tests/adapters/torch/layers/test_attention_axes.py",
+        "OverlapAdded": "tests/adapters/torch/losses/test_overlaps.py",
         "MixedAxes": "tests/adapters/torch/losses/test_mixed_axes.py",
         "DetachedTerm": "tests/adapters/torch/losses/test_detached_terms.py",
         "EqualViews": "tests/adapters/torch/forward/test_equal_views.py",
