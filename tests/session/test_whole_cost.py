@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import pytest
 from tests.harness.running import MOTHTRAP, environment, run
 
 import mothtrap
@@ -37,7 +38,7 @@ def test_every_part_is_measured(tmp_path: Path) -> None:
     )
     assert min(parts) > 0.0
     assert cost.saved_seconds > 0.0  # torch is imported at the top of the script
-    assert cost.added_seconds == max(0.0, sum(parts) - cost.saved_seconds)
+    assert cost.added_seconds == pytest.approx(max(0.0, sum(parts) - cost.saved_seconds))
     assert "mothtrap added " in seen.stderr
 
 

@@ -86,7 +86,7 @@ def test_a_run_says_what_is_known_of_it(site: Site) -> None:
     assert about["command"] == "python train.py --lr 0.1"
     assert about["losses"] == [LOSS]
     marks = ["ack", "mute", "unmute", *LABEL_KINDS]
-    assert about["controls"] == marks
+    assert about["controls"] == [*marks, "delete"]
     assert site.json("/api/run?run=live")["controls"] == [*marks, "capture", "snapshot", "stop"]
 
 
