@@ -6,6 +6,7 @@ from tests.rules.windows import gradients, loss, window
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.data import LoaderBegan, RowsShared, TargetOrder
 from mothtrap.core.facts.evaluations import Evaluation
+from mothtrap.core.facts.losses import LossCall, TargetSample
 from mothtrap.core.findings import Severity
 from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import TensorInfo
@@ -13,10 +14,23 @@ from mothtrap.core.window import Matrix
 from mothtrap.rules.too_little_data import TooLittleData
 
 
-def loader(samples: int) -> LoaderBegan:
-    place = "train.py:6"
+def loader(samples: int, batch_size: int | None = None) -> LoaderBegan:
     return LoaderBegan(
-        step=0, loader="loader 1", sampler="shuffled", samples=samples, location=place
+        step=0,
+        loader="loader 1",
+        sampler="shuffled",
+        samples=samples,
+        batch_size=batch_size,
+        location="train.py:6",
+    )
+
+
+def labels(count: int) -> LossCall:
+    return LossCall(
+        step=0,
+        operation="cross_entropy",
+        mode=Mode.TRAIN,
+        targets=TargetSample(dtype="int64", count=count),
     )
 
 
@@ -67,6 +81,12 @@ def test_few_samples_a_class_are_a_note() -> None:
     [finding] = TooLittleData().check(window(loader(40), FOUR))
     assert (finding.severity, finding.location) == (Severity.INFO, "train.py:6")
     assert finding.message.startswith("only 40 training samples for 4 classes")
+
+
+def test_samples_of_many_labels_are_counted_by_their_labels() -> None:
+    assert not TooLittleData().check(window(loader(40, batch_size=8), FOUR, labels(8 * 30)))
+    assert TooLittleData().check(window(loader(40, batch_size=8), FOUR, labels(8)))
+    assert TooLittleData().check(window(loader(40), FOUR, labels(8 * 30)))
 
 
 def test_rows_sliced_by_hand_are_counted_when_they_have_come_around() -> None:

@@ -10,9 +10,11 @@ import numpy as np
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.data import LoaderBegan, RowsShared, TargetOrder
 from mothtrap.core.facts.evaluations import Evaluation
+from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need, any_of
 from mothtrap.core.rule import Rule
+from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._evaluations import evaluated
@@ -40,7 +42,8 @@ class TooLittleData(Rule):
 
     Stays quiet:
         While the number of samples is not known: no loader reported it, and rows that the script
-        slices by hand have not recurred. Models that do as well in evaluation.
+        slices by hand have not recurred. Models that do as well in evaluation. Samples of many
+        labels, such as sentences or masks: the labels are compared with the classes.
 
     What to do:
         - Get more data, or augment the existing data.
@@ -63,6 +66,7 @@ class TooLittleData(Rule):
         *any_of(Need(facts=(LoaderBegan,)), Need(facts=(RowsShared,))),
         Need(kinds=("gradient",), statistics=("l2",), optional=True),
         Need(facts=(Evaluation,), scalars=("loss",), optional=True),
+        Need(facts=(LossCall,), optional=True),
     )
 
     per_class: float = threshold(30.0, unit="samples per class", source="chosen by hand")
@@ -80,7 +84,7 @@ class TooLittleData(Rule):
             raise NotEnoughData("the number of samples is unknown")
         samples, location = known
         classes = _classes(window)
-        if classes > 1 and samples < self.per_class * classes:
+        if classes > 1 and samples * _labels_per_sample(window) < self.per_class * classes:
             said = f"only {samples} training samples for {classes} classes"
             return [self._finding(window, said, location, samples=samples, classes=classes)]
         parameters, gap = _parameters(window), _gap(window)
@@ -127,6 +131,21 @@ def _classes(window: Window) -> int:
             seen_K = np.array(order.counts).sum(axis=0) > 0
             classes = max(classes, int(seen_K.sum()))
     return classes
+
+
+def _labels_per_sample(window: Window) -> float:
+    """Return the least number of labels of one sample in a training loss; 1 if unknown."""
+    trained = {order.loader for order in window.seen(TargetOrder)}
+    rows = max(
+        (one.batch_size or 0 for one in window.seen(LoaderBegan) if one.loader in trained),
+        default=0,
+    )
+    labels = [
+        call.targets.count
+        for call in window.seen(LossCall)
+        if call.mode is Mode.TRAIN and call.targets is not None
+    ]
+    return max(1.0, min(labels) / rows) if rows and labels else 1.0
 
 
 def _parameters(window: Window) -> int:

@@ -96,6 +96,17 @@ def test_padding_at_the_ends_of_sequences_counts_in_the_loss(end: int | None) ->
     assert next_tokens.padding([tokens_RL[:, :-1]], labels_RL, 0) is None
 
 
+def test_padding_before_a_column_of_ignored_labels_counts_in_the_loss() -> None:
+    tokens_RL = padded(end=1)
+    labels_RL = np.full_like(tokens_RL, -100)  # as models of Hugging Face shift their labels
+    labels_RL[:, :-1] = tokens_RL[:, 1:]
+    expected = (0, pytest.approx(28 / (labels_RL.size - len(labels_RL))))
+    assert next_tokens.padding([tokens_RL], labels_RL.reshape(-1), -100) == expected
+    masked_RL = np.where(labels_RL == 0, -100, labels_RL)
+    assert next_tokens.padding([tokens_RL], masked_RL.reshape(-1), -100) is None
+    assert next_tokens.padding([tokens_RL], np.full_like(labels_RL, -100), -100) is None
+
+
 def test_labels_that_also_occur_inside_sequences_are_no_padding() -> None:
     pixels_RL = padded(end=None)
     pixels_RL[:, 1] = 0

@@ -133,7 +133,8 @@ def padding(
     """Return the label that pads sequences at their ends, and the share of labels that it pads.
 
     It ends sequences of at least `MIN_LENGTHS` different lengths, and does not occur before. Its
-    first occurrence in a sequence does not count, because it may mark the end.
+    first occurrence in a sequence does not count, because it may mark the end. Last positions that
+    are ignored in every sequence do not count either: a model that shifts its labels adds one.
 
     Args:
         tokens: inputs of the model, each a table of tokens with the sequences along either axis.
@@ -147,6 +148,9 @@ def padding(
                 continue
             in_rows = sequences_RL is given_RL
             labels_RL = target.reshape(rows, -1) if in_rows else target.reshape(-1, rows).T
+            if ignored is not None:
+                used = np.flatnonzero((labels_RL != ignored).any(axis=0))
+                labels_RL = labels_RL[:, : used[-1] + 1] if used.size else labels_RL[:, :0]
             found = _padding(labels_RL) if labels_RL.size else None
             if found is not None and found[0] != ignored:
                 return found
