@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import math
 
+import msgspec
 import numpy as np
 import pytest
 from tests.rules.windows import LOSS, loss, window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.data import BatchesLoaded, LoaderBegan
-from mothtrap.core.facts.losses import LossCall
+from mothtrap.core.facts.losses import LossCall, TargetSample
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.rules.memorized_rows import MemorizedRows
 
@@ -27,13 +28,15 @@ def losses(*, first: float = 1.02, fall: float = 0.03, rise: float = 0.05, passe
     return GUESS * (level_K1 + rise * place_P + noise_KP).reshape(-1)
 
 
-def check(values: np.ndarray, *, sampler: str = "shuffled", batches: int = LENGTH) -> list[Finding]:
+def check(
+    values: np.ndarray, *, sampler: str = "shuffled", batches: int = LENGTH, call: LossCall = CALL
+) -> list[Finding]:
     given = {"loader": "loader", "sampler": sampler, "workers": 0}
     began = LoaderBegan(step=0, batches=batches, samples=640, **given)
     ended = BatchesLoaded(
         step=batches, pass_number=1, batches=batches, repeated=0, ended=True, **given
     )
-    return MemorizedRows().check(window(loss(values), began, ended, CALL))
+    return MemorizedRows().check(window(loss(values), began, ended, call))
 
 
 def test_a_loss_that_falls_between_passes_and_rises_within_them() -> None:
@@ -49,6 +52,7 @@ def test_a_loss_that_falls_between_passes_and_rises_within_them() -> None:
         pytest.param(losses(first=0.97), id="the first pass helped"),
         pytest.param(losses(rise=-0.03), id="the loss falls within passes, too"),
         pytest.param(losses(rise=0.0), id="it is flat within passes"),
+        pytest.param(losses(first=1.6, fall=0.03), id="the loss has another scale"),
         pytest.param(losses(fall=0.0), id="it does not fall"),
         pytest.param(losses(fall=0.3, passes=8), id="it soon falls far"),
     ],
@@ -82,3 +86,17 @@ def test_needs_passes_in_random_order() -> None:
         check(losses(), sampler="sequential")
     with pytest.raises(NotApplicable):
         check(losses(), batches=10)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"alone": False}, id="another term"),
+        pytest.param(
+            {"targets": TargetSample(dtype="int64", count=32, weighted=True)}, id="class weights"
+        ),
+    ],
+)
+def test_the_loss_of_guessing_is_that_of_a_plain_class_loss(changes: dict[str, object]) -> None:
+    with pytest.raises(NotApplicable):
+        check(losses(), call=msgspec.structs.replace(CALL, **changes))

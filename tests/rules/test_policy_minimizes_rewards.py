@@ -32,6 +32,12 @@ def test_stays_quiet(looks: int, added: int) -> None:
     assert check(looks=looks, added=added) == []
 
 
+def test_of_two_players_one_minimizes_the_rewards_of_the_other() -> None:
+    seen = PolicyLoss(step=12, looks=5, added=5, location="a.py:3")
+    other = PolicyLoss(step=12, looks=5, added=0, location="a.py:9")
+    assert PolicyMinimizesRewards().check(window(seen, other, ADAM, steps=20)) == []
+
+
 def test_needs_a_loss_that_an_optimizer_minimizes() -> None:
     with pytest.raises(NotApplicable):
         check(optimizer=None)

@@ -33,7 +33,8 @@ class AttentionOverBatch(Rule):
 
     Stays quiet:
         If an axis is moved between the softmax and the product. For weights that are added over
-        axis 0, as those of experts, or of sequences with the time first.
+        axis 0, as those of experts, or of sequences with the time first. If axis 0 is not the
+        batch, as in capsule networks, and if axis 1 has the classes of pixels.
 
     What to do:
         - PyTorch: Apply the softmax over the keys: `scores.softmax(dim=-1)`.

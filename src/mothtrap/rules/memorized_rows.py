@@ -43,7 +43,7 @@ class MemorizedRows(Rule):
     Stays quiet:
         If the first pass brings the loss below guessing, even if the model memorizes rows later.
         For loaders that do not shuffle, and passes of fewer than `batches` steps. For competing
-        losses (GAN).
+        losses (GAN), sums of several terms, and losses that weight classes.
 
     What to do:
         - Look at some rows: does each label match its input? Shuffle both with the same
@@ -70,6 +70,11 @@ class MemorizedRows(Rule):
 
     least_passes: int = threshold(5, unit="passes over the data", source="chosen by hand")
     batches: int = threshold(16, unit="steps in a pass", source="chosen by hand")
+    most: float = threshold(
+        1.5,
+        unit="of the loss of guessing",
+        source="chosen by hand: above, the loss has another scale",
+    )
     half: float = threshold(
         0.5, unit="of the loss of guessing", source="chosen by hand: later every model memorizes"
     )
@@ -88,11 +93,9 @@ class MemorizedRows(Rule):
             raise NotApplicable("several losses compete with each other")
         calls = class_calls(window)
         begin, length = self._pass(window)
-        guess = entropy(label_counts(calls))
 
         def judge(series: Series) -> Judgment | None:
-            if all(call.series != series.of for call in calls):
-                raise NotApplicable("this loss series is not a class loss")
+            guess = _guessing([call for call in calls if call.series == series.of])
             loss_KP = _in_passes(series, begin, length)
             if len(loss_KP) <= self.least_passes:
                 raise NotEnoughData(f"needs {self.least_passes} whole passes over the data")
@@ -128,7 +131,7 @@ class MemorizedRows(Rule):
         first = float(loss_KP[0, length // 2 :].mean())
         low_K = np.flatnonzero(loss_KP.mean(axis=1) < self.half * guess)
         loss_KP = loss_KP[1 : low_K[0] if len(low_K) else None]
-        if first < guess or len(loss_KP) < self.least_passes:
+        if not guess <= first <= self.most * guess or len(loss_KP) < self.least_passes:
             return None
         mean_K = loss_KP.mean(axis=1)
         risen, error = _rise_within(loss_KP)
@@ -156,6 +159,22 @@ class MemorizedRows(Rule):
                 "limit": needed,
             },
         )
+
+
+def _guessing(calls: list[LossCall]) -> float:
+    """Return the loss of guessing by the frequencies of the classes.
+
+    Raises:
+        NotApplicable: the loss is not a plain class loss.
+        NotEnoughData: no labels were recorded.
+    """
+    if not calls:
+        raise NotApplicable("this loss series is not a class loss")
+    if any(call.alone is False for call in calls):
+        raise NotApplicable("the loss has several terms")
+    if any(call.targets is not None and call.targets.weighted for call in calls):
+        raise NotApplicable("the loss weights classes")
+    return entropy(label_counts(calls))
 
 
 def _in_passes(series: Series, begin: int, length: int) -> Floats:

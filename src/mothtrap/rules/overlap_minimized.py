@@ -33,7 +33,8 @@ class OverlapMinimized(Rule):
 
     Stays quiet:
         For `1 - overlap`, `-overlap`, and `-log(overlap)`. If any overlap of the loss is
-        subtracted, or its sign is unknown. For overlaps of two predictions.
+        subtracted, or its sign is unknown. For overlaps of two predictions. For quotients whose
+        divisor may lack the area of the target, as `p.sum() + number`.
 
     What to do:
         - Subtract the overlap: `loss = 1 - dice`.

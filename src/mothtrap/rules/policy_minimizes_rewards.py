@@ -35,8 +35,9 @@ class PolicyMinimizesRewards(Rule):
         env.step(action)`), or discount them (`total = reward + gamma * total`).
 
     Stays quiet:
-        If the script negates or subtracts rewards, returns, or advantages anywhere, as in `value -
-        returns`, because these may be costs. Without an environment or discounts, as for tours
+        If a file of the script negates or subtracts rewards, returns, or advantages, as in `value -
+        returns`, because these may be costs. If a log probability in the loss of another line has a
+        minus sign, as in games of two players. Without an environment or discounts, as for tours
         whose length is minimized. For optimizers with `maximize=True`, and for updates without an
         optimizer.
 
@@ -83,10 +84,9 @@ class PolicyMinimizesRewards(Rule):
         optimizers = optimizer_facts(window).values()
         if not optimizers or any(facts.maximizes for facts in optimizers):
             raise NotApplicable("the loss is not minimized by an optimizer")
-        for one in seen:
-            if one.added == one.looks >= self.looks:
-                return [self._finding(window, one)]
-        return []
+        if any(one.added < one.looks for one in seen):
+            return []  # with two players, one minimizes the rewards of the other
+        return next(([self._finding(window, one)] for one in seen if one.looks >= self.looks), [])
 
     def _finding(self, window: Window, one: PolicyLoss) -> Finding:
         return self.finding(

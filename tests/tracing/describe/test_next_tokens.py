@@ -115,6 +115,13 @@ def test_labels_that_also_occur_inside_sequences_are_no_padding() -> None:
     assert next_tokens.padding([TOKENS], np.zeros(4, np.int64), None) is None
 
 
+def test_labels_that_say_whether_a_token_has_occurred_are_no_padding() -> None:
+    tokens_RL = np.random.default_rng(0).integers(0, 12, (16, 20))
+    seen_RL = np.maximum.accumulate(tokens_RL == 7, axis=1).astype(np.int64)
+    assert (seen_RL[:, -1] == 1).sum() >= 8
+    assert next_tokens.padding([tokens_RL], seen_RL, None) is None
+
+
 def test_the_axis_along_which_labels_are_the_next_tokens_gives_batch_and_length() -> None:
     tokens = np.random.default_rng(0).integers(0, 50, (6, 9))
     following = np.random.default_rng(1).integers(0, 50, (6, 9))

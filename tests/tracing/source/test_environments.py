@@ -42,6 +42,11 @@ def test_an_environment_whose_rewards_keep_their_sign(tmp_path: Path, text: str)
         "reward = -env_reward",
         "advantage = value - returns",
         "g = -returns",
+        "weight = -(returns - returns.mean())",
+        "returns = -1 * returns",
+        "returns *= -1.0",
+        "weight = torch.neg(advantage)",
+        "weight = advantage.neg()",
     ],
 )
 def test_rewards_that_are_subtracted(tmp_path: Path, text: str) -> None:
@@ -53,6 +58,23 @@ def test_rewards_that_are_subtracted(tmp_path: Path, text: str) -> None:
 def test_rewards_that_are_discounted(tmp_path: Path, text: str) -> None:
     assert found(tmp_path, text)
     assert not found(tmp_path, text, "reward = -cost")
+
+
+def test_another_file_of_the_script_subtracts_rewards(tmp_path: Path) -> None:
+    losses = tmp_path / "losses.py"
+    losses.write_text("loss = (log_prob * -advantages).mean()")
+    script = tmp_path / "script.py"
+    script.write_text(STEP)
+    assert maximizes_rewards([str(script)])
+    assert not maximizes_rewards([str(script)], [str(losses)])
+    assert not maximizes_rewards([], [str(script)])
+
+
+@pytest.mark.parametrize(
+    "text", ["state, cost, done, info = env.step(action)", "total = cost + gamma * total"]
+)
+def test_costs_are_minimized(tmp_path: Path, text: str) -> None:
+    assert not found(tmp_path, text)
 
 
 def test_a_moving_average_discounts_no_rewards(tmp_path: Path) -> None:

@@ -18,6 +18,9 @@ MIN_COMPARED: Final = 16
 """Labels that must agree with inputs before they are called the same; chosen by hand."""
 MIN_LENGTHS: Final = 3
 """Different lengths of sequences before their equal last labels are called padding; by hand."""
+MIN_PADDED: Final = 0.5
+"""Share of padded positions with the same token in the input; chosen by hand. Labels that only
+say whether something has occurred so far end with equal labels, too."""
 USUAL_OFFSETS: Final = (0, 1)
 OTHER_OFFSETS: Final = (2, -1)
 """Offsets of labels that were shifted twice, or in the wrong direction."""
@@ -132,9 +135,10 @@ def padding(
 ) -> tuple[int, float] | None:
     """Return the label that pads sequences at their ends, and the share of labels that it pads.
 
-    It ends sequences of at least `MIN_LENGTHS` different lengths, and does not occur before. Its
-    first occurrence in a sequence does not count, because it may mark the end. Last positions that
-    are ignored in every sequence do not count either: a model that shifts its labels adds one.
+    It ends sequences of at least `MIN_LENGTHS` different lengths, and does not occur before. The
+    input is padded at these positions, too. Its first occurrence in a sequence does not count,
+    because it may mark the end. Last positions that are ignored in every sequence do not count
+    either: a model that shifts its labels adds one.
 
     Args:
         tokens: inputs of the model, each a table of tokens with the sequences along either axis.
@@ -151,19 +155,24 @@ def padding(
             if ignored is not None:
                 used = np.flatnonzero((labels_RL != ignored).any(axis=0))
                 labels_RL = labels_RL[:, : used[-1] + 1] if used.size else labels_RL[:, :0]
-            found = _padding(labels_RL) if labels_RL.size else None
+            given = sequences_RL[:, : labels_RL.shape[1]]
+            found = _padding(labels_RL, given) if labels_RL.size else None
             if found is not None and found[0] != ignored:
                 return found
     return None
 
 
-def _padding(labels_RL: Array) -> tuple[int, float] | None:
+def _padding(labels_RL: Array, given_RL: Array) -> tuple[int, float] | None:
     label, _ = _most_frequent(labels_RL[:, -1])
     others_RL = labels_RL[:, ::-1] != label
     run_R = np.where(others_RL.any(axis=1), others_RL.argmax(axis=1), labels_RL.shape[1])
     if len(set(run_R.tolist())) < MIN_LENGTHS or int((~others_RL).sum()) > int(run_R.sum()):
         return None
-    return label, float(np.maximum(run_R - 1, 0).sum()) / labels_RL.size
+    padded_RL = np.arange(labels_RL.shape[1]) > (labels_RL.shape[1] - run_R)[:, None]
+    padded = int(padded_RL.sum())
+    if padded and _most_frequent(given_RL[padded_RL])[1] < MIN_PADDED * padded:
+        return None
+    return label, padded / labels_RL.size
 
 
 class Endings(NamedTuple):

@@ -22,7 +22,10 @@ _NAMES = re.compile(
     re.IGNORECASE,
 )
 """Names of rewards and of numbers that are computed from them."""
+_COSTS = re.compile(r"cost|loss|penal|regret|length|distance|energy", re.IGNORECASE)
+"""Names of numbers that are minimized. Chosen by hand."""
 _SQUARES = frozenset({"pow", "square", "abs", "norm"})
+_NEGATIVES = frozenset({"neg", "neg_", "negative"})
 
 
 def running_files() -> set[str]:
@@ -35,10 +38,17 @@ def running_files() -> set[str]:
     return found
 
 
-def maximizes_rewards(files: Iterable[str]) -> bool:
-    """Return whether some files step an environment or discount, and nowhere subtract rewards."""
+def maximizes_rewards(files: Iterable[str], others: Iterable[str] = ()) -> bool:
+    """Return whether some files step an environment or discount, and no file subtracts rewards.
+
+    Args:
+        files: files that step an environment, if any does.
+        others: further files that may compute rewards or losses.
+    """
     known = [_look(file) for file in files]
-    return any(steps for steps, _ in known) and not any(negates for _, negates in known)
+    if not any(steps for steps, _ in known):
+        return False
+    return not any(negates for _, negates in known) and not any(_look(one)[1] for one in others)
 
 
 @functools.lru_cache(maxsize=MOST_FILES)
@@ -64,6 +74,7 @@ def _steps(node: ast.AST) -> bool:
         and len(call.args) == 1
         and isinstance(target, ast.Tuple)
         and len(target.elts) >= LEAST_RETURNED
+        and not _is_cost(target.elts[1])
     )
 
 
@@ -78,8 +89,12 @@ def _discounts(node: ast.AST) -> bool:
         if isinstance(product, ast.BinOp) and isinstance(product.op, ast.Mult):
             factors = [part.id for part in ast.walk(product) if isinstance(part, ast.Name)]
             # A moving average has two products.
-            return total in factors and not isinstance(reward, ast.BinOp)
+            return total in factors and not isinstance(reward, ast.BinOp) and not _is_cost(reward)
     return False
+
+
+def _is_cost(node: ast.expr) -> bool:
+    return any(_COSTS.search(name) for name in _names(node))
 
 
 def _negates(tree: ast.AST) -> bool:
@@ -89,16 +104,37 @@ def _negates(tree: ast.AST) -> bool:
     """
     squared = {id(part) for node in ast.walk(tree) for part in _squared(node)}
     return any(
-        (_is_minus(node) and _is_reward(node.operand))
+        ((operand := _negated(node)) is not None and _is_reward(operand))
         or (_is_difference(node) and id(node) not in squared and _is_reward(node.right, node.left))
         for node in ast.walk(tree)
     )
 
 
-def _is_minus(node: ast.AST) -> TypeGuard[ast.UnaryOp]:
-    if not isinstance(node, ast.UnaryOp) or isinstance(node.operand, ast.BinOp):
+def _negated(node: ast.AST) -> ast.expr | None:
+    """Return the operand of a minus sign, of a product with a negative number, or of `neg`.
+
+    A sign before a product or a quotient is that of a loss more often than that of rewards.
+    """
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        operand = node.operand
+        is_sum = isinstance(operand, ast.BinOp) and isinstance(operand.op, ast.Add | ast.Sub)
+        return operand if is_sum or not isinstance(operand, ast.BinOp) else None
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        for number, other in ((node.left, node.right), (node.right, node.left)):
+            if _is_negative(number):
+                return other
+    if isinstance(node, ast.AugAssign) and _is_negative(node.value):
+        return node.target
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        inputs = [*node.args, node.func.value]
+        return inputs[0] if node.func.attr in _NEGATIVES else None
+    return None
+
+
+def _is_negative(node: ast.AST) -> bool:
+    if not isinstance(node, ast.UnaryOp) or not isinstance(node.op, ast.USub):
         return False
-    return isinstance(node.op, ast.USub)
+    return isinstance(node.operand, ast.Constant)
 
 
 def _is_difference(node: ast.AST) -> TypeGuard[ast.BinOp]:
@@ -122,8 +158,12 @@ def _is_reward(node: ast.expr, minuend: ast.expr | None = None) -> bool:
     """
     if minuend is not None and _is_reward(minuend):
         return False
-    names = [part.id for part in ast.walk(node) if isinstance(part, ast.Name)]
-    names += [part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute)]
+    names = _names(node)
     if any("log" in name.lower() or "prob" in name.lower() for name in names):
         return False
     return any(_NAMES.search(name) for name in names)
+
+
+def _names(node: ast.AST) -> list[str]:
+    names = [part.id for part in ast.walk(node) if isinstance(part, ast.Name)]
+    return names + [part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute)]

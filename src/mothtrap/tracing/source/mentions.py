@@ -35,7 +35,7 @@ def only_call(
         among: the user's modules to search; None: all loaded modules.
         arguments: number of arguments of the call, or of elements of its only argument; None: any.
     """
-    users = _users_files(among) if among is not None else _loaded()
+    users = _users_files(among) if among is not None else loaded_files()
     if not 0 < len(users) <= MOST_FILES:
         return None
     calls = [(file, _calls(file)) for file in users]
@@ -49,7 +49,7 @@ def only_call(
     return line_of(*found.pop()) if len(found) == 1 else None
 
 
-def _loaded() -> list[str]:
+def loaded_files() -> list[str]:
     """Return the user's files among all modules, looked up again where there are more of them."""
     count = len(sys.modules)
     if count not in _by_count:

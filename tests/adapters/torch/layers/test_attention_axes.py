@@ -8,6 +8,7 @@ import pytest
 import torch
 from tests.adapters.torch.watched import sgd, watched
 from torch import nn
+from torch.nn import functional
 
 from mothtrap.core.facts.layers import AttentionAxis
 
@@ -23,7 +24,8 @@ def observed(attend: Attend, *, heads: bool = False) -> list[tuple[tuple[int, ..
         optimizer = sgd(nn.ModuleList([layer, scorer]))
         for _ in range(4):
             values = layer(torch.randn(*size, 3))
-            attend(scorer(values).squeeze(-1), values).square().mean().backward()
+            output = attend(scorer(values).squeeze(-1), values)
+            functional.mse_loss(output, torch.ones_like(output)).backward()
             optimizer.step()
             optimizer.zero_grad()
         assert seen.failed() == []
@@ -73,3 +75,22 @@ def test_class_probabilities_of_pixels_are_no_attention() -> None:
 )
 def test_stays_quiet(attend: Attend) -> None:
     assert observed(attend) == []
+
+
+def test_classes_of_pixels_that_gather_centers_are_no_heads() -> None:
+    def centers(_: Tensor, pixels: Tensor) -> Tensor:
+        chances = pixels.softmax(1).flatten(2)
+        return torch.bmm(chances, pixels.flatten(2).transpose(1, 2))
+
+    assert observed(centers, heads=True) == []
+
+
+def test_capsules_before_the_batch_are_no_rows() -> None:
+    """The routing weights of a capsule network sum to 1 over the next capsules."""
+
+    def route(_: Tensor, values: Tensor) -> Tensor:
+        votes = values.transpose(0, 1)  # (2 capsules, 4 rows, 6, 3)
+        weights = votes.mean(-1, keepdim=True).softmax(0)
+        return (weights * votes).sum(2).transpose(0, 1)
+
+    assert observed(route, heads=True) == []

@@ -97,7 +97,7 @@ SIGNS: list[tuple[Loss, bool]] = [
 def test_products_with_a_plus_sign_are_counted(
     loss: Loss, added: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(policies, "maximizes_rewards", bool)
+    monkeypatch.setattr(policies, "maximizes_rewards", lambda files, _: bool(files))
     one = found(loss)
     assert one is not None
     assert one.added == (one.looks if added else 0)
@@ -110,7 +110,7 @@ def test_a_sign_says_nothing_without_an_environment() -> None:
 
 
 def test_the_logarithm_of_a_chosen_probability_is_one_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(policies, "maximizes_rewards", bool)
+    monkeypatch.setattr(policies, "maximizes_rewards", lambda files, _: bool(files))
     torch.manual_seed(0)
     policy = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3), nn.Softmax(-1))
     with watched() as seen:
@@ -127,7 +127,7 @@ def test_the_logarithm_of_a_chosen_probability_is_one_too(monkeypatch: pytest.Mo
 def test_continuous_actions_have_log_probabilities(
     sign: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(policies, "maximizes_rewards", bool)
+    monkeypatch.setattr(policies, "maximizes_rewards", lambda files, _: bool(files))
     policy = nn.Linear(4, 2)
     with watched() as seen:
         optimizer = sgd(policy)

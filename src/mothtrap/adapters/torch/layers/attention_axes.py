@@ -37,7 +37,10 @@ class AttentionAxisObserver:
         root = loss.root.grad_fn
         if line is None or root is None:
             return
-        found = next(_wrong_axes(root), None)
+        rows = {
+            term.prediction_shape[0] for term in graph.loss_terms(root) if term.prediction_shape
+        }
+        found = next((one for one in _wrong_axes(root) if one[1] or _is_batch(one[0], rows)), None)
         if found is not None:
             shape, axis = found
             self._job.recorder.notes.observe(
@@ -48,6 +51,18 @@ class AttentionAxisObserver:
                     location=only_call("softmax", "Softmax") or loss.place,
                 )
             )
+
+
+def _is_batch(scores: Shape, rows: set[int]) -> bool:
+    """Return whether axis 0 of scores is the batch, and not, say, the capsules of a layer.
+
+    Args:
+        scores: shape of the scores.
+        rows: sizes of the first axis of predictions, in which positions may be joined with rows.
+    """
+    return any(
+        number == scores[0] or (number % scores[0] == 0 and number not in scores) for number in rows
+    )
 
 
 def _wrong_axes(root: Node) -> Iterator[tuple[Shape, int]]:
@@ -90,6 +105,9 @@ def _softmax_behind(node: Node | None) -> tuple[Shape, int] | None:
     if not shape or len(shape) < 2 or not isinstance(axis, int):
         return None
     axis = axis if axis < len(shape) else axis - 2**64 + len(shape)
-    wrong = axis == 0 or (axis == 1 and len(shape) == 4)
-    rows = {shape[0], shape[0] * (shape[1] if len(shape) == 4 else 1)}
-    return (shape, axis) if wrong and shape[axis] > 1 and rows.issuperset(leading) else None
+    joined = shape[0] * (shape[1] if len(shape) == 4 else 1)
+    known, wrong = {shape[0], joined}, axis == 0
+    if axis == 1 and len(shape) == 4:
+        # Heads are joined with the batch for a product; classes of pixels are not.
+        wrong = leading[:1] == [joined]
+    return (shape, axis) if wrong and shape[axis] > 1 and known.issuperset(leading) else None

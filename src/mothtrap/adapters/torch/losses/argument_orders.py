@@ -39,6 +39,8 @@ class ArgumentOrderObserver:
         first, second = inputs.prediction, inputs.target
         if self._looks >= LOOKS or inputs.name not in FUNCTIONS or first is None or second is None:
             return
+        if inputs.given.get("log_target"):
+            return  # both are log-probabilities, and each may be the model's
         if first.requires_grad or second.grad_fn is None or not first.is_floating_point():
             return
         if not _are_swapped(inputs.name, _rows(first), _rows(second)):

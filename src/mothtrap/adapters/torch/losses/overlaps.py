@@ -95,14 +95,28 @@ def _is_overlap(node: Node) -> bool:
         return False
     top, bottom = parts
     product = _behind_sums(top)
-    if product is None or operation(product) != "mul" or operation(bottom) not in ("add", "sub"):
+    return product is not None and operation(product) == "mul" and _adds_areas(bottom)
+
+
+def _adds_areas(bottom: Node) -> bool:
+    """Return whether a divisor is the area of a prediction and that of a target.
+
+    The area of a prediction plus one number is not enough: the number may be a small constant, as
+    in the share of a prediction that is outside of its target, which should be minimized.
+    """
+    if operation(bottom) not in ("add", "sub"):
         return False
-    return any(
-        child is not None and operation(child) == "sum"
-        for part in (bottom, *(child for child, _ in bottom.next_functions))
-        if part is not None
-        for child, _ in (*part.next_functions, (part, 0))
-    )
+    for part in _operands(bottom):
+        name, inner = operation(part), {operation(one) for one in _operands(part)}
+        if name in ("add", "sub") and "sum" in inner:
+            return True
+        if name == "sum" and inner & {"add", "mul", "pow"}:
+            return True
+    return False
+
+
+def _operands(node: Node) -> list[Node]:
+    return [child for child, _ in node.next_functions if child is not None]
 
 
 def _behind_sums(node: Node | None) -> Node | None:
@@ -111,8 +125,7 @@ def _behind_sums(node: Node | None) -> Node | None:
     for _ in range(MAX_DEPTH):
         if node is None:
             return None
-        inputs = [child for child, _ in node.next_functions if child is not None]
-        name = operation(node)
+        inputs, name = _operands(node), operation(node)
         if len(inputs) != 1 or name not in ("add", "mul", "sum", "view"):
             return None
         if name == "mul" and summed:

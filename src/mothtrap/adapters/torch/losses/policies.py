@@ -21,6 +21,7 @@ from mothtrap.adapters.torch.losses.trained_targets import (
     is_log_prob,
 )
 from mothtrap.core.facts.losses import PolicyEntropy, PolicyLoss
+from mothtrap.tracing.source import mentions
 from mothtrap.tracing.source.environments import maximizes_rewards, running_files
 
 if TYPE_CHECKING:
@@ -170,7 +171,9 @@ class PolicyObserver:
             line.looks += 1
             line.zero += bool(weights) and all(weights)
             line.unweighted += bool(unweighted) and all(unweighted) and not weights
-            line.added += signs == {False} and maximizes_rewards(running_files())
+            line.added += signs == {False} and maximizes_rewards(
+                running_files(), mentions.loaded_files()
+            )
         if line.backwards in REPORT_AT and line.looks:
             self._job.recorder.notes.observe(
                 PolicyLoss(
