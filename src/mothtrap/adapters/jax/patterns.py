@@ -11,6 +11,7 @@ import jax
 
 from mothtrap.adapters.jax import internals
 from mothtrap.adapters.jax.internals import Caller
+from mothtrap.tracing.describe.mixed_axes import mixes
 
 ARRANGING: Final = frozenset(
     {"reshape", "transpose", "squeeze", "broadcast_in_dim", "convert_element_type", "stop_gradient"}
@@ -143,9 +144,7 @@ class Patterns:
         """Look for a reshape under a loss that exchanges axes instead of transposing them."""
         for eqn, given, became in self._made.arranged(value):
             before, after = tuple(given.shape), tuple(became.shape)
-            if eqn.primitive.name != "reshape" or before == after or len(before) != len(after):
-                continue
-            if sorted(before) == sorted(after) and min(before) > 1:
+            if eqn.primitive.name == "reshape" and mixes(before, after):
                 self.found.mixed.append((before, after, internals.line_of_equation(eqn)))
 
     def _look_for_target(self, caller: Caller, difference: Any) -> None:

@@ -10,6 +10,7 @@ from mothtrap.adapters.torch.job.graph import Node, Shape, operation, output_sha
 from mothtrap.adapters.torch.losses import loss_values
 from mothtrap.adapters.torch.losses.line_looks import Line, LineLooks
 from mothtrap.core.facts.losses import MixedAxes
+from mothtrap.tracing.describe.mixed_axes import mixes
 from mothtrap.tracing.source.mentions import only_call
 
 if TYPE_CHECKING:
@@ -75,51 +76,6 @@ class MixedAxesObserver:
                 location=view or place,
             )
         )
-
-
-def mixes(given: Shape, became: Shape) -> bool:
-    """Return whether a view changes the order of a tensor's axes.
-
-    Either two axes are swapped whose sizes do not divide each other (otherwise, one axis might have
-    been split and joined with the other), or the last axis is joined with one that was before
-    another, `(batch, heads, time, size)` as `(batch, time, heads * size)`, or is split over another
-    axis: `(batch, time, heads * size)` as `(batch, heads, time, size)`, or as
-    `(batch * heads, time, size)`.
-    """
-    if sorted(given) == sorted(became):
-        moved = [(a, b) for a, b in zip(given, became, strict=True) if a != b]
-        if len(moved) != 2:
-            return len(moved) > 2 and 1 not in given
-        small, large = sorted(moved[0])
-        return small > 1 and large % small != 0
-    return _joins(given, became) or _joins(became, given) or _splits_into_rows(given, became)
-
-
-def _joins(given: Shape, became: Shape) -> bool:
-    """Return whether the last axis is joined with one that was before another axis."""
-    if len(given) != len(became) + 1 or len(became) < 2:
-        return False
-    a, b, last = given[-3:]
-    return (
-        given[:-3] == became[:-2]
-        and became[-2:] == (b, a * last)
-        and len({1, a, b}) == 3
-        and last > 1
-    )
-
-
-def _splits_into_rows(given: Shape, became: Shape) -> bool:
-    """Return whether the last axis is split, and a part joined with one before another axis."""
-    if len(given) != len(became) or len(given) < 3 or given[:-3] != became[:-3]:
-        return False
-    (rows, between, whole), (more, same, last) = given[-3:], became[-3:]
-    parts = more // rows if rows else 0
-    return (
-        between == same
-        and min(between, parts, last) > 1
-        and (more, whole) == (rows * parts, parts * last)
-        and parts != between
-    )
 
 
 def _mixing_view(root: Node) -> _Mixed | None:
