@@ -40,6 +40,12 @@ SHAPE = "shape"
 EVERYTHING = "everything"
 """The name of the stream of `capture = "everything"`, before it is split by priority."""
 
+IN_WORDS = {
+    "inactive": "inactive units",
+    "saturated": "saturated units",
+    "update_ratio": "update ratios",
+}
+"""Names of statistics that are no words."""
 FEW_STEPS = 8
 """Steps of a need that names them which are never thinned; chosen by hand."""
 DENSE_STEPS = 8
@@ -363,8 +369,9 @@ def _matcher(need: Need) -> Callable[[TensorInfo], bool]:
 
 
 def _words(need: Need) -> str:
-    """A need as users read it: `inactive of activations (rectifier), one step in 16`."""
-    words = f"{', '.join(sorted(need.statistics))} of {_plural(need.kinds)}"
+    """Return a need in words: `inactive units of activations (rectifier), one step in 16`."""
+    statistics = (IN_WORDS.get(name, name) for name in sorted(need.statistics))
+    words = f"{', '.join(statistics)} of {_plural(need.kinds)}"
     roles = f" ({', '.join(sorted(need.roles))})" if need.roles else ""
     whole = " of whole models" if need.of_root else ""
     modes = "" if need.modes == (Mode.TRAIN,) else f" in {' and '.join(sorted(need.modes))}"
