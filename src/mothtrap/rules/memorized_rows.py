@@ -42,6 +42,7 @@ class MemorizedRows(Rule):
 
     Stays quiet:
         If the first pass brings the loss below guessing, even if the model memorizes rows later.
+        For a loss above `most` of guessing, which has another scale.
         For loaders that do not shuffle, and passes of fewer than `batches` steps. For competing
         losses (GAN), sums of several terms, and losses that weight classes.
 

@@ -147,7 +147,8 @@ OF_FINDINGS: dict[str, Callable[[Path, bytes], Done]] = {
 }
 OF_RUNS: dict[str, Callable[[Path, bytes], Done]] = {
     kind: _labels(labeling(kind)) for kind in LABEL_KINDS
-} | {"delete": delete}
+}
+OF_ENDED: dict[str, Callable[[Path, bytes], Done]] = {"delete": delete}
 OF_JOBS: dict[str, Callable[[Path, bytes], Done]] = {
     "capture": capture,
     "snapshot": snapshot,
@@ -158,7 +159,7 @@ OF_JOBS: dict[str, Callable[[Path, bytes], Done]] = {
 
 def controls(running: bool) -> tuple[str, ...]:
     """Return the requests that a run accepts."""
-    return (*OF_FINDINGS, *OF_RUNS, *(OF_JOBS if running else ()))
+    return (*OF_FINDINGS, *OF_RUNS, *(OF_JOBS if running else OF_ENDED))
 
 
 def carry_out(name: str, path: Path, body: bytes) -> Done:
@@ -170,7 +171,7 @@ def carry_out(name: str, path: Path, body: bytes) -> Done:
         ControlError: the job does not run, refuses, or gives no answer.
         OSError: the run cannot be written.
     """
-    known = OF_FINDINGS | OF_RUNS | OF_JOBS
+    known = OF_FINDINGS | OF_RUNS | OF_ENDED | OF_JOBS
     if name not in known:
         raise UnknownNameError(f"there is no request {name!r}{nearest(name, known)}")
     if len(body) > MAX_BYTES:
