@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator
 from typing import TypeGuard
 
 from mothtrap.tracing.source import frames
-from mothtrap.tracing.source.mentions import MOST_BYTES, MOST_FILES
+from mothtrap.tracing.source.mentions import MOST_FILES
+from mothtrap.tracing.source.syntax import of_file
 
 LEAST_RETURNED = 3
 """Values that a step of an environment returns: state, reward, end."""
@@ -54,10 +55,8 @@ def maximizes_rewards(files: Iterable[str], others: Iterable[str] = ()) -> bool:
 @functools.lru_cache(maxsize=MOST_FILES)
 def _look(file: str) -> tuple[bool, bool]:
     """Return whether a file steps an environment or discounts, and whether it subtracts rewards."""
-    try:
-        with open(file, "rb") as opened:
-            tree = ast.parse(opened.read(MOST_BYTES))
-    except (OSError, SyntaxError, ValueError, RecursionError):
+    tree = of_file(file)
+    if tree is None:
         return False, False
     rewards = any(_steps(node) or _discounts(node) for node in ast.walk(tree))
     return rewards, _negates(tree)

@@ -9,9 +9,8 @@ from collections.abc import Iterable, Iterator
 from types import ModuleType
 
 from mothtrap.tracing.source.frames import is_users_file, line_of
+from mothtrap.tracing.source.syntax import of_file
 
-MOST_BYTES = 1_000_000
-"""Of source in one file that is read; chosen by hand: longer ones were written by a program."""
 FRAMEWORKS = ("torch", "jax", "optax", "flax", "equinox", "tensorflow", "keras")
 MOST_FILES = 200
 """Files that are read; chosen by hand: of a project so large one line alone says little."""
@@ -76,10 +75,8 @@ def _users_files(modules: Iterable[ModuleType]) -> list[str]:
 @functools.lru_cache(maxsize=MOST_FILES)
 def _calls(file: str) -> dict[str, list[tuple[int, int]]]:
     """Return line and number of arguments of all calls in a file, by the last part of the name."""
-    try:
-        with open(file, "rb") as opened:
-            tree = ast.parse(opened.read(MOST_BYTES))
-    except (OSError, SyntaxError, ValueError, RecursionError):
+    tree = of_file(file)
+    if tree is None:
         return {}
     imported, own = dict(_imported(tree)), set(_defined(tree))
     lines: dict[str, list[tuple[int, int]]] = {}

@@ -12,14 +12,25 @@ from typing import Final
 
 MAX_TREES: Final = 8
 """Trees that are kept: those of a script and of the modules with its model and its loop."""
+MOST_BYTES: Final = 1_000_000
+"""Of source in one file that is read; chosen by hand: longer ones were written by a program."""
 
 Place = tuple[int | None, int | None, int | None, int | None]
 """First line, last line, first column and last column, as in `code.co_positions()`."""
 
 
 def parsed(filename: str) -> ast.Module | None:
-    """Return the syntax tree of a file; None where its source cannot be read."""
+    """Return the syntax tree of a file; None if its source cannot be read."""
     return _tree("".join(linecache.getlines(filename)))
+
+
+def of_file(file: str) -> ast.Module | None:
+    """Return a tree of the start of a file, which is not kept; None if it cannot be read."""
+    try:
+        with open(file, "rb") as opened:
+            return ast.parse(opened.read(MOST_BYTES))
+    except (OSError, SyntaxError, ValueError, RecursionError):
+        return None
 
 
 def call_at(filename: str, place: Place) -> ast.Call | None:
