@@ -69,7 +69,7 @@ class ProtectedFiles:
         return os.path.join(self._scratch, "files", whole.lstrip(os.sep))
 
     def for_writing(self, path: Any, *, keeps: bool) -> Any:
-        """Return the path to write to instead of a path.
+        """Return the path in the scratch folder that replaces a path.
 
         Args:
             path: path used by the script.

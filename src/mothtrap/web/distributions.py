@@ -213,7 +213,7 @@ def _band(place: int, sort: str) -> Band:
 
 
 def _codes(share_RC: Floats) -> Codes:
-    """Return codes of shares: 0 if nothing was captured, 1 if there is no value."""
+    """Encode shares as bytes: 0 if nothing was captured, 1 if the share is zero."""
     with np.errstate(divide="ignore"):
         place = 1 - np.log(np.maximum(share_RC, LEAST_SHARE)) / np.log(LEAST_SHARE)
     codes: Codes = np.rint(FIRST + (LAST - FIRST) * np.nan_to_num(place)).astype(np.uint8)

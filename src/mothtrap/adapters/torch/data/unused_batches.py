@@ -39,7 +39,7 @@ class UnusedBatches(Generic[Batch]):
         self.latest, self._loader = None, ""
 
     def trained(self, batch: Batch, loader: str, step: int) -> None:
-        """Count a step that trains on a batch identified by its memory.
+        """Count a training step on a batch.
 
         Args:
             batch: compared by identity.
