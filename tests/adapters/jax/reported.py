@@ -139,12 +139,12 @@ def patterned() -> Any:
     @jax.jit
     def update(w: Any, x: Any, y: Any) -> Any:
         def loss(w: Any) -> Any:
-            moved = jnp.tanh((x[None] * y[:, None, None]) @ w).reshape(6, 3, 6)
-            scores = moved @ moved.swapaxes(1, 2) + jnp.tril(jnp.ones((3, 3)))
+            moved = jnp.tanh((x[None] * y[:, None, None]) @ w).reshape(6, 4, 6)
+            scores = moved @ moved.swapaxes(1, 2) + jnp.tril(jnp.ones((4, 4)))
             seen = jax.nn.softmax(scores) @ moved
             values = (x @ w).max(axis=1)
             target = y[0] + x[:, 0] + 0.9 * ((x + 1.0) @ w).max(axis=1)
-            wrong = ((moved.reshape(3, 6, 6) - x[None, :6, :6]) ** 2).sum()
+            wrong = ((moved.reshape(4, 6, 6) - x[None, :6, :6]) ** 2).sum()
             return ((values - target) ** 2).mean() + wrong + seen.mean()
 
         value, grad = jax.value_and_grad(loss)(w)
@@ -152,7 +152,7 @@ def patterned() -> Any:
 
     w, rows = jnp.eye(6), np.random.default_rng(0).normal(size=(6, 6)).astype(np.float32)
     for _ in range(30):
-        w, _ = update(w, rows, np.arange(3, dtype=np.float32))
+        w, _ = update(w, rows, np.arange(4, dtype=np.float32))
     return w
 
 
