@@ -19,6 +19,7 @@ from mothtrap.core.masking import arguments_without_secrets, shareable
 from mothtrap.core.steps import Mode
 from mothtrap.core.window import Series
 from mothtrap.report.evidence import Evidence, WorstLayer
+from mothtrap.report.heatmap import heatmap
 from mothtrap.report.machine import MachineRow, machine_rows
 from mothtrap.report.record import recorded
 from mothtrap.report.record_page import Section, section
@@ -53,6 +54,7 @@ class Document:
         excerpts: lines of the script around the location of each root cause.
         charts: SVG chart of the evidence of a root cause, by fingerprint.
         layers: layers that findings name.
+        heatmap: gradient norms of the layers over the steps, as HTML.
     """
 
     summary: RunSummary
@@ -65,6 +67,7 @@ class Document:
     excerpts: Mapping[str, SourceAnswer] = field(default_factory=dict)
     charts: Mapping[str, str] = field(default_factory=dict)
     layers: tuple[WorstLayer, ...] = ()
+    heatmap: str = ""
 
     @property
     def stories(self) -> list[tuple[Story, Finding, list[Finding]]]:
@@ -93,6 +96,7 @@ def gather(run: Run, summary: RunSummary, *, code: bool = True) -> Document:
         summary=summary,
         charts=evidence.charts(f for f in summary.findings if f.fingerprint in roots),
         layers=evidence.worst_layers(summary.findings),
+        heatmap=heatmap(run) if run.workers else "",
         losses=tuple(series for series in _losses(run) if len(series.steps_S))[:MAX_SERIES],
         conditions=shareable(_conditions(run)),
         machine=_machine(run),

@@ -79,7 +79,7 @@ def _page(document: Document, effects: int, *, evidence: bool, pictures: bool) -
         f"{count_of(run.steps, run.unit)}{workers}</h1>"
         f"{_verdict(document)}</header>"
         f"{_losses(document)}{left}{_stories(document, effects, evidence=evidence)}"
-        f"{_layers(document)}{checked}{_rules(document)}{boosted}{recorded}{_ignored(document)}{_blind(document)}{_machine(document)}{_conditions(document)}"
+        f"{_layers(document)}{_heatmap(document)}{checked}{_rules(document)}{boosted}{recorded}{_ignored(document)}{_blind(document)}{_machine(document)}{_conditions(document)}"
         f'<footer><p class="soft">Created by mothtrap on {made}.{overhead}</p></footer>'
         "</main></body></html>\n"
     )
@@ -224,6 +224,10 @@ def _layers(document: Document) -> str:
     noun = "features" if document.summary.run.unit == "round" else "layers"
     heads = '<tr><th></th><th>finding</th><th>quantity</th><th class="n">last value</th></tr>'
     return f"<h2>Worst {noun}</h2><table>{heads}{rows}</table>"
+
+
+def _heatmap(document: Document) -> str:
+    return f"<h2>Gradients by layer</h2>{document.heatmap}" if document.heatmap else ""
 
 
 def _of_state(count: int, state: RuleState) -> str:
