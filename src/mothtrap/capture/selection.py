@@ -46,6 +46,7 @@ IN_WORDS = {
     "update_ratio": "update ratios",
 }
 """Names of statistics that are no words."""
+ROLES_IN_WORDS = {"rectifier": "ReLU and similar", "saturating": "sigmoid and tanh"}
 FEW_STEPS = 8
 """Steps of a need that names them which are never thinned; chosen by hand."""
 DENSE_STEPS = 8
@@ -369,10 +370,11 @@ def _matcher(need: Need) -> Callable[[TensorInfo], bool]:
 
 
 def _words(need: Need) -> str:
-    """Return a need in words: `inactive units of activations (rectifier), one step in 16`."""
+    """Return a need in words: `inactive units of activations (ReLU and similar)`."""
     statistics = (IN_WORDS.get(name, name) for name in sorted(need.statistics))
     words = f"{', '.join(statistics)} of {_plural(need.kinds)}"
-    roles = f" ({', '.join(sorted(need.roles))})" if need.roles else ""
+    named = [ROLES_IN_WORDS.get(role, role) for role in sorted(need.roles)]
+    roles = f" ({', '.join(named)})" if named else ""
     whole = " of whole models" if need.of_root else ""
     modes = "" if need.modes == (Mode.TRAIN,) else f" in {' and '.join(sorted(need.modes))}"
     names = f" ({', '.join(need.tensors)})" if need.tensors else ""

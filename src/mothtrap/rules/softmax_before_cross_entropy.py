@@ -139,7 +139,7 @@ class SoftmaxBeforeCrossEntropy(Rule):
                 "operation": first.operation,
                 "chain": chain if first.chain else None,
                 "classes": first.classes,
-                "by_value": not first.chain,
+                "recognized_by": "operations" if first.chain else "values",
             },
             location=chosen_at(first),
             mode=first.mode.value,
