@@ -45,9 +45,21 @@ def test_it_says_how_short_steps_are() -> None:
     assert "its steps are 0.99 % of their usual size" in finding.message
 
 
-def test_a_usual_epsilon_is_not_judged() -> None:
+def test_a_gradient_below_a_usual_epsilon_is_a_fault_even_if_the_loss_falls() -> None:
+    [finding] = EpsilonTooLarge().check(seen(epsilon=1e-8, size=5e-9, losses=FALLS))
+    assert "the gradient of 100 % of the parameters is smaller than the epsilon" in finding.message
+    assert "33 % of their usual size" in finding.message
+    assert "find what makes the gradient so small" in finding.fixes[0]
+
+
+def test_a_gradient_that_becomes_small_as_the_model_converges_is_none() -> None:
+    found = gradients("l2", {"0.weight": np.geomspace(1, 1e-12, STEPS).tolist()})
+    assert EpsilonTooLarge().check(window(facts(epsilon=1e-8), found, loss(FALLS))) == []
+
+
+def test_an_epsilon_of_zero_is_not_judged() -> None:
     with pytest.raises(NotApplicable):
-        EpsilonTooLarge().check(seen(epsilon=1e-7, size=1e-10))
+        EpsilonTooLarge().check(seen(epsilon=0.0))
 
 
 def test_several_optimizers_are_not_judged() -> None:

@@ -11,7 +11,7 @@ from mothtrap.core.window import Matrix, Series
 from mothtrap.rules.learning_rate_too_low import LearningRateTooLow
 
 FLAT = 2.3 + noise(300, scale=0.02)
-FALLING = np.linspace(2.3, 1.9, 300)
+FALLING = 1.9 + 0.4 * np.exp(-np.linspace(0, 5, 300))
 
 
 def ratios(value: float, head: float | None = None) -> Matrix:
@@ -55,6 +55,32 @@ def test_fires_when_nothing_has_moved() -> None:
 )
 def test_stays_quiet(values: np.ndarray, change: Matrix, rate: float | np.ndarray) -> None:
     assert check(loss(values), change, rate=rate) == []
+
+
+SPEEDING_UP = 2.3 - 0.8 * np.linspace(0, 1, 300) ** 2 + noise(300, scale=0.01)
+
+
+def test_fires_when_the_loss_falls_ever_faster_and_is_still_high() -> None:
+    [finding] = check(loss(SPEEDING_UP), ratios(1e-3), rate=1e-4)
+    assert finding.severity is Severity.WARNING
+    assert "falls as fast as at the beginning" in finding.message
+    assert finding.fixes[0] == "Raise the learning rate from 0.0001 to about 1e-03."
+
+
+@pytest.mark.parametrize(
+    ("values", "change"),
+    [
+        pytest.param(SPEEDING_UP, ratios(3e-3), id="steps of the usual size"),
+        pytest.param(SPEEDING_UP - 1.2, ratios(1e-3), id="the loss is low at the end"),
+        pytest.param(SPEEDING_UP[::-1].copy(), ratios(1e-3), id="the loss rises"),
+        pytest.param(
+            2.3 * np.geomspace(1, 0.6, 300) + noise(300), ratios(1e-3), id="falls more slowly"
+        ),
+        pytest.param(SPEEDING_UP[:250], ratios(1e-3), id="few steps"),
+    ],
+)
+def test_stays_quiet_about_losses_that_fall(values: np.ndarray, change: Matrix) -> None:
+    assert check(loss(values), change, rate=1e-4) == []
 
 
 def test_says_why_it_cannot_judge() -> None:

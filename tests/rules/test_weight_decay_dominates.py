@@ -52,6 +52,17 @@ def test_fires_on_decoupled_decay_that_is_all_of_the_update() -> None:
     assert check(known, sizes(SHRINKING), grown) == []
 
 
+def test_fires_when_the_loss_stops_falling_at_a_high_level() -> None:
+    shrunk = [10.0, 9.0, 8.0, 7.5, 7.0, 7.0, 7.0, 7.0]
+    stuck = 1.0 + 1.3 * np.exp(-np.arange(200) / 15) + noise(200, scale=0.01)
+    [finding] = check(sgd(0.5), sizes(shrunk), pulls(0.1), values=stuck)
+    assert "the weights have shrunk to 70 %" in finding.message
+    falling = 1.0 + 1.3 * np.exp(-np.arange(200) / 80)
+    assert check(sgd(0.5), sizes(shrunk), pulls(0.1), values=falling) == []
+    assert check(sgd(0.5), sizes(shrunk), pulls(0.1), values=stuck - 0.8) == []
+    assert check(sgd(5e-4), sizes(shrunk), pulls(1.0), values=stuck) == []
+
+
 @pytest.mark.parametrize(
     ("known", "norms", "pull", "values"),
     [

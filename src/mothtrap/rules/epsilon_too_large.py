@@ -13,7 +13,7 @@ from mothtrap.core.needs import Need
 from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
-from mothtrap.core.window import Floats, Window
+from mothtrap.core.window import Floats, Matrix, Window
 from mothtrap.rules._effects import UNLEARNED
 from mothtrap.rules._losses import finite_part, has_players, loss_series
 from mothtrap.rules._weights import optimizer_facts, optimizer_location
@@ -35,16 +35,21 @@ class EpsilonTooLarge(Rule):
     Fires:
         Warning when, after `steps` captured steps, epsilon is at least `least` and at least
         `ratio` times the root mean square of the gradient of every tensor (median over the
-        steps), and the loss has fallen by less than `fallen_share`.
+        steps), and the loss has fallen by less than `fallen_share`. A smaller epsilon, as of the
+        defaults: when it is above the root mean square of the gradient for at least `most` of the
+        parameters, in the first quarter of the captured steps and in all of them.
 
     Stays quiet:
-        While the loss falls: some recipes combine a large epsilon with a large learning rate.
+        While the loss falls, if epsilon is at least `least`: some recipes combine a large epsilon
+        with a large learning rate. For a gradient that becomes small as the model converges.
         With several optimizers. For GANs.
 
     What to do:
         - PyTorch: Use the default epsilon: `Adam(..., eps=1e-8)`.
         - Keras: Use the default epsilon: `Adam(..., epsilon=1e-7)`.
         - If the epsilon is intended, raise the learning rate by the same factor.
+        - If the epsilon is the default, find what makes the gradient so small: a factor on the
+          loss, a mean over too many elements, tiny inputs.
 
     Example:
         optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, eps=1.0)
@@ -69,43 +74,101 @@ class EpsilonTooLarge(Rule):
         10.0, unit="times the gradient", source="chosen by hand: steps are 11 times smaller"
     )
     fallen_share: float = threshold(0.1, unit="of the first losses", source="chosen by hand")
+    most: float = threshold(
+        0.5,
+        unit="of the parameters",
+        source="at this size, Adam's steps are half of their usual size",
+    )
 
     def check(self, window: Window) -> list[Finding]:
         """Compare the epsilon of the only optimizer with its gradients."""
         known = list(optimizer_facts(window).values())
-        every = loss_series(window)
         if has_players(window) or len(known) > 1:
             raise NotApplicable("several optimizers are used")
-        if not known or not known[0].second_moments or (known[0].epsilon or 0) < self.least:
-            raise NotApplicable("no optimizer has a large epsilon")
+        if not known or not known[0].second_moments or not known[0].epsilon:
+            raise NotApplicable("no optimizer has an epsilon")
         gradients = window.matrix("gradient", "l2")
         if gradients is None or len(gradients) < self.steps:
             raise NotEnoughData(f"fewer than {self.steps} steps with gradients were captured")
-        epsilon = known[0].epsilon or 0.0
-        size_T = np.sqrt([max(1, int(np.prod(one.shape))) for one in gradients.tensors])
-        rms_ST = np.where(gradients.present_ST, gradients.values_ST / size_T, np.nan)
-        largest_S = np.nanmax(rms_ST, axis=1, initial=0.0)
-        rms = float(np.median(largest_S))
+        elements_T = np.array([max(1, int(np.prod(one.shape))) for one in gradients.tensors])
+        rms_ST = np.where(gradients.present_ST, gradients.values_ST / np.sqrt(elements_T), np.nan)
+        judge = self._large if known[0].epsilon >= self.least else self._usual
+        return judge(window, known[0], gradients, rms_ST)
+
+    def _large(
+        self, window: Window, optimizer: OptimizerFacts, gradients: Matrix, rms_ST: Floats
+    ) -> list[Finding]:
+        """Judge an epsilon that was chosen: it may be intended."""
+        epsilon = optimizer.epsilon or 0.0
+        rms = float(np.median(np.nanmax(rms_ST, axis=1, initial=0.0)))
         if not 0 < rms * self.ratio <= epsilon:
             return []
-        if any(self._has_fallen(finite_part(series)[1]) for series in every):
+        if any(self._has_fallen(finite_part(series)[1]) for series in loss_series(window)):
             return []
+        message = (
+            f"{optimizer.optimizer} adds an epsilon of {epsilon:g} to the size of the "
+            f"gradient, which is at most {rms:.2g}, so its steps are "
+            f"{100 * rms / (rms + epsilon):.2g} % of their usual size"
+        )
+        return [self._finding(window, optimizer, gradients, rms, self.ratio, message)]
+
+    def _usual(
+        self, window: Window, optimizer: OptimizerFacts, gradients: Matrix, rms_ST: Floats
+    ) -> list[Finding]:
+        """Judge an epsilon that nobody chose: the gradient is too small for it."""
+        epsilon = optimizer.epsilon or 0.0
+        elements_T = np.array([max(1, int(np.prod(one.shape))) for one in gradients.tensors])
+        known_T = ~np.isnan(rms_ST).all(axis=0)
+        if not known_T.any():
+            return []
+        elements_T, rms_ST = elements_T[known_T], rms_ST[:, known_T]
+        begin, whole = (
+            np.nan_to_num(np.nanmedian(part, axis=0), nan=np.inf)
+            for part in (rms_ST[: len(rms_ST) // 4], rms_ST)
+        )
+        below_T = (begin > 0) & (begin < epsilon) & (whole < epsilon)
+        share = float(elements_T[below_T].sum() / elements_T.sum())
+        if share < self.most:
+            return []
+        rms = float(whole[below_T].max())
+        message = (
+            f"the gradient of {100 * share:.0f} % of the parameters is smaller than the epsilon of "
+            f"{optimizer.optimizer} ({epsilon:g}): its root mean square is at most {rms:.2g}, so "
+            f"their steps are {100 * rms / (rms + epsilon):.2g} % of their usual size or less"
+        )
         return [
-            self.finding(
+            self._finding(
                 window,
-                severity=Severity.WARNING,
-                step=0,
-                last_step=int(gradients.steps_S[-1]),
-                count=len(gradients),
-                message=(
-                    f"{known[0].optimizer} adds an epsilon of {epsilon:g} to the size of the "
-                    f"gradient, which is at most {rms:.2g}, so its steps are "
-                    f"{100 * rms / (rms + epsilon):.2g} % of their usual size"
-                ),
-                evidence={"value": epsilon, "gradient": rms, "limit": self.ratio},
-                location=optimizer_location(window, known[0].optimizer),
+                optimizer,
+                gradients,
+                rms,
+                self.most,
+                message,
+                fixes=self.fixes(window)[::-1],
             )
         ]
+
+    def _finding(
+        self,
+        window: Window,
+        optimizer: OptimizerFacts,
+        gradients: Matrix,
+        rms: float,
+        limit: float,
+        message: str,
+        fixes: tuple[str, ...] | None = None,
+    ) -> Finding:
+        return self.finding(
+            window,
+            severity=Severity.WARNING,
+            step=0,
+            last_step=int(gradients.steps_S[-1]),
+            count=len(gradients),
+            message=message,
+            evidence={"value": optimizer.epsilon, "gradient": rms, "limit": limit},
+            fixes=fixes,
+            location=optimizer_location(window, optimizer.optimizer),
+        )
 
     def _has_fallen(self, loss_S: Floats) -> bool:
         if not len(loss_S):

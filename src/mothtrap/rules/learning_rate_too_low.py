@@ -8,12 +8,12 @@ import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.optimizers import OptimizerFacts
-from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.findings import EvidenceValue, Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
-from mothtrap.core.window import Series, Window
+from mothtrap.core.window import Floats, Series, Window
 from mothtrap.rules._effects import UNLEARNED
 from mothtrap.rules._losses import finite_part, has_players, learning_rates, loss_series
 from mothtrap.rules._stretches import last_stretch
@@ -21,6 +21,10 @@ from mothtrap.rules._weights import WEIGHTS, Ratios, optimizer_location, update_
 
 STEADY = 0.3
 """Share of the largest rate above which a rate counts as steady; chosen by hand."""
+PARTS = 6
+"""Parts of equal length whose mean losses are compared; chosen by hand."""
+CRAWL_FACTOR = 10.0
+"""Factor by which the rate is raised first; chosen by hand."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +33,7 @@ class LearningRateTooLow(Rule):
 
     What it detects:
         Hundreds of training steps that hardly change any weight, while the loss stays at its
-        initial value.
+        initial value, or falls ever faster and is still high at the end.
 
     Why it matters:
         Training runs for hours, and the weights stay close to their initial values. It looks as
@@ -38,11 +42,14 @@ class LearningRateTooLow(Rule):
     Fires:
         Warning when, over `steps` steps at a steady rate, each step changes every weight by less
         than `step_share` of its norm, all steps together by less than `moved_share`, and the
-        loss is within `fallen_share` of its initial value.
+        loss is within `fallen_share` of its initial value. Also when, over `crawl_steps` steps at
+        a steady rate, each step changes every weight by less than `crawl_share` of its norm, and
+        the loss, still above `crawl_level` times its initial value, falls at least as fast at the
+        end as at the beginning.
 
     Stays quiet:
-        During warm-up. For rates that have decayed, a rate of 0 (see OPT601), losses that fall,
-        and fine-tuning that starts at a low loss, if the weights change.
+        During warm-up. For rates that have decayed, a rate of 0 (see OPT601), losses that fall
+        more and more slowly, and fine-tuning that starts at a low loss, if the weights change.
 
     What to do:
         - Raise the learning rate by a factor of 10 to 1000: 1e-3 is usual for Adam, 0.01 to 0.1
@@ -87,6 +94,13 @@ class LearningRateTooLow(Rule):
         1e-4, unit="of the norm, in one step", source="a tenth of the usual 1e-3"
     )
     fallen_share: float = threshold(0.05, unit="of the first losses", source="chosen by hand")
+    crawl_steps: int = threshold(300, unit="steps at a steady rate", source="chosen by hand")
+    crawl_share: float = threshold(
+        1.5e-3,
+        unit="of the norm, in one step",
+        source="measured on a ladder of rates: 1.1e-3 at a tenth of the usual rate",
+    )
+    crawl_level: float = threshold(0.5, unit="of the first losses", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
         """Check every loss together with the updates of its optimizers."""
@@ -110,43 +124,104 @@ class LearningRateTooLow(Rule):
         stretch = last_stretch(steady)
         if stretch is None or stretch[1] - stretch[0] < self.steps or loss_S.min() < 0:
             return None
-        whole = series.total <= len(series)
-        first = float(np.median(loss_S[:20])) if whole else series.first
-        last = float(np.median(loss_S[-50:]))
-        if first <= 0 or last < (1 - self.fallen_share) * first:
-            return None
-        since = int(rated_S[stretch[0]])
-        sampled = ratios.largest()[ratios.steps_S >= since]
-        if not len(sampled):
-            return None
-        largest = float(np.median(sampled))
-        moved = largest * series.total
-        if not 0 < moved < self.moved_share or largest >= self.step_share:
+        sampled = ratios.largest()[ratios.steps_S >= int(rated_S[stretch[0]])]
+        largest = float(np.median(sampled)) if len(sampled) else 0.0
+        if largest <= 0:
             return None
         rate = float(rate_S[-1])
+        if self._stands(series, loss_S, largest):
+            return self._unmoved(window, series, loss_S, largest, rate)
+        steady_S = loss_S[-(stretch[1] - stretch[0]) :]
+        if largest < self.crawl_share and self._speeds_up(series, steady_S):
+            return self._crawling(window, series, steady_S, largest, rate)
+        return None
+
+    def _stands(self, series: Series, loss_S: Floats, largest: float) -> bool:
+        """Return whether the loss and the weights are where they began."""
+        first, last = _ends(series, loss_S)
+        is_high = first > 0 and last >= (1 - self.fallen_share) * first
+        return is_high and largest < self.step_share and largest * series.total < self.moved_share
+
+    def _speeds_up(self, series: Series, steady_S: Floats) -> bool:
+        """Return whether the loss falls all the time, and not more slowly than at first."""
+        if len(steady_S) < self.crawl_steps or series.total > len(series):
+            return False
+        level_P = np.array([part.mean() for part in np.array_split(steady_S, PARTS)])
+        fall_P = -np.diff(level_P)
+        return bool(
+            fall_P.min() > 0
+            and fall_P[-2:].mean() >= fall_P[:2].mean()
+            and level_P[-1] >= self.crawl_level * level_P[0]
+        )
+
+    def _unmoved(
+        self, window: Window, series: Series, loss_S: Floats, largest: float, rate: float
+    ) -> Finding:
+        moved = largest * series.total
+        first, last = _ends(series, loss_S)
         factor = min(1e4, 10.0 ** np.floor(np.log10(self.moved_share * 10 / moved)))
+        return self._finding(
+            window,
+            series,
+            message=(
+                f"with a learning rate of {rate:.3g}, {series.total} steps changed no weight by "
+                f"more than {100 * moved:.2g} % of its norm (limit {100 * self.moved_share:g} %); "
+                f"the loss went from {first:.4g} to {last:.4g}"
+            ),
+            evidence={"value": largest, "moved_share": moved, "limit": self.moved_share},
+            rate=rate,
+            wanted=rate * max(10.0, factor),
+        )
+
+    def _crawling(
+        self, window: Window, series: Series, steady_S: Floats, largest: float, rate: float
+    ) -> Finding:
+        first, last = (float(np.median(part)) for part in (steady_S[:20], steady_S[-20:]))
+        return self._finding(
+            window,
+            series,
+            message=(
+                f"with a learning rate of {rate:.3g}, the loss fell from {first:.4g} to only "
+                f"{last:.4g} in {series.total} steps, and falls as fast as at the beginning; a "
+                f"step changes no weight by more than {100 * largest:.2g} % of its norm (limit "
+                f"{100 * self.crawl_share:g} %)"
+            ),
+            evidence={"value": largest, "limit": self.crawl_share, "first_loss": first},
+            rate=rate,
+            wanted=rate * CRAWL_FACTOR,
+        )
+
+    def _finding(
+        self,
+        window: Window,
+        series: Series,
+        *,
+        message: str,
+        evidence: dict[str, EvidenceValue],
+        rate: float,
+        wanted: float,
+    ) -> Finding:
         optimizer = series.optimizers[0] if series.optimizers else ""
+        whole = series.total <= len(series)
         return self.finding(
             window,
             severity=Severity.WARNING,
             step=int(series.steps_S[0]) if whole else 0,
             last_step=int(series.steps_S[-1]),
             count=series.total,
-            message=(
-                f"with a learning rate of {rate:.3g}, {series.total} steps changed no weight by "
-                f"more than {100 * moved:.2g} % of its norm (limit {100 * self.moved_share:g} %); "
-                f"the loss went from {first:.4g} to {last:.4g}"
-            ),
-            evidence={
-                "value": largest,
-                "moved_share": moved,
-                "limit": self.moved_share,
-                "learning_rate": rate,
-                "optimizer": optimizer,
-            },
+            message=message,
+            evidence={**evidence, "learning_rate": rate, "optimizer": optimizer},
             fixes=(
-                f"Raise the learning rate from {rate:.3g} to about {rate * max(10.0, factor):.0e}.",
+                f"Raise the learning rate from {rate:.3g} to about {wanted:.0e}.",
                 *self.fixes(window)[1:],
             ),
             location=optimizer_location(window, optimizer),
         )
+
+
+def _ends(series: Series, loss_S: Floats) -> tuple[float, float]:
+    """Return the first and the last level of the loss."""
+    is_whole = series.total <= len(series)
+    return float(np.median(loss_S[:20])) if is_whole else series.first, float(
+        np.median(loss_S[-50:])
+    )

@@ -42,9 +42,9 @@ class TrainEvalShift(Rule):
         the two datasets is normalized and the other is not.
 
     Fires:
-        When, in `share` of the evaluations, the standard deviation is not within 1/`error_ratio` to
-        `error_ratio` times the value in training, or the mean is more than `error_shift` standard
-        deviations away: error. Warning beyond `warning_ratio` or `warning_shift`, and when a single
+        When, in `share` of the evaluations, the mean is more than `error_shift` standard deviations
+        of training away: error. Warning beyond `warning_shift`, when the standard deviation is not
+        within 1/`warning_ratio` to `warning_ratio` times the value in training, and when a single
         evaluation of `far_rows` rows has `far_ratio` times the standard deviation in training.
         Needs at least `rows` rows in training and in evaluation.
 
@@ -83,11 +83,11 @@ class TrainEvalShift(Rule):
     share: float = threshold(
         1 / 3, unit="of the evaluations", source="chosen by hand: others may be from training data"
     )
-    error_ratio: float = threshold(
-        5.0, unit="times the standard deviation in training", source="chosen by hand"
-    )
     warning_ratio: float = threshold(
-        2.5, unit="times the standard deviation in training", source="chosen by hand"
+        2.5,
+        unit="times the standard deviation in training",
+        source="chosen by hand; a warning, since a scale alone hardly changes which class wins: "
+        "on a ladder of scales up to 255, a classifier lost no accuracy",
     )
     error_shift: float = threshold(
         5.0,
@@ -157,7 +157,7 @@ class TrainEvalShift(Rule):
         self, window: Window, name: tuple[str, str], train: _Scale, others: list[_Scale]
     ) -> Finding | None:
         limits = (
-            (Severity.ERROR, self.error_ratio, self.error_shift),
+            (Severity.ERROR, math.inf, self.error_shift),
             (Severity.WARNING, self.warning_ratio, self.warning_shift),
         )
         for severity, ratio, shift in limits:

@@ -42,7 +42,9 @@ class WeightDecayDominates(Rule):
         Warning when, in `samples` samples or more, the decay was above `pull_ratio` times the
         gradient (decoupled decay: more than `decay_share` of the update), the norm of all weights
         is below `shrunk_share` of its first value, and the loss is above `lost_share` of its
-        initial value.
+        initial value. Also when the norm is below `held_share`, and the loss is above
+        `stuck_share` and has stopped falling: less than `still_share` from the second third of
+        the steps to the last.
 
     Stays quiet:
         Decay with a falling loss. Normalized layers in balance with their decay. Usual decay while
@@ -96,6 +98,13 @@ class WeightDecayDominates(Rule):
         0.6, unit="of the first norm of all weights", source="measured like `pull_ratio`"
     )
     lost_share: float = threshold(0.8, unit="of the first losses", source="chosen by hand")
+    held_share: float = threshold(
+        0.75,
+        unit="of the first norm of all weights",
+        source="measured on a ladder of decays: 0.7 where a classifier loses 8 % of its accuracy",
+    )
+    stuck_share: float = threshold(0.3, unit="of the first losses", source="chosen by hand")
+    still_share: float = threshold(0.05, unit="of the loss", source="chosen by hand")
     samples: int = threshold(3, unit="captured steps", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
@@ -112,13 +121,23 @@ class WeightDecayDominates(Rule):
         if level is None:
             raise NotEnoughData("the loss history is unknown")
         share = float(sizes.joint()[-1] / sizes.joint()[0])
-        if share > self.shrunk_share or level < self.lost_share:
+        is_lost = share <= self.shrunk_share and level >= self.lost_share
+        if not is_lost and not self._is_held(window, share, level):
             return []
         strongest = max(decaying, key=lambda facts: facts.weight_decay)
         pull_S, wins_S = self._pull(window, sizes, strongest)
         if wins_S.sum() < self.samples:
             return []
         return [self._finding(window, sizes, strongest, pull_S, wins_S, level)]
+
+    def _is_held(self, window: Window, share: float, level: float) -> bool:
+        """Return whether the weights have shrunk, and the loss stands at a high level."""
+        if share > self.held_share or level < self.stuck_share:
+            return False
+        longest = max(window.scalars("loss"), key=lambda series: series.total)
+        loss_S = longest.values_S[np.isfinite(longest.values_S)]
+        _, before, last = (part.mean() for part in np.array_split(loss_S, 3))
+        return bool(last >= (1 - self.still_share) * before)
 
     def _pull(self, window: Window, sizes: Sizes, facts: OptimizerFacts) -> tuple[Floats, Bools]:
         """Return the pull of the decay at each look, NaN if it is not known."""
