@@ -54,7 +54,7 @@ def rule(
     check_code(code)
     given: dict[str, Any] = {"code": code}
     given |= {} if severity is None else {"severity": severity}
-    # A false value may be wrong too, such as None.
+    # A falsy value may be wrong, too, such as None.
     given |= {} if isinstance(needs, tuple) and not needs else {"needs": needs}
     given |= {} if isinstance(explains, tuple) and not explains else {"explains": explains}
     given |= {} if passes is False else {"passes": passes}

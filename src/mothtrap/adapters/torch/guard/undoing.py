@@ -27,7 +27,7 @@ class _KeptTensor:
 
 @dataclass(frozen=True, slots=True)
 class _KeptContainer:
-    """A dict or list, and its previous content."""
+    """A dict or list with its previous content."""
 
     container: Any
     parts: tuple[tuple[Any, Any], ...]
