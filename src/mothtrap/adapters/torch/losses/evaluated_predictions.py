@@ -14,7 +14,7 @@ from mothtrap.tracing.source import frames
 MAX_LOOKS = 4
 """Inspected calls per line: the kind of argument does not change."""
 MAX_ROWS = 256
-"""Tolerance for the sum of a row; half precision has three digits."""
+"""Maximum number of inspected rows of a batch."""
 
 
 class EvaluatedPredictions:

@@ -58,7 +58,7 @@ class UserCall:
         autocast: device and type, if autocast is enabled.
         stack: `file:line` of the user's code, innermost first.
         args, kwargs: its arguments.
-        kept: it is relevant, so its arguments are kept after it ends.
+        kept: whether its arguments are kept after it ends.
         first_node, end_node: range of sequence numbers of the autograd nodes created in it.
     """
 
@@ -224,7 +224,7 @@ def torch_name(own: str) -> str | None:
     operator = _OPERATOR.fullmatch(own)
     if operator is not None:
         bare = operator.group(2)
-        whole = operator.group(1) + bare  # `__invert__` is no in-place operator
+        whole = operator.group(1) + bare  # `__invert__` is not an in-place operator
         own = whole if hasattr(torch, whole) else _OPERATORS.get(bare, bare)
     for name in (own.rstrip("_"), own):
         if callable(getattr(torch, name, None)):
