@@ -244,7 +244,7 @@ class StandIns:
     # Updates
 
     def _begin(self, optimizer: Any, grads: Any, variables: Any) -> Function | None:
-        """Return a function that makes the step of an `apply` call; None if that only accumulates."""
+        """Return a function that makes the step of an `apply`; None if that only accumulates."""
         stand_in = self._stand_in(optimizer, variables)
         if stand_in is None or _adds_up(optimizer, stand_in):
             return None
