@@ -166,7 +166,7 @@ class Channel:
             self._on_error(err)
 
     def _turn(self, pause_s: float) -> tuple[bool, float]:
-        """Consume waiting records after a pause; return whether that was all, and the next pause."""
+        """Consume waiting records after a pause; return whether it is finished, and the pause."""
         records, finished = self._take(pause_s)
         began_s = time.thread_time()
         if records:

@@ -298,7 +298,7 @@ class Grouper:
         return self._finish(group)
 
     def _zeroed_last(self, optimizer: str) -> list[_Pending]:
-        """Return backwards just before a step that applies none of them; their losses are its own."""
+        """Return backwards just before a step that applies none of them, but has their losses."""
         fewest = min((p.zeroed.get(optimizer, 0) for p in self._pending), default=0)
         return [p for p in self._pending if p.zeroed.get(optimizer, 0) == fewest]
 

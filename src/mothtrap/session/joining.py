@@ -32,7 +32,7 @@ def join_run(runs_dir: str, name: str, wait_s: float = WAIT_S) -> Path:
 
     Raises:
         RunNotFoundError: it did not appear in time.
-        StoreError: the store cannot be reached, or refuses.
+        StoreError: the store cannot be reached, or rejects the request.
     """
     folder = folder_for(runs_dir)
     deadline_s = time.monotonic() + wait_s

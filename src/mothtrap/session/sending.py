@@ -39,7 +39,7 @@ def send(run: Path, to: str | None = None, name: str | None = None) -> str:
         ConfigError: no URL is known.
         RunBusyError: the run is still being written or uploaded.
         CollisionError: the store has another run of that name.
-        StoreError: the store cannot be reached, or refuses; call again.
+        StoreError: the store cannot be reached, or rejects the request; call again.
     """
     remote = read_remote(run)
     if to is None and remote is None:

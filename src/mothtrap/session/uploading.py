@@ -80,7 +80,7 @@ def bring_back(runs_dir: str, name: str) -> Path:
         name: name of the run.
 
     Raises:
-        StoreError: the store cannot be reached, or refuses.
+        StoreError: the store cannot be reached, or rejects the request.
     """
     run = folder_for(runs_dir) / name
     if not is_url(runs_dir) or layout.attempts(run):
@@ -207,7 +207,7 @@ class Uploader:
         Raises:
             RunExistsError: the store has a run of that name.
             CollisionError: another launcher has opened the same attempt.
-            StoreError: the store cannot be reached, or refuses.
+            StoreError: the store cannot be reached, or rejects the request.
         """
         name = split(self.url)[1]
         for number in range(2, NUMBERS):

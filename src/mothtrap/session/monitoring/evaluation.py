@@ -51,7 +51,7 @@ class AttemptEvaluation:
         counts: numbers of steps for which a finding must last before an action reacts to it.
 
     Raises:
-        StoreError: the object store of the run cannot be reached, or refuses.
+        StoreError: the object store of the run cannot be reached, or rejects the request.
     """
 
     def __init__(
@@ -245,7 +245,7 @@ class _Sender:
         """Remove segments that a killed monitor of this machine never sent.
 
         Raises:
-            StoreError: the store cannot be reached, or refuses.
+            StoreError: the store cannot be reached, or rejects the request.
         """
         sent = self._sent()
         for number in layout.segments(self._folder, "findings"):

@@ -92,7 +92,7 @@ class Follower:
         """Evaluate new data and act on it; return whether this process has the lease.
 
         Raises:
-            StoreError: the store cannot be reached, or refuses; call again later.
+            StoreError: the store cannot be reached, or rejects the request; call again later.
             OSError: results cannot be written; call again later.
         """
         if not self._lease.acquire():

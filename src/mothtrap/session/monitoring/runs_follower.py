@@ -200,7 +200,7 @@ def runs_at(place: str) -> list[str]:
     """Return the runs at a place: itself, or the runs in it.
 
     Raises:
-        StoreError: the object store cannot be reached, or refuses.
+        StoreError: the object store cannot be reached, or rejects the request.
     """
     if not is_url(place):
         path = Path(place)
