@@ -66,7 +66,7 @@ class Device(Copier[ArrayT], Protocol[ArrayT]):
         """Start to reduce each tensor to one row."""
 
     def memory(self, size: int) -> npt.NDArray[np.uint8]:
-        """Memory that `copy_bytes` can write to."""
+        """Return memory that `copy_bytes` can write to."""
 
     def bring(self, number: ArrayT) -> PendingNumber:
         """Start to transfer a one-element tensor, ahead of the queue."""

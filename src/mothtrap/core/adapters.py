@@ -31,7 +31,7 @@ class JobStore(Protocol):
         """Count a call for a key, and return the number of earlier calls in this process."""
 
     def leave(self, key: str, text: str) -> None:
-        """Publish a text to all processes."""
+        """Publish a text for all processes."""
 
     def find(self, key: str) -> str | None:
         """Return a published text; None if there is none yet."""

@@ -207,7 +207,7 @@ def _stretches(wrong_S: Bools) -> list[tuple[int, int]]:
 
 
 def _absences(invariant: Present, window: Window) -> list[tuple[Table, Bools, Bools]]:
-    """The values that should be there, where they are not, and where they should."""
+    """Return the data of a presence invariant, with masks of missing and of required values."""
     if invariant.statistic is None:
         found = _absent_scalar(invariant, window)
     else:
@@ -230,7 +230,7 @@ def _absent_scalar(invariant: Present, window: Window) -> list[Table]:
 
 
 def _with_missing(invariant: Present, table: Table) -> Table:
-    """A table with a column, too, for each tensor named that was never there."""
+    """Return a table with an additional column for each named tensor that never appeared."""
     missing = tuple(name for name in invariant.named if name not in table.names)
     shape = len(table.steps_S), len(missing)
     return Table(

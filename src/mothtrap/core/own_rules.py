@@ -107,7 +107,7 @@ def _of_function(function: Callable[..., Any], given: dict[str, Any]) -> type[Ru
 
 
 def _settings(name: str, function: Callable[..., Any]) -> list[tuple[str, type, Any]]:
-    """Keyword-only arguments of a function as (name, type, default)."""
+    """Return the keyword-only arguments of a function as (name, type, default)."""
     arguments = list(inspect.signature(function).parameters.values())
     if not arguments or arguments[0].kind is inspect.Parameter.KEYWORD_ONLY:
         raise ConfigError(

@@ -38,7 +38,7 @@ class FindingHistory:
         return tuple(sorted(self._cases.values(), key=lambda f: (f.severity.rank, f.step, f.code)))
 
     def severities(self) -> dict[str, list[Severity]]:
-        """Severities of all cases by rule code."""
+        """Return the severities of all cases by rule code."""
         found: dict[str, list[Severity]] = {}
         for finding in self._cases.values():
             found.setdefault(finding.code, []).append(finding.severity)

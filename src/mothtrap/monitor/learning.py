@@ -79,7 +79,7 @@ class Training:
 def trainings_of(run: Run) -> list[Training]:
     """Return each worker in each attempt of a run with enough steps to learn from.
 
-    Of a long run, the last `MAX_STEPS` steps are read.
+    Only the last `MAX_STEPS` steps of a long run are read.
     """
     found = []
     for _, rank, _, records in run.histories():

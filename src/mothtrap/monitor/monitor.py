@@ -203,7 +203,7 @@ class Monitor:
         return tuple(self._failures)
 
     def lacking(self) -> dict[str, tuple[Need, ...]]:
-        """Needs without data in the last window, by rule code."""
+        """Return the needs without data in the last window, by rule code."""
         window = self._builder.window(self._now_s)
         shown = {(matrix.kind, matrix.mode, matrix.statistic) for matrix in window.matrices}
         return {

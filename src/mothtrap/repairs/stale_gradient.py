@@ -23,9 +23,9 @@ def repair(script: Script, finding: Finding) -> str:
     Only if `backward` and `step` are called in the same block, and nothing clears gradients except
     one call of the same optimizer outside of the loop around this block. This call is moved. A
     closure must be a function that is passed to one `step`, and must not clear gradients. A
-    statement `optimizer.zero_grad` without parentheses gets them. Of several optimizers, the one of
-    the finding's line is cleared before the backward passes of its step, since backward passes of
-    the others may add to its gradients.
+    statement `optimizer.zero_grad` without parentheses gets them. If there are several optimizers,
+    the one on the finding's line is cleared before the backward passes of its step, because
+    backward passes of the others may add to its gradients.
     """
     if "evaluations of its closure" in finding.message:
         return _in_closure(script)

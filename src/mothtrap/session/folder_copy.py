@@ -9,7 +9,7 @@ from pathlib import Path
 from mothtrap.core.errors import ReplayError
 
 MAX_BYTES = 500 << 20
-"""Maximum size of a folder that is copied. Chosen by hand: seconds on a disk."""
+"""Maximum size of a folder that is copied. Chosen by hand: the copy takes seconds."""
 
 
 def copy_folder(folder: Path, target: Path, runs: Path) -> None:

@@ -149,7 +149,7 @@ class LiveMonitor:
             return
         try:
             self._log.append(self._unsaved, statuses)
-        except OSError as err:  # the rules continue with a full disk
+        except OSError as err:  # with a full disk, the rules continue
             self._trouble = err
             return
         self._trouble = None

@@ -188,7 +188,7 @@ class _Attempt:
             self._judge.consume([record])
 
     def unclosed(self) -> set[int]:
-        """Workers that have begun and never closed their record."""
+        """Return the workers that have begun and never closed their record."""
         return self._started - self._ended
 
     def _unsaved(self, err: OSError) -> None:

@@ -76,7 +76,7 @@ class MachineLog:
 
 
 class MachineReader:
-    """Reads the readings of an attempt, even while they are being written.
+    """Reads the metrics of an attempt, even while they are being written.
 
     Attributes:
         readings: values by name and device, oldest first.

@@ -83,7 +83,7 @@ class StandIn(Optimizer):
         averages_losses: whether it applies the mean of several micro-batches.
         rate_comes_late: whether its learning rate is known only after its step.
         updates: number of updates according to the optimizer.
-        rate: its learning rate, where that is a variable.
+        rate: its learning rate, if that is a variable.
     """
 
     names_parameters = True

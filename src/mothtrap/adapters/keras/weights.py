@@ -117,7 +117,7 @@ class Weights:
         Args:
             applied: gradients passed to optimizers.
             called: layers in the order of their calls.
-            looked: the gradients of the step can be read.
+            looked: whether the gradients of the step can be read.
         """
         gradients: dict[int, Any] = {}
         for each in applied:

@@ -49,7 +49,7 @@ class UpdateDropped(Fact, frozen=True, kw_only=True, tag=True):
             is not visible outside, `not applied` if it computes gradients but does not apply them,
             `not stepped` if an optimizer never steps; empty if the caller drops the result.
         state: argument whose new value is dropped; empty for the weights.
-        location: line of the call, or of the function where that loses the update.
+        location: line of the call, or of the function if the function loses the update.
     """
 
     function: str

@@ -52,7 +52,7 @@ class Accelerator:
 
     Args:
         kind: kind of device.
-        lane: creates the lane of a device.
+        lane: creates the copy stream of a device.
         memory: allocates host memory of this size to which the devices can write.
         capturing: whether work on the current stream is captured in a graph instead of being
             executed.
@@ -158,7 +158,7 @@ class Accelerator:
             self.copy_bytes(tensor, out_N[begin : begin + self.describe(tensor)[2]])
 
     def memory(self, size: int) -> Bytes:
-        """Host memory that the devices can write to, uint8, shape (size,)."""
+        """Return host memory that the devices can write to, uint8, shape (size,)."""
         return as_array(self._memory(size))
 
     def bring(self, number: torch.Tensor) -> PendingNumber:

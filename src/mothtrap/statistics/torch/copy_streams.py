@@ -126,16 +126,16 @@ class CudaCopyStream:
             self._one = torch.ones(1, dtype=torch.float64, device=device)
 
     def here(self) -> AbstractContextManager[Any]:
-        """See `Lane`."""
+        """See `CopyStream`."""
         found: AbstractContextManager[Any] = torch.cuda.device(self._device)
         return found
 
     def stream(self) -> Any:
-        """See `Lane`."""
+        """See `CopyStream`."""
         return torch.cuda.current_stream(self._device)
 
     def numbers(self, size: int) -> torch.Tensor:
-        """See `Lane`; memory is reused once nothing refers to it."""
+        """See `CopyStream`; memory is reused once nothing refers to it."""
         idle = [kept for kept in self._pool if sys.getrefcount(kept) == _IDLE]
         fitting = [kept for kept in idle if kept.numel() >= size]
         if fitting:
@@ -148,11 +148,11 @@ class CudaCopyStream:
         return self._pool[-1]
 
     def upload(self, host: torch.Tensor) -> torch.Tensor:
-        """See `Lane`."""
+        """See `CopyStream`."""
         return host.to(self._device, non_blocking=True)
 
     def carry(self, load: Load) -> None:
-        """See `Lane`."""
+        """See `CopyStream`."""
         for stream in load.streams:
             self._side.wait_stream(stream)
         with torch.cuda.stream(self._side):
@@ -169,7 +169,7 @@ class CudaCopyStream:
             mark.copy_(self._one, non_blocking=True)
 
     def settle(self) -> None:
-        """See `Lane`."""
+        """See `CopyStream`."""
         self._side.synchronize()
 
 

@@ -1,7 +1,7 @@
 """Tensors of programs and eager loops that remain readable after the step.
 
-A probe in a traced program writes a tensor into a cell, which takes over the tensor's memory. Of
-large tensors only some rows are kept.
+A probe in a traced program writes a tensor into a cell, which takes over the tensor's memory. Only
+some rows of large tensors are kept.
 """
 
 from __future__ import annotations

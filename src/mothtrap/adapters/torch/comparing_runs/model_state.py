@@ -61,7 +61,7 @@ class ModelState:
 
 
 def _parts(modules: Sequence[nn.Module]) -> list[tuple[int, ...]]:
-    """Identities of the children, parameters and buffers of each module."""
+    """Return the identities of the children, parameters and buffers of each module."""
     found = []
     for module in modules:
         for held in (module._modules, module._parameters, module._buffers):

@@ -286,7 +286,7 @@ class ProvenanceObserver:
         return (told.loader, told.pass_number) == (latest.loader, latest.pass_number)
 
     def _waiting(self) -> list[Handed]:
-        """Batches that were loaded since the last backward pass and not passed to a model."""
+        """Return batches loaded since the last backward pass that no model has received."""
         return [
             handed
             for handed in self._held

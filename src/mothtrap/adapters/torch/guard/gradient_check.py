@@ -58,7 +58,7 @@ def _values(gradient: torch.Tensor) -> torch.Tensor | None:
 
 
 def _device_rows(values: Sequence[torch.Tensor]) -> Floats:
-    """Rows of which only the sum shows whether all values are finite."""
+    """Return rows whose sum shows whether all values are finite; single rows do not."""
     rows_TF = np.full((len(values), WIDTH), np.nan)
     if values:
         rows_TF[:, _LOOKED_AT] = 0.0

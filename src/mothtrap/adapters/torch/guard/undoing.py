@@ -1,7 +1,7 @@
 """Copies of the state that an optimizer is about to change, for an undo.
 
-Needed only where a step begins before all of its gradients are known: with a closure, and
-inside a backward.
+Needed only if a step begins before all of its gradients are known: with a closure, or inside a
+backward pass.
 """
 
 from __future__ import annotations

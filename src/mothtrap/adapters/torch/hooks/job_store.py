@@ -23,7 +23,7 @@ class JobStore:
         return int(self._store.add(f"mothtrap/counts/{what}/{self._rank}", 1)) - 1
 
     def leave(self, key: str, text: str) -> None:
-        """Publish a text to all processes."""
+        """Publish a text for all processes."""
         self._store.set(f"mothtrap/left/{key}", text)
 
     def find(self, key: str) -> str | None:

@@ -83,8 +83,8 @@ BY_HAND = "by hand"
 class Tracer(Parts):
     """Receives events from hooks, passes them to the grouper, and closes steps.
 
-    Hooks call the methods of the section "Witnesses", and the first attributes; errors in them
-    never reach the training.
+    Hooks call the methods of the section "Events", and the first attributes; errors in them never
+    reach the training.
 
     Attributes:
         backward_began: called with the roots at the start of `backward`.
@@ -187,7 +187,7 @@ class Tracer(Parts):
         if forwards.narrow not in self.observers.members:
             forwards.narrow.looks = False
 
-    # Witnesses
+    # Events
 
     def optimizer_constructed(self, optimizer: Optimizer) -> None:
         """Handle the construction of an optimizer by the running code."""
@@ -430,7 +430,7 @@ class Tracer(Parts):
         known, told = self.optimizers.add(optimizer), self.observers.told
         if known.name not in self.grouper.running:
             return  # its beginning was not observed, because another thread was observed then
-        if closure:  # read when its first backward ended, where that was seen
+        if closure:  # otherwise read at the end of its first backward pass
             self.contain_part("gradients", self._read_gradients, known, optimizer)
         self.grouper.feed(StepEnded(known.name))
         if told["applied"]:

@@ -133,7 +133,7 @@ class Root:
         return self.prefix.rstrip(".") or self.label
 
     def module(self) -> nn.Module | None:
-        """The module with its wrappers; None if it no longer exists."""
+        """Return the module with its wrappers; None if it no longer exists."""
         for shell in reversed(self.shells):
             module = shell()
             if module is not None:
@@ -256,7 +256,7 @@ class NameBook:
         return entry[1] if entry is not None else None
 
     def module_name(self, module: nn.Module) -> str:
-        """Path of a module in its root; a root's own path is its class name."""
+        """Return the path of a module in its root; a root's own path is its class name."""
         entry = self._modules.get(module)
         return entry[0] if entry is not None else class_name(module)
 

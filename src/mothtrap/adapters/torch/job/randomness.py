@@ -144,7 +144,7 @@ def _is_capturing(kind: str) -> bool:
 
 @functools.cache
 def _accelerators() -> tuple[tuple[str, Any], ...]:
-    """Devices that this build of the framework supports, whether or not the machine has them."""
+    """Return the devices that this build of the framework supports, present or not."""
     modules = ((kind, getattr(torch, kind, None)) for kind in ACCELERATORS)
     return tuple((k, m) for k, m in modules if m is not None and m._is_compiled())
 

@@ -78,7 +78,7 @@ class ReachObserver:
     checked again.
 
     Attributes:
-        looks: calls of modules must be reported.
+        looks: whether calls of modules must be reported.
     """
 
     def __init__(self, job: Job, optimizers: OptimizerObserver) -> None:

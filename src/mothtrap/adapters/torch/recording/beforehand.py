@@ -45,7 +45,7 @@ class _Known:
     copy: torch.Tensor | None = None
 
     def current(self) -> torch.Tensor | None:
-        """The tensor that currently has this name."""
+        """Return the tensor that currently has this name."""
         module = self.module()
         if module is None:
             return None

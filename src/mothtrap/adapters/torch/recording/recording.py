@@ -111,7 +111,7 @@ class Recording:
     # Kept steps
 
     def steps(self) -> tuple[int, ...]:
-        """Steps in the ring, oldest first."""
+        """Return the steps in the ring, oldest first."""
         return tuple(self._ring)
 
     def kept(self, step: int) -> KeptStep | None:

@@ -38,7 +38,7 @@ variables of one call: about 100 microseconds. Chosen by hand.
 LEFT_ALONE = 256
 """Number of calls in which a variable with more values is not inspected again."""
 OWNER = "self"
-"""The variable whose attributes are also inspected; those of a model have a separate place."""
+"""The variable whose attributes are also inspected; those of a model are recorded separately."""
 MAX_CODES = 128
 """Maximum number of call sites of models that are distinguished."""
 _UNNAMED_SCOPES = ("<listcomp>", "<genexpr>", "<setcomp>", "<dictcomp>", "<lambda>")

@@ -22,7 +22,7 @@ class OwnValues:
         self._before: dict[str, Any] = {}
 
     def begin(self, frame: FrameType | None) -> None:
-        """Remember the variables of a frame that is about to get the recorded batch."""
+        """Record the variables of a frame that is about to get the recorded batch."""
         self._frame = frame
         self._before = dict(frame.f_locals) if frame is not None else {}
 
