@@ -1,1 +1,1 @@
-"""One framework in each module or package."""
+"""Adapters, one framework per module or package."""

@@ -84,7 +84,7 @@ def _replay(_: ReplayPlan) -> None:
 
 
 def _followed(replacements: Replacements) -> None:
-    """Follow the Accelerator that was made last."""
+    """Return the most recently created Accelerator."""
     work = TrainerAtWork(
         lambda one: iter([("accelerator", one), ("gradient_state", one.gradient_state)])
     )
@@ -97,7 +97,7 @@ ADAPTER: Final = AdapterSpec(
     handle=AccelerateHandle,
     requires="accelerate>=1",
     arrays="torch",
-    reports=Reports(facts=frozenset({TrainerSettings})),  # other than numbers of the user
+    reports=Reports(facts=frozenset({TrainerSettings})),  # unlike numbers of the user
     refines="torch",
     steps="base",
     replay=_replay,

@@ -94,7 +94,7 @@ class TransformersHandle(TrainerHandle):
         return get_batch_samples
 
     def _counted(self, one: Any, batches: Any) -> None:
-        """The micro-batches of a step were loaded, and their items counted."""
+        """Handle the loaded and counted micro-batches of a step."""
         if self._judged is not None and self._judged() is one:
             return
         self._judged = weakref.ref(one)
@@ -204,13 +204,14 @@ def _loss_place(one: Any) -> str | None:
 
 
 def _undivided(one: Any) -> Any:
-    """Return the user's loss that ignores the number of items, where the Trainer divides nothing.
+    """Return the user's loss that ignores the item count if the Trainer does not divide.
 
     Since 4.46 the Trainer divides a loss by the number of micro-batches only if the model takes no
     keyword arguments (`model_accepts_loss_kwargs`) and no `compute_loss_func` is given. It passes
     the number of items instead. The same tests decide in its method `training_step`.
     """
-    if getattr(one, "loss_is_scaled_for_ga", None) is False:  # reports it itself, since 5.0
+    # since 5.0, the library reports it itself
+    if getattr(one, "loss_is_scaled_for_ga", None) is False:
         return None
     function = getattr(one, "compute_loss_func", None)
     if function is None and getattr(one, "model_accepts_loss_kwargs", False):
@@ -222,7 +223,7 @@ def _undivided(one: Any) -> Any:
 
 
 def _ignores(code: CodeType, name: str) -> bool:
-    """Return whether a function takes a keyword argument, and reads neither it nor all of them."""
+    """Return whether a function has a keyword argument that it never reads."""
     taken = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     if name not in taken:
         if not code.co_flags & inspect.CO_VARKEYWORDS:
@@ -237,7 +238,7 @@ def _ignores(code: CodeType, name: str) -> bool:
 
 
 def _followed(replacements: Replacements) -> None:
-    """Follow the Trainer that begins last."""
+    """Return the Trainer that began most recently."""
     work = TrainerAtWork(lambda one: iter([("trainer", one), ("state", one.state)]))
     replacements.around(trainer.Trainer, "train", work.began, None)
     replacements.on_undo(work.leave)

@@ -1,1 +1,1 @@
-"""Answers of mothtrap for coding agents: tools of an MCP server, and a skill."""
+"""mothtrap for coding agents: the tools of an MCP server, and a skill."""

@@ -32,7 +32,7 @@ from mothtrap.store.layout import attempts, list_runs
 from mothtrap.store.plain_files import link_out_of
 
 MAX_RUNS = 10
-"""Runs that are listed; chosen by hand: each is opened for its verdict."""
+"""Maximum number of listed runs; chosen by hand: each is opened for its verdict."""
 MAX_REASON = 200
 
 
@@ -215,7 +215,7 @@ def _require(allowed: bool, what: str, option: str) -> None:
 
 
 def _own_only(start: Start) -> None:
-    """Refuse the command of a run that another user recorded: an agent cannot confirm it."""
+    """Reject the command of a run that another user recorded; an agent cannot confirm it."""
     if start.foreign:
         raise PermissionError(
             f"this run was recorded on {start.foreign}; the user must replay it in a terminal"

@@ -1,4 +1,4 @@
-"""Memory that is filled on the training thread and used again once it is written."""
+"""Memory that is filled on the training thread and reused once its content is written."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 Bytes = npt.NDArray[np.uint8]
 
 MIN_BYTES = 1 << 20
-"""Smallest piece: below it, looking for one costs more than the memory is worth."""
+"""Smallest block: below this size, searching for a block costs more than the memory."""
 WAIT_S = 0.005
 
 
@@ -24,7 +24,7 @@ class Arenas:
     it. So a block is reused as soon as nothing refers to it.
 
     Args:
-        limit_bytes: limit of all pieces together.
+        limit_bytes: limit on the total size of all blocks.
     """
 
     def __init__(self, limit_bytes: int) -> None:
@@ -42,7 +42,7 @@ class Arenas:
         """Allocate blocks from other memory from now on, such as memory that a device can write to.
 
         Args:
-            memory: allocates this many bytes. Pieces of the old kind are not reused.
+            memory: allocates this many bytes. Blocks of the old kind are not reused.
         """
         if memory != self._memory:
             self._memory = memory
@@ -50,11 +50,11 @@ class Arenas:
                 self._pieces = [p for p in self._pieces if sys.getrefcount(p) != _IDLE]
 
     def take(self, size: int, *, timeout_s: float = 0.0) -> Bytes | None:
-        """Return memory of at least `size` bytes, or None when the limit forbids it.
+        """Return memory of at least `size` bytes, or None if the limit does not allow it.
 
         Args:
-            size: bytes wanted.
-            timeout_s: how long to wait for memory that is in use.
+            size: requested number of bytes.
+            timeout_s: maximum time to wait for memory that is in use.
         """
         deadline_s = time.monotonic() + timeout_s
         while True:
@@ -83,6 +83,6 @@ def _plain(size: int) -> Bytes:
     return np.empty(size, np.uint8)
 
 
-# Who holds a slice of an array holds the array; this many references are those of the
-# list that it is in, and of the counting.
+# A slice of an array keeps the array alive. This many references come from the list that contains
+# the array, and from the counting itself.
 _IDLE = [sys.getrefcount(p) for p in [np.empty(1, np.uint8)]][0]  # noqa: RUF015

@@ -1,4 +1,4 @@
-"""Budgets of time: of mothtrap's own captures, and of each collection that sets one."""
+"""Time budgets: of mothtrap's own captures, and of each collection with a limit."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from mothtrap.capture.governor import Governor
 from mothtrap.capture.selection import Stream
 
 MOST_UNPAID = 256
-"""Steps whose shares are put together at most."""
+"""Maximum number of steps whose shares are collected."""
 
 
 class Budgets:
@@ -81,7 +81,7 @@ class Budgets:
         self._spent.clear()
 
     def rested(self) -> None:
-        """Note that the next step includes the time of steps that were not watched."""
+        """Record that the next step includes the time of steps that were not observed."""
         self._pay()
         for governor in (self._own, *self._of_collections.values()):
             governor.rested()

@@ -1,4 +1,4 @@
-"""Rows and copies of the tensors of the step in progress."""
+"""Statistics rows and copies of the tensors of the step in progress."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from mothtrap.statistics.distribution import EXPONENTS
 from mothtrap.statistics.summary import STATISTICS
 
 _FORWARD_KINDS = kinds.made_by("forward")
-"""Seen in a forward, whose mode is known only when the root returns."""
+"""Kinds captured in a forward, whose mode is known only when the root returns."""
 _STATISTICS = frozenset(STATISTICS)
 _IN_PLACE = _STATISTICS | {EXPONENTS, SHAPE}
 """Statistics that are computed in place; all others need a copy of the tensor."""
@@ -40,7 +40,7 @@ class Captures(Generic[ArrayT]):
     Attributes:
         cost_s: time of captures in seconds; the rest of mothtrap's time is the fixed cost.
         reducer: the arithmetic of the framework.
-        rows: rows of the step in progress; adapters set the `device`, if there is one.
+        rows: rows of the step in progress; adapters set their `device`, if there is one.
         gradients: result of the check of the gradients reduced in this step.
         copies: copies of values, of the step in progress.
         forward: captures of the forward pass that is running, or has just returned.
@@ -92,10 +92,10 @@ class Captures(Generic[ArrayT]):
         """Reduce or copy the tensors of one kind that are due.
 
         Args:
-            kind: kind of all of them; those of a forward, or of an evaluation, wait for
+            kind: kind of all tensors; tensors of a forward, or of an evaluation, wait for
                 `commit_forward`.
-            ids: their numbers.
-            tensors: read immediately, and not kept.
+            ids: ids of the tensors.
+            tensors: the tensors, which are read immediately and not kept.
             mode: None = train, or the mode of the forward pass once it is known.
             reducer: module for these tensors, if not the framework's own.
         """
@@ -135,7 +135,7 @@ class Captures(Generic[ArrayT]):
         numbers: Sequence[int],
         tensors: Sequence[ArrayT],
     ) -> float:
-        """Copy tensors; return the seconds that it took."""
+        """Copy tensors; return the duration in seconds."""
         began = self._times.clock()
         waits = kind in _FORWARD_KINDS or mode is Mode.EVAL
         copier = self.rows.copier(reducer, tensors, self._arenas)
@@ -212,5 +212,5 @@ class Captures(Generic[ArrayT]):
     def take_raw(self) -> list[RawBlock]:
         """Return and remove the copies and counts of the step."""
         raw = [*self.copies.take(), *self._exponents.take()]
-        self.has_raw = bool(raw)  # the next one is handled too: it depends on this one
+        self.has_raw = bool(raw)  # the next step is handled, too, because it depends on this one
         return raw

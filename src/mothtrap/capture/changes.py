@@ -1,4 +1,4 @@
-"""Requests of users to a job that runs, carried out between two steps."""
+"""User requests to a running job, carried out between two steps."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Changes:
 
         Args:
             step: the step that begins.
-            ended: there is no next step, so everything is refused.
+            ended: there is no next step, so all requests are rejected.
         """
         answers, self.made = self.made, []
         while self.asked:
@@ -80,7 +80,7 @@ class Changes:
         )
 
     def _carry_out(self, request: CaptureRequest, step: int) -> str | None:
-        """Change the plan; or return why not."""
+        """Change the plan; return the reason if that is impossible."""
         error = objection(request, in_force(self._plan.streams))
         if error is None:
             for tensor_id in self._plan.change(request, step):

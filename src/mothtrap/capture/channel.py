@@ -17,11 +17,14 @@ from mothtrap.core.records import StepRecord
 from mothtrap.core.steps import Mode
 
 _URGENT_RECORDS = 16
-"""Urgent records that wake the consumer: a job may stay NaN for hours, and to be woken at every
-step would cost it more than the step. As many as the rules judge at once."""
+"""Maximum number of urgent records that wake the consumer. A job may stay NaN for hours, and waking
+the consumer at every step would cost more than the step. Equal to the number of records that the
+rules evaluate immediately.
+"""
 _SHARE = 0.002
-"""Of a processor, that a consumer of small records may take: what it does for one call is
-most of what it does for ten, so it is woken less often where a call costs more."""
+"""Share of a processor that a consumer of small records may use. Most of the cost of a call is
+fixed, so the consumer is woken less often if a call costs more.
+"""
 _LONGEST_POLLS = 20
 """Longest sleep, in units of `poll_s`."""
 
@@ -71,14 +74,15 @@ class Channel:
         self._limit_bytes, self._on_full, self._poll_s = limit_bytes, on_full, poll_s
         self._waiting: deque[StepRecord] = deque()
         self._bytes = self._raw_bytes = 0
-        self._consumed: list[StepRecord] = []  # records that the consumer has at the moment
+        self._consumed: list[StepRecord] = []  # records that the consumer is processing
         self._consumed_bytes = 0
         self.lost = 0
         self._waits = on_full == "block"
         self._closed = False
         self._urgent = False
         self._urgent_left = _URGENT_RECORDS
-        self._lock = threading.RLock()  # itself taken by `put`: less is called than of a Condition
+        # `put` takes this lock directly, which needs fewer calls than a Condition
+        self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._thread = threading.Thread(target=self._run, name=f"mothtrap-{name}", daemon=True)
         self._thread.start()
@@ -128,7 +132,7 @@ class Channel:
         return not self._waiting or taken + size <= self._limit_bytes * of
 
     def _wait_for_room(self, size: int) -> bool:
-        """Wait where that is requested; return whether there is room now, or no taker."""
+        """Wait if that is requested; return whether there is room now, or no consumer."""
         if not self._waits:
             return False
         self._wake()
@@ -151,7 +155,7 @@ class Channel:
         try:
             while not finished:
                 finished, pause_s = self._turn(pause_s)
-        except BaseException as err:  # whatever it is: nothing else would release a waiting put
+        except BaseException as err:  # after any error: nothing else would release `put`
             with self._changed:
                 self._closed = True
                 lost = [*self._consumed, *self._waiting]
@@ -162,7 +166,7 @@ class Channel:
             self._on_error(err)
 
     def _turn(self, pause_s: float) -> tuple[bool, float]:
-        """Consume what waits after a pause; return whether it was the last time, and the next."""
+        """Consume waiting records after a pause; return whether it is finished, and the pause."""
         records, finished = self._take(pause_s)
         began_s = time.thread_time()
         if records:

@@ -1,4 +1,4 @@
-"""Keeps errors of mothtrap away from the training: caught, reported once, and switched off."""
+"""Isolation of mothtrap's errors from the training: caught, reported once, and switched off."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Containment:
 
     Attributes:
         failed: parts that must not be called anymore, and the reasons.
-        left_by: the exception that left the block of what is watched, where one did.
+        left_by: the exception that left the `with` block of a watch, if any.
     """
 
     def __init__(self, say: Callable[[str], None]) -> None:
@@ -45,8 +45,8 @@ class Containment:
 
     @property
     def ended_by(self) -> BaseException | None:
-        """The exception that ended the training: it left the block, or was not caught."""
-        # In an interactive session a mistyped line is not the end of the job.
+        """Return the exception that ended the training: it left the block, or was not caught."""
+        # In an interactive session, a mistyped line does not end the job.
         uncaught = None if hasattr(sys, "ps1") else getattr(sys, "last_value", None)
         return self.left_by or (uncaught if isinstance(uncaught, BaseException) else None)
 
@@ -70,13 +70,13 @@ def say_on_stderr(line: str) -> None:
         else:
             _write(line)
     except (OSError, ValueError, AttributeError):
-        return  # stderr is closed: no one reads it
+        return  # stderr is closed
 
 
 def _write(line: str) -> None:
     stream, own = sys.stderr, sys.__stderr__
     if own is not None and stream is own:
-        # Past its buffer: a line that the script has begun there stays in one piece.
+        # Bypasses the buffer, so that a line that the script has started there is not split.
         os.write(own.fileno(), f"{line}\n".encode(own.encoding, "backslashreplace"))
     else:
         stream.write(line + "\n")

@@ -1,4 +1,4 @@
-"""Budgets of collections that keep copies of tensors, in bytes."""
+"""Size budgets of collections that store copies of tensors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class CopyBudgets:
         exhausted: names of the streams whose budget is used up.
 
     Args:
-        selection: the streams in force, and the tensors that they match.
+        selection: the active streams, and the tensors that they match.
         tell: called once per stream when its budget is used up.
     """
 
@@ -43,15 +43,15 @@ class CopyBudgets:
         active: frozenset[str],
         step: int,
     ) -> list[Wanted[ArrayT]]:
-        """Return the copies that are made, with their purposes; some are over budget.
+        """Return the copies to make, with their purposes, and those that are over budget.
 
         Args:
             purpose: purpose of all copies.
-            tensor_ids: numbers of the tensors.
+            tensor_ids: ids of the tensors.
             tensors: tensors whose size is needed.
             copier: determines the size of a tensor.
             active: names of the streams that capture.
-            step: the one in progress.
+            step: step in progress.
         """
         found = []
         for number, tensor in zip(tensor_ids, tensors, strict=True):
@@ -64,7 +64,7 @@ class CopyBudgets:
         return found
 
     def _asking(self, tensor_id: int, active: frozenset[str]) -> tuple[list[Stream], bool]:
-        """Return the streams with a budget that keep a whole tensor, and whether others do, too."""
+        """Return the streams with a budget that store a whole tensor, and whether others do."""
         asking = [
             stream
             for stream in self._selection.matching(tensor_id)
@@ -74,7 +74,7 @@ class CopyBudgets:
         return limited, len(limited) < len(asking)
 
     def _book(self, limited: Sequence[Stream], size: int, step: int) -> bool:
-        """Book a copy on the budgets that have room for it; whether one has."""
+        """Charge a copy to the budgets that have room for it; return whether one has."""
         has_room = False
         for stream in limited:
             budget, used = stream.budget_bytes or 0, self._used_bytes.get(stream.name, 0)

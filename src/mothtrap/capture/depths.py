@@ -23,30 +23,34 @@ from statistics import fmean, median
 from mothtrap.capture.signals import Signals
 
 FIRST, FEWEST = 64, 10
-"""Steps at the start that are full; and how many of them regardless of their cost."""
+"""Number of full steps at the start, and number of those that are full regardless of their cost."""
 FIRST_S = 1.5
 """Seconds that mothtrap may take in the first steps before steps become light; equals the credit
 in `step_sampling.py`."""
 TOGETHER = 2
 """Consecutive full steps: the effect of a step shows in the next one."""
 PART = 0.25
-"""Part of the budget that full steps may take beyond light ones; the rest is for the light ones
-and for captures. Chosen by hand."""
+"""Part of the budget for the extra cost of full steps; the rest is for light steps and captures.
+Chosen by hand.
+"""
 ALL = 2
-"""Distance between pairs that stands for: every step is full."""
+"""Distance between pairs that means: every step is full."""
 ROUND = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 DENSITY = 10
 """The distance is at most the step number divided by this, but at least `ROUND[0]`."""
 APART_IN_GROUP = 50
 DECIDED_EVERY = 100
-"""Steps after which the distance is decided again: not in each one, since times vary."""
+"""Interval, in steps, at which the distance is recomputed; not at each step, since times vary."""
 LOOKED_AT, SIGNALS, SIGNALS_IN = 32, 3, 1000
-"""Steps watched in full after a signal, and how many signals count in a stretch of steps: so
-fewer than one step in ten is full because of them."""
+"""Number of full steps after a signal, and maximum number of signals in a range of steps, so that
+signals cause fewer than one full step in ten.
+"""
 MOST_LOSSES = 64
-"""Losses whose first step is searched for: a script that trains more models is a search."""
+"""Number of losses whose first step is observed in full: a script that trains more models is a
+search.
+"""
 REMEMBERED = 32
-"""Steps of either kind whose times are remembered."""
+"""Number of steps of either kind whose times are stored."""
 
 
 class Depths:
@@ -139,7 +143,7 @@ class Depths:
         (self._light_s if light else self._full_s).append(own_s - captures_s)
 
     def look_at(self, step: int) -> None:
-        """Observe a step and the next one in full."""
+        """Observe this step and the next one in full."""
         self._looking_until = max(self._looking_until, step + TOGETHER)
         self.full_at = min(self.full_at, step)
 
@@ -152,9 +156,9 @@ class Depths:
         return since < FEWEST or self.in_group or self._first_s < FIRST_S
 
     def _affordable(self) -> int:
-        """Return the smallest distance of pairs that the budget suffices for.
+        """Return the smallest distance of pairs that the budget allows.
 
-        A pause of the machine in a light step must not make full ones look cheap: the median.
+        The median is used, because a pause in a light step must not make full steps look cheap.
         """
         if not self._full_s:
             return ALL

@@ -1,4 +1,4 @@
-"""Captures due in the step in progress, for adapters to ask: tensors that nothing needs wait."""
+"""Captures that are due in the step in progress, queried by adapters."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ MODES = tuple(Mode)
 COPIES = "copies"
 """The part of a cost that is for copies."""
 OPEN_FORWARDS = 256
-"""Training forwards of one step whose outputs are kept: more are no accumulation but
-inference, or steps that no optimizer makes; chosen by hand."""
+"""Maximum number of training forwards of one step whose outputs are kept. More are not
+accumulation, but inference, or steps without an optimizer. Chosen by hand.
+"""
 
 _MADE_BY_FORWARDS = kinds.made_by("forward", "backward")
-"""As many of them as there are forwards."""
+"""Kinds of tensors of which there are as many as forwards."""
 _NONE = frozenset[str]()
 
 

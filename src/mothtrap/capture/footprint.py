@@ -12,7 +12,7 @@ from mothtrap.core.records import RawBlock, StepRecord
 RECORD_BYTES = 1024
 """Bytes of a record without its content."""
 SCALAR_BYTES = 128
-"""Of a number with its names."""
+"""Approximate bytes of a number with its names."""
 OBSERVATION_BYTES = 512
 """Bytes of a fact without its texts; including them if they cannot be measured."""
 _TEXTS = msgspec.msgpack.Encoder(enc_hook=str)
@@ -30,12 +30,12 @@ def footprint(record: StepRecord) -> int:
         return size
     size += OBSERVATION_BYTES * len(record.observations)
     try:
-        return size + len(_TEXTS.encode(record.observations))  # some microseconds for 4 kB
+        return size + len(_TEXTS.encode(record.observations))  # a few microseconds for 4 kB
     except (UnicodeEncodeError, ValueError):  # half a surrogate pair; nested too deeply
         return size
 
 
 def held_bytes(blocks: Iterable[RawBlock]) -> int:
-    """Return the memory blocked by tensors: the blocks at whose start they lie."""
+    """Return the memory blocked by tensors, counting the blocks at whose start they lie."""
     pieces = ((block.bytes_N.base, block.bytes_N) for block in blocks)
     return sum(base.nbytes if isinstance(base, np.ndarray) else own.nbytes for base, own in pieces)

@@ -1,4 +1,4 @@
-"""Captures of a forward, held back until it returns and its purpose is known."""
+"""Captures of a forward, held back until it has returned and its purpose is known."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from mothtrap.core.records import RawBlock
 from mothtrap.core.steps import StepKey
 
 Purpose = Callable[[], StepKey | None]
-"""Returns the purpose of a forward pass after its step: None for training, else its record."""
+"""Function that returns the purpose of a forward after its step: None for training, else its key.
+"""
 _Parked = tuple[Purpose, list[Part], Sequence[RawBlock], Mapping[int, Any]]
 
 
@@ -24,9 +25,9 @@ class ForwardCaptures:
         parked: forward passes that wait for the end of the step.
 
     Args:
-        rows: rows of the step, and of the forward apart.
-        copies: the same, of values.
-        exponents: the same, of counted exponents.
+        rows: rows of the step, and separate rows of the forward.
+        copies: copies of the step and of the forward.
+        exponents: counts of the step and of the forward.
     """
 
     def __init__(

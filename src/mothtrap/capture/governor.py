@@ -13,11 +13,11 @@ approaches the overhead as soon as the range is long compared with one capture o
 The duration of a step is not assumed anywhere: if steps become ten times shorter, the pay is ten
 times smaller from the next step on.
 
-Priorities. The budgets of a priority are filled before those of the next one (`Priority`). If
-the pay is too small for all of them, copies are skipped first, then activations, then weights,
-and gradients last. Streams of equal priority get the same number of seconds, and the part that a
-full budget does not need goes to the others. So a cheap stream does not starve an expensive one,
-and a stream that is due every 50 steps can save while others are due at every step.
+Priorities. The budgets of a priority are filled before those of the next one (`Priority`). If the
+pay is too small for all of them, copies are skipped first, then activations, then weights, and
+gradients last. Streams of equal priority get the same number of seconds, and the part that a full
+budget does not need goes to the others. So cheap streams do not starve expensive ones, and a stream
+that is due every 50 steps can save while others are due at every step.
 
 Special cases:
 
@@ -48,7 +48,7 @@ from enum import IntEnum
 FIRST_STEPS = 8
 """Steps at the start whose fixed cost is never a debt, since they are observed in full."""
 OWED_STEPS = 200
-"""Ten times longer steps pay as much in 20; chosen by hand."""
+"""Number of steps: ten times longer steps pay as much in 20; chosen by hand."""
 PAUSE_STEPS = 10
 """Longest step, in multiples of a usual one; chosen by hand for evaluations and slow loaders."""
 SMOOTHING = 0.3
@@ -88,7 +88,7 @@ class Governor:
     def __init__(self, overhead: float) -> None:
         self._overhead = overhead
         self._budgets: dict[str, _Budget] = {}
-        self._equals: list[list[_Budget]] = []  # of one priority each, the first paid first
+        self._equals: list[list[_Budget]] = []  # one list per priority, first paid first
         self._usual_s = self._fixed_s = self._owed_s = 0.0
         self._steps = 0
         self._rested = False
@@ -125,11 +125,11 @@ class Governor:
         """
         self._steps += 1
         self._fixed_s += own_s
-        # A hook adds its time when it ends, which for the last one is after its captures are
-        # told: less than nothing is kept for the next step.
+        # A hook adds its time when it ends, which for the last hook is after its captures were
+        # reported, so a negative amount is carried over to the next step.
         fixed_s = max(0.0, self._fixed_s)
         self._fixed_s -= fixed_s
-        if self._steps == 1:  # it began with the import
+        if self._steps == 1:  # it includes the import
             return
         if self._steps <= FIRST_STEPS:
             fixed_s = 0.0
@@ -168,7 +168,7 @@ def _fill(budgets: Iterable[_Budget], pay_s: float, spare_s: float) -> float:
         spare_s: usual pay of a step, so that no remainder is lost while a budget waits for more.
     """
     rooms = []
-    for place, budget in enumerate(budgets):  # the place decides where two have the same room
+    for place, budget in enumerate(budgets):  # the order decides between budgets with the same room
         rooms.append((budget.cost_s + spare_s - budget.held_s, place, budget))
     rooms.sort()
     waiting = len(rooms)

@@ -19,18 +19,19 @@ class GradientLook:
     """Result of checking some gradients.
 
     Attributes:
-        is_late: whether the answer may still be on its way from a device: to ask is to wait.
+        is_late: whether the result may still be in transfer from a device, so that reading it
+            waits.
 
     Args:
-        rows: float64, shape (T, F), or what waits for them.
+        rows: float64, shape (T, F), or an object that waits for them.
     """
 
     def __init__(self, rows: Rows | Callable[[], Rows]) -> None:
         self._rows, self.is_late = rows, callable(rows)
-        if isinstance(rows, np.ndarray):  # at once: both are asked of each
-            # Side by side; an absent value is NaN, and so never above 0.
+        if isinstance(rows, np.ndarray):  # both columns together
+            # A missing value is NaN, and therefore never above 0.
             self.nonfinite = bool((rows[:, _NAN : _INF + 1] > 0).any())
-            self.norm = math.hypot(*rows[:, _L2].tolist())  # no square of it overflows
+            self.norm = math.hypot(*rows[:, _L2].tolist())  # whose square does not overflow
 
     @property
     def _known(self) -> Rows:

@@ -1,16 +1,16 @@
-"""Turns what a training loop does into steps and loss series: a pure state machine.
+"""Conversion of the events of a training loop to steps and loss series: a pure state machine.
 
 A step is a maximal group of `optimizer.step()` calls with no backward between them.
 Calls nested in another one (SAM, Lookahead) and calls inside a backward
 (optimizer-in-backward) belong to the group. It ends at the next backward, the next
 forward of an optimized root, or the end. So Muon + AdamW is one step, a GAN iteration two.
-A backward inside a step (a closure's) ends the group of the steps before it, too.
+A backward inside a step (of a closure) also ends the group of the previous steps.
 
-Losses go by *series*: one backward call site with the optimizers stepped next. Values
-of micro-batches are handed over together; of a closure that is evaluated several times
-only the first evaluation counts, and after earlier backwards only where it adds to their
-gradients. Where gradients are zeroed between backward and step, as
-scripts do when a loss is not finite, the loss is that of the step if it has no other.
+Losses are grouped into *series*: one backward call site with the optimizers stepped next. Values of
+micro-batches are reported together. If a closure is evaluated several times, only the first
+evaluation counts, and after earlier backwards only if it adds to their gradients. If gradients are
+zeroed between backward and step, as scripts do for a non-finite loss, the loss belongs to the step
+if that has no other loss.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class ClosedStep(msgspec.Struct, frozen=True):
 
 
 class _Pending(msgspec.Struct):
-    """A backward whose optimizers have not stepped yet; how often each has zeroed since."""
+    """A backward whose optimizers have not stepped yet, and how often each has zeroed since."""
 
     site: str
     loss: int | None
@@ -125,10 +125,10 @@ class _Pending(msgspec.Struct):
 
 
 class _Group(msgspec.Struct):
-    """The step that is being put together.
+    """The step that is being assembled.
 
-    `evaluated`: a closure's backward was seen in it. `before`: how many applied, skipped
-    and losses it had when the outermost running `optimizer.step()` was entered.
+    `evaluated`: it contains the backward of a closure. `before`: its number of applied and skipped
+    steps and of losses when the outermost running `optimizer.step()` was entered.
     """
 
     in_backward: bool
@@ -149,7 +149,8 @@ class Grouper:
     """
 
     MAX_PENDING: ClassVar[int] = 4096
-    """Backwards kept that no optimizer ever steps on (evaluation of gradients only)."""
+    """Maximum number of stored backwards that no optimizer steps on (gradients are only evaluated).
+    """
 
     def __init__(self, first_step: int = 0) -> None:
         self.step = first_step
@@ -223,7 +224,7 @@ class Grouper:
 
     def _backward_began(self, event: BackwardBegan) -> ClosedStep | None:
         self._backward_depth += 1
-        if self._backward_depth > 1:  # reentrant checkpointing: part of the outer one
+        if self._backward_depth > 1:  # reentrant checkpointing: part of the outer backward
             return None
         if self.running:
             return self._closure_evaluated(event)
@@ -238,7 +239,7 @@ class Grouper:
             return None
         closed = None
         applied, skipped, losses = group.before
-        if applied or skipped:  # steps that were over before the running one began
+        if applied or skipped:  # steps that ended before the running one began
             running = list(dict.fromkeys((*self.running, *group.applied[applied:])))
             begun = _Group(False, running, group.skipped[skipped:], group.losses[losses:])
             del group.applied[applied:], group.skipped[skipped:], group.losses[losses:]
@@ -257,7 +258,7 @@ class Grouper:
                 closed = self._close()
             else:
                 group.before = len(group.applied), len(group.skipped), len(group.losses)
-        if optimizer in self.running:  # its last step raised and was caught
+        if optimizer in self.running:  # its last step raised an exception, which was caught
             del self.running[self.running.index(optimizer) :]
         self.running.append(optimizer)
         self._join(optimizer, applied=True)
@@ -297,7 +298,7 @@ class Grouper:
         return self._finish(group)
 
     def _zeroed_last(self, optimizer: str) -> list[_Pending]:
-        """Backwards just before a step that applies nothing of them: its losses all the same."""
+        """Return backwards just before a step that applies none of them, but has their losses."""
         fewest = min((p.zeroed.get(optimizer, 0) for p in self._pending), default=0)
         return [p for p in self._pending if p.zeroed.get(optimizer, 0) == fewest]
 
@@ -326,7 +327,7 @@ class Grouper:
 
 
 def _owners(group: _Group) -> str:
-    """Name the optimizers of a group in few words: one per parameter would be hundreds."""
+    """Name the optimizers of a group briefly: with one per parameter, there would be hundreds."""
     names = sorted({*group.applied, *group.skipped})
     if group.in_backward or len(names) > 3:
         return "+".join(sorted({name.partition("#")[0] for name in names})) + "*"

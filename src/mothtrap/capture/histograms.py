@@ -1,4 +1,4 @@
-"""Histograms of weights and gradients at a few steps, in every run."""
+"""Histograms of weights and gradients at a few steps of every run."""
 
 from __future__ import annotations
 
@@ -15,14 +15,17 @@ from mothtrap.statistics.distribution import EXPONENTS
 
 KINDS = ("weight", "gradient")
 STEPS = (0, *(digit * 10**power for power in range(1, 8) for digit in (1, 2, 5)))
-"""Steps 0, 10, 20, 50, 100 ...: each is a full step, if any full steps follow (see `depths.ROUND`).
-Twelve captures suffice for 20,000 steps."""
+"""Steps 0, 10, 20, 50, 100 ...: each is a full step if there are further full steps (see
+`depths.ROUND`). Twelve captures suffice for 20,000 steps.
+"""
 MOST_TENSORS = 64
-"""Tensors of each kind that have a histogram; chosen by hand: a run grows by less than 100 kB."""
+"""Maximum number of tensors of each kind with a histogram; chosen by hand: a run grows by less than
+100 kB.
+"""
 MOST_ELEMENTS = 1 << 22
-"""Elements of these tensors together: counting them takes about 5 ms on one core."""
+"""Maximum number of elements of these tensors: counting them takes about 5 ms on one core."""
 LEAST_AXES = 2
-"""A bias has too few values for a histogram."""
+"""Minimum number of axes: a bias has too few values for a histogram."""
 
 
 def streams_of_run(
@@ -68,7 +71,7 @@ def _matches(config: Config) -> Callable[[TensorInfo], bool]:
 
 
 class _FirstTensors:
-    """Matches the first tensors of a kind, within bounds of number and size."""
+    """Matches the first tensors of a kind, within limits on number and size."""
 
     def __init__(self) -> None:
         self._chosen: set[str] = set()

@@ -1,4 +1,4 @@
-"""Numbers and tensors that users hand over themselves."""
+"""Numbers and tensors that users log."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from mothtrap.core.tensors import TensorInfo
 from mothtrap.statistics import numpy as arithmetic
 
 CALLS_PER_STEP = 256
-"""Values of one name in one step that are kept; chosen by hand, as for module calls."""
+"""Maximum number of values of one name per step; chosen by hand, as for module calls."""
 
 OWN_ARRAYS = (np.ndarray, np.generic, bool, int, float, complex, list, tuple)
-"""Types that become a numpy array; everything else must be a tensor of the framework."""
+"""Types that become NumPy arrays; everything else must be a tensor of the framework."""
 
 
 def log_number(recorder: Recorder[Any], name: str, value: Any) -> None:
@@ -116,7 +116,7 @@ class Logged:
         self._take(name, value, "tensor", self._tensors.add)
 
     def _is_deferred(self, name: Any, value: Any, take: Callable[[Any], None]) -> bool:
-        """Return whether a framework passes on the values of a tensor that has none yet."""
+        """Return whether a framework will pass on the values of a traced tensor later."""
         return any(defers(name, value, take) for defers in self._recorder.deferring)
 
     def _take(self, name: Any, value: Any, wanted: str, act: Callable[[str, Any], None]) -> bool:
@@ -130,7 +130,7 @@ class Logged:
         try:
             with aside(self._recorder.unheard):
                 act(name, value)
-        except Exception as err:  # whatever an object of the user's raises
+        except Exception as err:  # objects of the user may raise anything
             reason = f"a value was not a {wanted} ({in_one_line(err)})"
             self._tell_once(name, f"{name!r} got a {type(value).__name__}, not a {wanted}", reason)
             return False
@@ -195,7 +195,7 @@ class LoggedTensors:
             recorder.captures.reduce("metric", [self._ids[label]], [tensor], reducer=copier)
 
     def _as_numbers(self, value: Any) -> Any:
-        """Read tensors inside lists as the framework does; numpy would forbid resizing them."""
+        """Read tensors inside lists with the framework; NumPy would prevent resizing them."""
         if isinstance(value, list | tuple):
             return [self._as_numbers(part) for part in value]
         arithmetic_of_framework: Any = self._recorder.captures.reducer
@@ -204,8 +204,8 @@ class LoggedTensors:
 
 
 def _on_host(value: Any) -> Any:
-    """Return a tensor as the array that its framework makes of it; anything else as it is."""
-    for name in ("numpy", "asnumpy"):  # of TensorFlow and Keras, and of MXNet
+    """Return a tensor as the array that its framework creates; return other values unchanged."""
+    for name in ("numpy", "asnumpy"):  # TensorFlow, Keras, and MXNet
         read = None if isinstance(value, OWN_ARRAYS) else getattr(value, name, None)
         if callable(read):
             return read()

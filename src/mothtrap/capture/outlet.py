@@ -31,10 +31,10 @@ class Outlet:
         is_open: the first step was closed; nothing is passed on before that.
 
     Args:
-        rows: completes those in transfer from a device.
+        rows: completes rows in transfer from a device.
         tensors: announces new tensors with the next record.
         containment: catches exceptions of sinks.
-        observe: receives its observations.
+        observe: receives observations of the outlet.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Steps whose statistics and copies are still on their way from a device."""
+"""Steps whose statistics and copies are still in transfer from a device."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Device(Copier[ArrayT], Protocol[ArrayT]):
         """Start to reduce each tensor to one row."""
 
     def memory(self, size: int) -> npt.NDArray[np.uint8]:
-        """Memory that `copy_bytes` can write to."""
+        """Return memory that `copy_bytes` can write to."""
 
     def bring(self, number: ArrayT) -> PendingNumber:
         """Start to transfer a one-element tensor, ahead of the queue."""
@@ -83,7 +83,7 @@ class PendingStep:
 
     Args:
         rows: statistics of tensors with their rows, available or in transfer.
-        fields: columns that adapters worked out, by tensor.
+        fields: columns that adapters computed, by tensor.
         numbers: further scalars in transfer, as name and owner.
         flight: provides the rest, and fills the copies of the record.
     """
@@ -112,8 +112,8 @@ class PendingStep:
         """Wait for missing data; return the complete record, with a report of lost data."""
         lost_copies = 0
         try:
-            # First of all: whoever asks for rows that were not sent has the device send them,
-            # and that is for the training alone.
+            # First, because a request for unsent rows makes the device send them, which only the
+            # training thread may do.
             self._flight.wait()
         except RuntimeError as err:
             self._failure = str(err)

@@ -1,4 +1,4 @@
-"""Times the phases of training steps, for the breakdown of a run's time."""
+"""Timing of the phases of training steps, for the breakdown of a run's time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mothtrap.core.facts.phases import PhasesTimed
 from mothtrap.core.phases import EVALUATION, FORWARD, LOSS, OTHER, OWN, PHASES
 
 EVERY, EVERY_S = 100, 30.0
-"""Steps, or seconds, that one fact sums up; chosen by hand."""
+"""Number of steps, or seconds, that one fact summarizes; chosen by hand."""
 
 
 class PhaseClock:
@@ -91,7 +91,7 @@ class PhaseClock:
         return (timed,)
 
     def _idle(self) -> float:
-        """Return the share of the processors' time since `begin` in which they did nothing."""
+        """Return the idle share of the processors' time since `begin`."""
         before, now = self._cpu_before, self._cpu_times()
         if before is None:
             return 0.0

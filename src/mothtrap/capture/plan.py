@@ -1,4 +1,4 @@
-"""Plan of captures: the streams that are due, step by step."""
+"""Plan of captures: the streams that are due at each step."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Plan:
         step: the train step in progress.
         depths: determines which steps are observed in full.
         is_light: the step in progress is not watched in full.
-        next_is_light: the next step is not a full one either, as far as is known.
+        next_is_light: the next step is also light, as far as is known.
         due: data to capture in this step.
         selection: all streams, and the tensors that they match.
         evaluated: the last evaluation forward pass that ended in this step, if any.
@@ -126,7 +126,7 @@ class Plan:
             self.told.append(FullSteps(step=step, every=1 if every == ALL else every))
 
     def _is_asked_for(self, step: int) -> bool:
-        """Return whether a user wants values of a step."""
+        """Return whether a user requests values of a step."""
         for stream in self._for_users:
             schedule = stream.schedules[Mode.TRAIN]
             if self._is_open(stream) and (stream.on or schedule.is_due(step)):
@@ -165,7 +165,7 @@ class Plan:
         ]
         self._has_ending = self._has_ending or request.for_steps is not None
         wanted = self.selection.change((*kept, *added))
-        self._schedule(MODES)  # also those in which something is due no more
+        self._schedule(MODES)  # also those in which nothing is due any more
         return wanted
 
     def next_named(self, step: int) -> int:
@@ -195,7 +195,7 @@ class Plan:
             last: no further step follows, so also report captures that are still being skipped, and
                 collections that never matched a tensor.
         """
-        if self.is_light and not last:  # nothing was due that could be thinned
+        if self.is_light and not last:  # nothing that could be skipped was due
             told, self.told = self.told, []
             return list(told)
         unfound: list[Blind] = []
@@ -209,7 +209,7 @@ class Plan:
         return [*told, *self._thinning.take(self.step, last=last), *unfound]
 
     def _next(self, mode: Mode) -> int:
-        """The next step of a mode."""
+        """Return the next step of a mode."""
         key = self.evaluated
         return key.mode_step + 1 if key and key.mode is mode else self._mode_steps[mode]
 
@@ -234,7 +234,7 @@ class Plan:
         self._open_until.pop(name, None)
 
     def _schedule(self, modes: Iterable[Mode]) -> None:
-        """Find out when the streams in force are due."""
+        """Determine when the active streams are due."""
         self._turns = {mode: Turns(self.streams, mode) for mode in modes}
         training = [stream for stream in self.streams if Mode.TRAIN in stream.schedules]
         self._for_light = tuple(stream for stream in training if stream.in_light_steps)
@@ -243,7 +243,7 @@ class Plan:
     def _decide(self, mode: Mode) -> None:
         """Choose the streams that capture.
 
-        The governor is asked once a step, and again for each forward of an evaluation.
+        The governor is queried once per step, and again for each forward of an evaluation.
         """
         found, thinnable = [], []
         for stream in self._turns[mode].due(self._mode_steps[mode]):

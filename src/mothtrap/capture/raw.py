@@ -1,4 +1,4 @@
-"""Copies of whole tensors, taken on the training thread."""
+"""Copies of whole tensors, made on the training thread."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from mothtrap.core.records import RawBlock
 
 ArrayT = TypeVar("ArrayT", contravariant=True)
 _Row = tuple[int, str, tuple[int, ...], int, frozenset[str]]
-"""Number, element type, shape, end in the piece, and purpose of a copy."""
+"""Tensor id, element type, shape, end in the block, and purpose of a copy."""
 KEEP = frozenset({RAW})
 Wanted = tuple[int, ArrayT, frozenset[str]]
-"""Number, tensor, and purpose of its copy."""
+"""Tensor id, tensor, and purpose of its copy."""
 _GROWTH = 1.1
-"""Room beyond the size of the last step, so that a slightly larger one fits in one piece."""
+"""Extra room relative to the last step, so that a slightly larger step fits in one block."""
 
 
 class Copier(Protocol[ArrayT]):
@@ -42,7 +42,7 @@ class Copier(Protocol[ArrayT]):
 
 @dataclass(slots=True)
 class _Placed(Generic[ArrayT]):
-    """Tensors that have a place in the piece in use, and are not copied yet."""
+    """Tensors with a place in the current block that are not copied yet."""
 
     end: int
     tensors: list[ArrayT] = field(default_factory=list)
@@ -62,7 +62,7 @@ class RawCopies(Generic[ArrayT]):
         arenas: memory for the copies.
         wait_s: time to wait for memory if there is none; after waiting in vain, it does not wait
             again until some memory was free.
-        beside: bytes of the arenas that are used elsewhere for as long as these copies are kept.
+        beside: bytes of the arenas that are used elsewhere while these copies are kept.
     """
 
     def __init__(
@@ -97,8 +97,8 @@ class RawCopies(Generic[ArrayT]):
         """Copy tensors; those in one memory block are copied at once.
 
         Args:
-            wanted: number, tensor, and the purpose of its copy (see `RawBlock.purposes`); a tensor
-                is read immediately, and not kept.
+            wanted: id, tensor, and purpose of the copy (see `RawBlock.purposes`); a tensor is read
+                immediately, and not kept.
             copier: module for these tensors, if not the usual one.
 
         Returns:
@@ -142,7 +142,7 @@ class RawCopies(Generic[ArrayT]):
         return self._taken + self._end
 
     def _copy(self, placed: _Placed[ArrayT], copier: Copier[ArrayT]) -> None:
-        """Copy tensors into the current piece; if this fails, none of them is copied."""
+        """Copy tensors into the current block; if this fails, none of them is copied."""
         if self._piece is None or not placed.tensors:
             return
         try:
@@ -151,20 +151,21 @@ class RawCopies(Generic[ArrayT]):
             else:
                 copier.gather_bytes(placed.tensors, placed.begins, self._piece)
         except BaseException:
-            self._close_block()  # a device may still write to where they were to go
+            self._close_block()  # a device may still write to their destination
             raise
         self._rows += placed.rows
         self._end = placed.end
 
     def _begin_block(self, size: int) -> Bytes | None:
-        """Another piece, since the tensor does not fit in the one in use."""
+        """Start another block, because the tensor does not fit in the current one."""
         self._close_block()
         held = self.held_bytes
         room = self._arenas.limit_bytes - held - self._beside()
         self.is_full = max(size, MIN_BYTES) > room
         if self.is_full:
             return None
-        # As much again as is held: small pieces waste more of the memory at their ends.
+        # As large as all current blocks together, because small blocks waste more memory at their
+        # ends.
         wanted = min(max(size, self._expected - self._taken, held), room)
         self._piece = self._arenas.take(wanted, timeout_s=self._left_s)
         if self._piece is not None:
@@ -282,7 +283,7 @@ class StepCopies(Generic[ArrayT]):
         return held_bytes(self._committed) + self._own.held_bytes + self._forward.held_bytes
 
     def _tell_needed(self, size: int, *, of_forward: bool) -> None:
-        """Record the size that the step would need, with a tensor that did not fit."""
+        """Record the size that the step would need, including a tensor that did not fit."""
         if of_forward:
             self._lost_of_forward += size
         else:

@@ -1,4 +1,4 @@
-"""The needed facts, those that can be recorded, and the steps in which they were searched for."""
+"""Needed facts, facts that can be recorded, and the steps in which observers searched for them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mothtrap.core.steps import Mode
 Facts = tuple[type[Fact], ...]
 
 _SETTLED_STEPS = 64
-"""Steps between two searches for intervals that were broken; chosen by hand."""
+"""Steps between two searches for interrupted intervals; chosen by hand."""
 
 
 class _Interval:
@@ -74,10 +74,10 @@ class Looks:
         """Record the facts that an adapter cannot report in this job.
 
         Args:
-            adapter: its name.
+            adapter: name of the adapter.
             why: completes "not applicable: ...", e.g. `no evals were passed to train()`.
-            lacking: parts of its reports that are missing; a mode means that nothing in this mode
-                is reported.
+            lacking: missing parts of its reports; a mode means that nothing in this mode is
+                reported.
             step: step in progress.
         """
         self._said.append(
@@ -97,7 +97,7 @@ class Looks:
 
         Args:
             facts: the same tuple at each step.
-            step: the one in progress.
+            step: step in progress.
             adapter: adapter of the observer, which need not be ready in steps of other adapters.
         """
         interval = self._intervals.get((adapter, facts))
@@ -129,7 +129,7 @@ class Looks:
         return [*self.take_said(), *self._told(step, last=True)]
 
     def _told(self, step: int, *, last: bool) -> list[Looked]:
-        """The intervals that began or were broken, or all; those that are equal as one."""
+        """Return the intervals that began or were interrupted, or all; equal ones are combined."""
         joined: dict[tuple[str, int, int, int, int], set[str]] = {}
         for (adapter, facts), own in self._intervals.items():
             before = own.missed

@@ -1,4 +1,4 @@
-"""Steps of a job, one at a time: from the observations of adapters to records at the sinks."""
+"""Steps of a job, from the observations of adapters to records at the sinks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from mothtrap.core.records import RawBlock, Scalar
 from mothtrap.core.steps import Mode, StepKey
 
 Moment = Literal["begins", "within", "between"]
-"""Nothing of the step in progress was seen yet; it goes on; it was applied, and none has begun."""
+"""State of the step: nothing observed yet, in progress, or applied with none begun since."""
 ArrayT = TypeVar("ArrayT", contravariant=True)
 
 
@@ -59,7 +59,7 @@ class Recorder(Generic[ArrayT]):
             returns the step to which it belongs.
         moment: position of the training in the step; see `Moment`.
         ends: the next step to close is the last one of this process.
-        looks: the needed facts, and the steps in which observers looked for them.
+        looks: the needed facts, and the steps in which observers searched for them.
         boundary: called between two steps with the number of the next one; may end the training.
         unheard: hides the operations of hooks from the user's modes; see `capture.unheard`.
         left_out: returns whether the calling thread trains without being observed, so that its
@@ -148,7 +148,7 @@ class Recorder(Generic[ArrayT]):
         for scalar in notes.scalars:
             if scalar.name == "loss":
                 plan.depths.loss(step, scalar.of, scalar.value)
-        self.times.own_s -= opening_s  # the hook that is running will add it when it ends
+        self.times.own_s -= opening_s  # the running hook will add it when it ends
         if self.due.is_enough:
             self._tell_forwards(step)
         self.due.forwards = 0
@@ -163,7 +163,7 @@ class Recorder(Generic[ArrayT]):
             Scalar("own_s", "", own_s),
         )
         key = StepKey(step=step, mode=Mode.TRAIN, mode_step=step)
-        if plan.told or not light:  # nothing was due in a light one that could be thinned
+        if plan.told or not light:  # nothing that could be skipped was due in a light step
             facts += plan.take_told()
         facts += (*self.looks.close(step), *self.phases.closed(step))
         raw: list[RawBlock] = []
@@ -181,7 +181,7 @@ class Recorder(Generic[ArrayT]):
     def _open(self) -> float:
         """Open the sinks; return the seconds that it took.
 
-        They are reported apart: paid once, before the first step is counted.
+        These are reported separately, because they occur once, before the first step is counted.
         """
         self._outlet.is_open = True
         began = self.times.clock()
@@ -208,8 +208,8 @@ class Recorder(Generic[ArrayT]):
         """Continue with `step`: the steps from `first` on were not observed.
 
         Args:
-            first: the first step that was not watched.
-            step: the next one.
+            first: the first step that was not observed.
+            step: the next step.
             losses: losses of these steps, NaN if unknown; empty = all are unknown.
             rates: their learning rates.
         """
@@ -243,7 +243,7 @@ class Recorder(Generic[ArrayT]):
     ) -> None:
         """Emit facts observed since the last step, for the final evaluation of rules."""
         rows, notes = self.captures.rows, self.notes
-        if rows.device is not None:  # no consumer waits in vain where it has failed
+        if rows.device is not None:  # no consumer waits in vain if it has failed
             rows.device.settle()
         facts = (*notes.facts, *self.looks.take_said(), *more) if self._outlet.is_open else ()
         if facts:
@@ -283,6 +283,6 @@ class Recorder(Generic[ArrayT]):
 
 
 def _only(scalars: Iterable[Scalar], name: str) -> str:
-    """Return the series or optimizer of the one scalar of a name; "" unless there is just one."""
+    """Return the series or optimizer of a scalar if there is just one; otherwise ""."""
     found = [scalar.of for scalar in scalars if scalar.name == name]
     return found[0] if len(found) == 1 else ""

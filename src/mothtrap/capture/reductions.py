@@ -1,4 +1,4 @@
-"""Works out numbers and distributions from copies of tensors, off the training thread."""
+"""Numbers and distributions computed from copies of tensors, off the training thread."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mothtrap.statistics.dtypes import array_of
 
 Array = npt.NDArray[Any]
 _Copy = tuple[int, str, tuple[int, ...], npt.NDArray[np.uint8]]
-"""Number, element type, shape and bytes of a tensor."""
+"""Id, element type, shape and bytes of a tensor."""
 
 
 class Reductions:
@@ -103,7 +103,7 @@ class Reductions:
         label, function = found
         try:
             value = float(function(array))
-        except Exception as err:  # whatever a function of the user's raises
+        except Exception as err:  # a function of the user may raise anything
             failure = self._containment.report(part, err, step=step)
             if failure is not None:
                 observations.append(failure)
@@ -167,7 +167,7 @@ def _copies(block: RawBlock) -> Iterator[_Copy]:
 
 
 def _array(copy: _Copy) -> Array:
-    """Return a copy as an array that cannot be written to: it may be stored yet."""
+    """Return a copy as a read-only array, because the copy may still be stored."""
     array: Array = array_of(copy[3], copy[1]).reshape(copy[2])
     array.setflags(write=False)
     return array

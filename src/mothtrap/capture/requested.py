@@ -1,4 +1,4 @@
-"""Reasons to capture that were asked of a running job: their schedules begin when they do."""
+"""Streams requested during a job, whose schedules begin at their activation."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _counted_from(first: int, schedule: Schedule, for_steps: int | None) -> Sche
     steps = [step for step in schedule.steps if for_steps is None or step < for_steps]
     only_steps = bool(schedule.steps) and schedule.every is None and not schedule.logarithmic
     if only_steps and not steps:
-        stops = [schedule.start]  # without steps it would mean each step
+        stops = [schedule.start]  # without steps, it would mean every step
     return Schedule(
         every=schedule.every,
         start=first + schedule.start,

@@ -1,7 +1,7 @@
-"""Bytes from one process to another through memory that both have mapped.
+"""Ring buffer that passes bytes between two processes through shared memory.
 
-The memory has no name and no owner: what one process has written is there for the other,
-also when the first was killed. One process writes, one reads.
+The memory has no name and no owner, so the reader gets all written data, even if the writer was
+killed. One process writes, and one reads.
 
     offset 0     written, read (positions in bytes since the start), state, closing, pid of
                  the reader, length of the reader's last words: 8 bytes each
@@ -10,8 +10,8 @@ also when the first was killed. One process writes, one reads.
                  xxh3 of the bytes seeded by the frame's position) and their bytes, each
                  padded to a multiple of 16
 
-A frame exists once `written` is beyond it. Its checksum keeps the reader from bytes that
-another processor core has not made visible yet.
+A frame exists once `written` is beyond it. Its checksum protects the reader from bytes that are not
+visible yet to its processor core.
 """
 
 from __future__ import annotations
@@ -80,10 +80,10 @@ class Ring:
             os.ftruncate(file, _RING_AT + size)
         else:
             with tempfile.TemporaryFile(buffering=0) as nameless:
-                # A write into a hole would kill the process if the disk is full.
+                # A write to a sparse file would kill the process if the disk is full.
                 nameless.write(bytes(_RING_AT + size))
                 file = os.dup(nameless.fileno())
-        try:  # a process that has closed its standard streams must not take this for one
+        try:  # in a process that has closed its standard streams, this must not become one of them
             return fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, 3), size
         finally:
             os.close(file)
@@ -101,7 +101,7 @@ class Ring:
         """Write one frame; return False, without writing, if there is no room.
 
         Args:
-            parts: its bytes, in pieces.
+            parts: bytes of the frame, in pieces.
             last: whether the message ends with this frame.
         """
         size = sum(len(part) for part in parts)

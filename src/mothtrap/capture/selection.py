@@ -19,38 +19,38 @@ from mothtrap.statistics.distribution import DISTRIBUTIONS, EXPONENTS
 from mothtrap.statistics.summary import STATISTICS
 
 ESSENTIAL = frozenset({"l2", "nan", "inf"})
-"""Statistics of gradients for the non-finite checks; never thinned."""
+"""Statistics of gradients for the non-finite checks; never skipped."""
 
 TABLE = frozenset(STATISTICS) - {"inactive", "saturated", "update_ratio"}
-"""All statistics of a tensor by itself."""
+"""Statistics that need only the tensor itself."""
 
 RARE = frozenset({EXPONENTS, "inactive", "saturated"})
-"""Statistics that need their own pass over a tensor; unless set otherwise, at ..."""
+"""Statistics that need a separate pass over a tensor, by default at ..."""
 RARE_EVERY = 16
 """Interval of rarely captured statistics; chosen by hand: a distribution changes slowly."""
 BESIDE_EXPONENTS = frozenset({"zero", "nan"})
-"""Numbers of elements that are in no bin, by reason: captured with the others."""
+"""Numbers of elements that are in no bin, by reason; captured with the exponents."""
 
 RAW = "raw"
-"""Stands among the statistics of a stream that keeps tensors whole."""
+"""Entry in the statistics of a stream that stores whole tensors."""
 
 SHAPE = "shape"
-"""Stands among the statistics of a stream that keeps nothing but shapes."""
+"""Entry in the statistics of a stream that stores only shapes."""
 
 EVERYTHING = "everything"
-"""The name of the stream of `capture = "everything"`, before it is split by priority."""
+"""Name of the stream of `capture = "everything"`, before it is split by priority."""
 
 IN_WORDS = {
     "inactive": "inactive units",
     "saturated": "saturated units",
     "update_ratio": "update ratios",
 }
-"""Names of statistics that are no words."""
+"""Readable names of statistics whose ids are not words."""
 ROLES_IN_WORDS = {"rectifier": "ReLU and similar", "saturating": "sigmoid and tanh"}
 FEW_STEPS = 8
-"""Steps of a need that names them which are never thinned; chosen by hand."""
+"""Maximum number of named steps of a need that are never skipped; chosen by hand."""
 DENSE_STEPS = 8
-"""Steps at the start at which rules see everything: most faults show there."""
+"""Steps at the start at which rules get all data, because most faults show there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -63,14 +63,15 @@ class Stream:
         essential: never skipped.
         overhead: share of the training time that its collection may take; None = the share for
             mothtrap's own captures, unless it is essential.
-        on: rule codes or families, or `finding`: due only after such a finding ...
-        for_steps: ... for so many steps.
+        on: rule codes or families, or `finding`: due only after such a finding, and then ... ...
+        for_steps: ... for this many steps.
         budget_bytes: limit on the copies of a run; None = no limit.
         reductions: functions behind the names among `statistics`.
         collection: its collection, if any.
         own: one of the user's own rules needs it.
         copies: whether it needs copies of whole tensors.
-        priority: order in which it is skipped; for kinds with several priorities see `by_priority`.
+        priority: order in which streams are skipped; for kinds with several priorities see
+            `by_priority`.
     """
 
     name: str
@@ -136,11 +137,12 @@ NUMBERS = frozenset({*STATISTICS, EXPONENTS, SHAPE})
 """Statistics computed from a tensor in place; all others need a copy of it."""
 
 MAX_GROUPS: Final = 1024
-"""Lists of tensors whose groups are remembered; chosen by hand."""
+"""Maximum number of tensor lists whose groups are cached; chosen by hand."""
 
 MAX_ANSWERS: Final = 64
-"""Number of sets of active streams, on average, for which a tensor's statistics are remembered;
-chosen by hand: with streams that are thinned there may be any number of sets."""
+"""Average number of sets of active streams for which a tensor's statistics are cached; chosen by
+hand, because skipped streams can produce any number of sets.
+"""
 
 Groups = list[tuple[frozenset[str], list[int]]]
 
@@ -175,11 +177,11 @@ class Selection:
         return self._matching[tensor_id]
 
     def kind(self, tensor_id: int) -> str:
-        """The kind of a tensor."""
+        """Return the kind of a tensor."""
         return self._infos[tensor_id].kind
 
     def idle_collections(self) -> tuple[str, ...]:
-        """Collections that match no known tensor; not those that wait for a finding."""
+        """Return collections that match no known tensor, except those that wait for a finding."""
         busy = {s.collection for streams in self._matching.values() for s in streams}
         asked = dict.fromkeys(s.collection for s in self.streams if s.collection and not s.on)
         return tuple(name for name in asked if name not in busy)
@@ -245,7 +247,7 @@ def of_first_holder(matches: Callable[[TensorInfo], bool]) -> Callable[[TensorIn
 
 
 def by_priority(found: Iterable[Stream]) -> tuple[Stream, ...]:
-    """Split streams of numbers so that each has one priority and is thinned separately."""
+    """Split streams of numbers so that each has one priority and is skipped separately."""
     parts: list[Stream] = []
     for stream in found:
         kinds: dict[Priority, list[str]] = {}
@@ -316,7 +318,7 @@ def of_collection(name: str, collection: Collection) -> tuple[Stream, ...]:
 
 
 def _seldom(schedule: Schedule) -> Schedule:
-    """The same schedule, with one step in `RARE_EVERY` if it only defines a start."""
+    """Return the schedule with one step in `RARE_EVERY` if it only defines a start."""
     if schedule.every is not None or schedule.steps or schedule.logarithmic:
         return schedule
     return Schedule(every=RARE_EVERY, start=schedule.start, stop=schedule.stop)
@@ -353,7 +355,7 @@ def _of_need(need: Need) -> Stream:
 
 
 def _is_bounded(schedule: Schedule | None) -> bool:
-    """Return whether it names a few steps only: their cost is paid once."""
+    """Return whether a schedule names only a few steps, whose cost is paid once."""
     if schedule is None or schedule.every is not None or schedule.logarithmic:
         return False
     return 0 < len(schedule.steps) <= FEW_STEPS
@@ -382,7 +384,7 @@ def _words(need: Need) -> str:
 
 
 def _cadence(need: Need) -> str:
-    """Return the cadence of a need in words; different schedules never have the same."""
+    """Return the cadence of a need in words; different schedules always have different words."""
     schedule = need.schedule
     if schedule is None:
         return f", one step in {need.every}" if need.every > 1 else ""

@@ -13,9 +13,9 @@ from mothtrap.statistics.summary import FIELDS
 
 _NONFINITE = [FIELDS.index("nan"), FIELDS.index("inf")]
 BLOCK_S = 60.0
-"""Longest wait of `on_full = "block"`; a disk that stalls for longer is broken. Chosen by hand."""
+"""Maximum wait of `on_full = "block"`; a disk that stalls for longer is broken. Chosen by hand."""
 _OWED_OBSERVATIONS = 1000
-"""Facts of dropped steps that are kept for the next record; chosen by hand."""
+"""Maximum number of facts of dropped steps kept for the next record; chosen by hand."""
 
 
 class Shedding:

@@ -20,7 +20,7 @@ _WHOLE_SHARE = 7 / 8
 """Part of the ring for complete records; the rest is for thinned ones. Chosen by hand."""
 _WAIT_S = 0.001
 _LOOK_S = 0.5
-"""Interval between checks that the other process is alive, which take some 50 us each."""
+"""Interval between checks that the other process is alive, which take about 50 us each."""
 
 
 class SideChannel:
@@ -33,9 +33,9 @@ class SideChannel:
 
     Args:
         ring: the shared memory; this process writes.
-        alive: whether the other process lives.
+        alive: returns whether the other process is alive.
         on_error: called once with the fate of the other process; the channel is closed afterwards.
-        on_full: what to do if there is no room.
+        on_full: action if there is no room.
 
     Attributes:
         lost: whether the other process has failed or ended.
@@ -101,7 +101,7 @@ class SideChannel:
             for parts in messages[:-1]:
                 try:
                     records.append(decode(np.concatenate(parts)))
-                except (msgspec.DecodeError, ValueError):  # it had read the beginning
+                except (msgspec.DecodeError, ValueError):  # the reader had read the beginning
                     continue
             owed = self._shedding.last()
             return records if owed is None else [*records, owed]
@@ -126,13 +126,13 @@ class SideChannel:
     def _wait_to_write(
         self, parts: Sequence[Bytes], deadline_s: float, *, is_last: bool = False
     ) -> bool:
-        """Write a message of any size as room for it comes, in several frames if need be.
+        """Write a message of any size as room becomes available, if necessary in several frames.
 
         Args:
             parts: the message.
-            deadline_s: when to give up; a message that is begun is written to its end, unless
-                nothing comes after it.
-            is_last: nothing comes after it.
+            deadline_s: time to give up; a message that was begun is completed, unless it is the
+                last one.
+            is_last: no message follows.
 
         Returns:
             Whether it is written.
@@ -151,9 +151,9 @@ class SideChannel:
         return True
 
     def _has_failed(self) -> bool:
-        """Return whether the other process has given up or, looking now and then, is gone.
+        """Return whether the other process has failed or, checked at intervals, has ended.
 
-        Said once.
+        Reported once.
         """
         failed = self._ring.state == ReaderState.FAILED
         gone = False

@@ -1,4 +1,4 @@
-"""Losses and gradient norms of the latest steps, and their range."""
+"""Losses and gradient norms of the latest steps, and their normal range."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import math
 from collections import deque
 
 REMEMBERED = 64
-"""Values of a signal that span its range."""
+"""Number of values of a signal that define its range."""
 FEWEST = 16
-"""Values below which a range says nothing."""
+"""Minimum number of values for a range."""
 SMALLEST_SPAN = 0.01
-"""Of the largest absolute value: what hardly moves may move so far. Chosen by hand."""
+"""Minimum span as a share of the largest absolute value, for signals that hardly change. Chosen by
+hand.
+"""
 MOST_SIGNALS = 64
 
 
@@ -29,8 +31,8 @@ class Signals:
 
         Args:
             name: name of the signal.
-            value: NaN and infinite values are outside every range, and stay outside until a finite
-                value comes.
+            value: NaN and infinite values are outside every range, and remain outside until a
+                finite value follows.
         """
         if not math.isfinite(value):
             known = name in self._broken

@@ -1,4 +1,4 @@
-"""Rows of statistics: made by a reducer, put together into those of one step."""
+"""Rows of statistics from reducers, combined to the rows of a step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts by power of two of the step in progress, on their way to be stored."""
+"""Counts by power of two in the step in progress, and their stored form."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class StepExponents:
 
         Args:
             reducer: module for these tensors.
-            ids: their numbers.
-            tensors: read immediately, and not kept.
+            ids: ids of the tensors.
+            tensors: the tensors, which are read immediately and not kept.
             waits: they belong to a forward pass whose mode is not known yet.
         """
         began = self._clock()

@@ -17,7 +17,7 @@ from mothtrap.core.records import RawBlock
 
 ArrayT = TypeVar("ArrayT", contravariant=True)
 Part = tuple[Sequence[int], Rows | PendingRows]
-"""Numbers of tensors, and their rows."""
+"""Ids of tensors, and their rows."""
 
 
 class Collected(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,7 +25,7 @@ class Collected(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         parts: rows of tensors.
-        fields: columns that adapters worked out, by tensor.
+        fields: columns that adapters computed, by tensor.
         numbers: further scalars in transfer, as name and owner.
     """
 
@@ -39,10 +39,10 @@ class StepRows(Generic[ArrayT]):
 
     Attributes:
         device: reduces tensors on devices, if the process uses any.
-        reducer: reducer of the framework whose tensors can be there.
+        reducer: reducer of the framework with tensors on the device.
 
     Args:
-        reducer: the first value of the attribute.
+        reducer: initial value of the attribute.
     """
 
     def __init__(self, reducer: Reducer[ArrayT]) -> None:
@@ -76,15 +76,16 @@ class StepRows(Generic[ArrayT]):
 
         Args:
             reducer: module for the tensors.
-            numbers: numbers of the tensors.
-            tensors: read immediately, and not kept.
-            statistics: ids of the wanted statistics.
+            numbers: ids of the tensors.
+            tensors: the tensors, which are read immediately and not kept.
+            statistics: ids of the requested statistics.
             waits: they belong to a forward pass whose mode is not known yet.
         """
         device = self.device
         rows: Rows | PendingRows
         if device is None or not self._lie_on(device, reducer, tensors):
-            # As cheaply as can be; those of several tensors come from adapters, see `add_fields`.
+            # Uses the cheapest method; statistics of several tensors come from adapters, see
+            # `add_fields`.
             norms = statistics - OF_SEVERAL <= ESSENTIAL
             rows = reducer.norms(tensors) if norms else reducer.summarize(tensors, statistics)
         else:

@@ -21,26 +21,29 @@ CREDIT_S = 1.5
 FIRST_STEPS = FIRST
 """Steps at the start that are always observed."""
 DENSE_STEPS, SPARSEST = 2000, 20
-"""Up to this step, the number is at most this, so one step in ten is observed: rules that need
-100 steps get them. Chosen by hand."""
+"""Up to the first number of steps, the round number is at most the second one, so one step in ten
+is observed, and rules that need 100 steps get them. Chosen by hand.
+"""
 AFTER_CUTS = 200
-"""Steps that are observed after `MOST_CUT`; chosen by hand."""
+"""Steps that are observed after `MOST_CUT` skipped ranges; chosen by hand."""
 TOGETHER = 2
 """Consecutive observed steps: the effect of a step shows in the next one."""
 EXCESS = 2.5
-"""Cost of a light step, in multiples of the budget, from which a job is sampled. Skipped steps
-cannot be replayed, which is a high price for three per cent. Chosen by hand."""
+"""Cost of a light step, in multiples of the budget, from which steps are skipped. Skipped steps
+cannot be replayed, which is a high price for three percent. Chosen by hand.
+"""
 ROUND = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 REMEMBERED, SAMPLINGS_REMEMBERED = 32, 8
-"""Observed steps, and skipped ranges, whose times are remembered."""
+"""Number of observed steps, and of skipped ranges, whose times are stored."""
 LONGER = 4
 """Duration of a long step, in multiples of the expected one."""
 MOST_LONG = 10
 """Excess of long steps over short ones from which steps count as longer. Single long steps are
 pauses of the machine, or begin an epoch."""
 MOST_CUT = 3
-"""Consecutive skipped ranges that ended early, after which steps are observed for a while: the loop
-contains more than training steps."""
+"""Number of consecutive skipped ranges that ended early, after which steps are observed for some
+time, because the loop contains more than training steps.
+"""
 WORTH_IT = 8
 """Skipped steps from which a range counts as long enough, even if it ended early. By hand."""
 
@@ -79,9 +82,9 @@ class StepSampler:
         Args:
             step_s: total time of the step.
             own_s: time of mothtrap in it.
-            light: it was not a full step.
-            busy: share of it in which the thread had a processor: on a shared machine, a job must
-                not pay for other jobs.
+            light: whether it was a light step.
+            busy: share of the time in which the thread had a processor, because a job on a shared
+                machine must not pay for other jobs.
         """
         self._full_steps = max(0, self._full_steps - 1)
         self._plain_s.append(step_s - own_s)

@@ -17,7 +17,7 @@ class StepTimes:
             own time.
 
     Args:
-        clock: the first value of the attribute.
+        clock: initial value of the attribute.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:

@@ -1,4 +1,4 @@
-"""A queue to the writing process, and to a thread once that process has ended."""
+"""A queue to the writer process, and to a thread once that process has ended."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Succession:
     Data waiting in the memory of a process that ended is passed on again.
 
     Args:
-        side: the way to the process.
+        side: queue to the process.
         here: creates the queue to the thread.
     """
 

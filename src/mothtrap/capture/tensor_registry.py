@@ -1,4 +1,4 @@
-"""Every tensor that an adapter has named, and which of them the run knows of."""
+"""All tensors that adapters have defined, and those that were announced to the run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Tensors:
         new: tensors announced since the last record.
 
     Args:
-        selection: determines which are captured.
+        selection: determines which tensors are captured.
     """
 
     def __init__(self, selection: Selection) -> None:

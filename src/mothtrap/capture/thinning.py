@@ -1,4 +1,4 @@
-"""Counts and reports of the captures that the governor has shed."""
+"""Counts and reports of captures that the governor has skipped."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from mothtrap.core.facts.captures import Thinned
 from mothtrap.core.steps import Mode
 
 TOLD_STEPS = 100
-"""Steps between two reports of a thinned stream; chosen by hand: a killed job loses the counts of
-at most this many steps, and a run gets one small fact per interval."""
+"""Steps between two reports about a stream with skipped captures. Chosen by hand: a killed job
+loses the counts of at most this many steps, and a run gets one small fact per interval.
+"""
 
 
 @dataclass(slots=True)
@@ -27,7 +28,7 @@ class _Count:
 
 
 class Thinning:
-    """Counts thinned captures: reports a stream at its first skip, and then at intervals."""
+    """Counts skipped captures; reports a stream at its first skip, and then at intervals."""
 
     def __init__(self) -> None:
         self._counts: dict[tuple[str, Mode], _Count] = {}
@@ -48,7 +49,7 @@ class Thinning:
         """Return the facts to report in the step that closes.
 
         Args:
-            step: its number.
+            step: number of the step.
             last: no further step follows.
         """
         told = []

@@ -1,4 +1,4 @@
-"""Streams due at a step, found without asking each schedule at each step."""
+"""Streams due at a step, found without querying each schedule at each step."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mothtrap.core.steps import Mode
 
 @dataclass(slots=True)
 class _Turn:
-    """A stream, and the steps at which it is due next; those before are over."""
+    """A stream, and the next steps at which it is due; earlier ones are over."""
 
     stream: Stream
     schedule: Schedule

@@ -1,4 +1,4 @@
-"""Contexts that hide the operations of hooks from modes and tensor types of the user."""
+"""Contexts that hide the operations of hooks from the user's modes and tensor types."""
 
 from __future__ import annotations
 

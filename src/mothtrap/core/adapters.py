@@ -1,7 +1,7 @@
 """The seam between a session and the adapters of frameworks.
 
-A session gives an adapter (`tracing.handle.AdapterSpec`) a `Job`, gets a `Handle`, and knows
-nothing else of it. All adapters of a process take part in one job: one run, one sequence of steps.
+A session gives an adapter (`tracing.handle.AdapterSpec`) a `Job`, gets a `Handle`, and uses nothing
+else of the adapter. All adapters of a process take part in one job: one run, one sequence of steps.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class JobStore(Protocol):
     """Messages between the processes of a job; no method waits for another process."""
 
     def count(self, what: str) -> int:
-        """Return how often this process has called this for a key, and increment the count."""
+        """Count a call for a key, and return the number of earlier calls in this process."""
 
     def leave(self, key: str, text: str) -> None:
-        """Publish a text to all processes."""
+        """Publish a text for all processes."""
 
     def find(self, key: str) -> str | None:
         """Return a published text; None if there is none yet."""
@@ -44,7 +44,7 @@ class Environment:
     Attributes:
         rank: rank of the process; None if the framework assigned none.
         size: number of processes in the job.
-        versions: versions of the framework and of what it is built on, by name.
+        versions: versions of the framework and of the libraries that it is built on, by name.
         store: store of the job; None in a job of one process.
     """
 
@@ -101,13 +101,11 @@ class Given:
 
 
 Resumption = Callable[[Mapping[str, str], "int | None"], "Resumed | None"]
-"""Takes the digests of the weights by root and the steps that the one optimizer says to have
-made; returns where the job continues, None if it begins."""
+"""Function that resumes the job from the digests of the loaded weights, by root module."""
 
 
 Deferral = Callable[[str, Any, Callable[[Any], None]], bool]
-"""Takes name, value and taker of what a user logs; returns True if it gives the value to the
-taker itself, later, when the program that computes it has run."""
+"""Function that may defer a value that the user logs."""
 
 
 class MadeStep(Protocol):
@@ -141,7 +139,7 @@ class StepObserver(Protocol):
 
 
 class ReportsSettings(Protocol):
-    """Reports settings that have no effect, on the terminal and in the run."""
+    """Reports settings without effect on the terminal and in the run."""
 
     def no_effect(self, option: Option, why: str) -> None:
         """Report, once, that an option has no effect on some steps.
@@ -166,7 +164,7 @@ class Job(BasicJob, Protocol):
         """Return the reporter of settings that have no effect."""
 
     def contain_part(self, part: str, act: Callable[..., None], *args: Any) -> None:
-        """Run a part within `contain` that may fail alone: an error disables only this part."""
+        """Run a part within `contain`, so that an error disables only this part."""
 
     def number(self, name: str, value: Any) -> None:
         """Add a number given by the user; other values are skipped and reported once."""
@@ -198,10 +196,10 @@ class Job(BasicJob, Protocol):
         """
 
     def asks(self, kind: str, mode: Mode = Mode.TRAIN) -> bool:
-        """Return whether any collection contains tensors of a kind, even if none are due now."""
+        """Return whether any collection includes tensors of a kind, even if none are due now."""
 
     def begins_evaluation(self, mode: Mode = Mode.EVAL) -> bool:
-        """Return whether forwards of a mode are captured, and determine what the next one captures.
+        """Begin an evaluation forward, and return whether it is captured.
 
         Args:
             mode: any mode except training. Afterwards, `wants` refers to the next forward pass,
@@ -212,7 +210,7 @@ class Job(BasicJob, Protocol):
         """Group the tensors of one forward pass that are captured inside the block."""
 
     def add_row(self, tensor_id: int, fields: dict[str, float]) -> None:
-        """Add statistics of a tensor, by name, that the adapter computed itself."""
+        """Add statistics that the adapter computed itself for a tensor, by name."""
 
     def defer(self, take: Deferral) -> Callable[[], None]:
         """Pass each value that the user logs to `take`; return a function that stops this."""
@@ -243,7 +241,7 @@ class Job(BasicJob, Protocol):
         """Add a fact after training has ended, even if no step was taken."""
 
     def ends_here(self) -> None:
-        """Announce that the adapter is about to end training with an exception."""
+        """Report that the adapter is about to end training with an exception."""
 
 
 class Handle(Protocol):
@@ -275,4 +273,4 @@ class Handle(Protocol):
         """Close the last step, remove every hook, and restore everything that was replaced."""
 
     def abandon(self) -> None:
-        """Stop observing in a forked child, without closing anything or doing any I/O."""
+        """Stop observing in a forked child, without closing anything and without I/O."""

@@ -1,4 +1,4 @@
-"""Judges invariants: the first step at which one does not hold. Pure.
+"""Evaluate invariants: find the first step at which each is violated. Pure.
 
 Shape suffixes: S = captured steps, T = tensors; a scalar is one tensor.
 """
@@ -24,17 +24,17 @@ from mothtrap.core.steps import Mode
 from mothtrap.core.window import Bools, Floats, Ints, Series, Window
 
 SAME = 1e-6
-"""Relative difference below which two values are the same: rounding of float32."""
+"""Relative difference below which two values count as equal; the rounding error of float32."""
 
 MAY_BE_UNDEFINED = frozenset({"update_ratio"})
-"""Statistics without a value in sound training: the weight was 0 before its first change."""
+"""Statistics that may have no value in a sound run: the weight was 0 before its first change."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """Values of tensors, or of one scalar, at the steps that were applied.
+    """Values of tensors, or of one scalar, at the applied steps.
 
-    `values_ST` counts only where `present_ST`. `names` of a scalar is empty.
+    `values_ST` is valid only where `present_ST` is True. `names` is empty for a scalar.
     """
 
     steps_S: Ints
@@ -165,7 +165,7 @@ def _moved(table: Table) -> Bools:
 
 
 def _stands_still(table: Table, within: int) -> Bools:
-    """Return a mask of the values from which a tensor stays the same for `within` steps."""
+    """Return a mask of the values at which a tensor begins to stay the same for `within` steps."""
     wrong_ST = np.zeros(table.present_ST.shape, np.bool_)
     for t in range(_width(table)):
         rows = np.flatnonzero(table.present_ST[:, t])
@@ -178,7 +178,7 @@ def _stands_still(table: Table, within: int) -> Bools:
 
 
 def _goes(table: Table, sign: float) -> Bools:
-    """Return a mask of values above (`sign` 1) or below (-1) the one before, or not finite."""
+    """Return a mask of values above (`sign` 1) or below (-1) the previous one, or not finite."""
     wrong_ST = ~np.isfinite(table.values_ST)
     for t in range(_width(table)):
         rows = np.flatnonzero(table.present_ST[:, t])
@@ -188,7 +188,7 @@ def _goes(table: Table, sign: float) -> Bools:
 
 
 def _lasting(mask_ST: Bools, judged_ST: Bools, steps_S: Ints, patience: int) -> Bools:
-    """Return a mask of the violations that last at least `patience` steps of those judged."""
+    """Return a mask of the violations that last at least `patience` of the evaluated steps."""
     if patience <= 1 or not mask_ST.any():
         return mask_ST
     lasting_ST = np.zeros(mask_ST.shape, np.bool_)
@@ -201,13 +201,13 @@ def _lasting(mask_ST: Bools, judged_ST: Bools, steps_S: Ints, patience: int) -> 
 
 
 def _stretches(wrong_S: Bools) -> list[tuple[int, int]]:
-    """Return the stretches of True: the index of the first, and the index after the last."""
+    """Return the runs of consecutive True values: index of the first, and index after the last."""
     edges = np.flatnonzero(np.diff(np.r_[False, wrong_S, False].astype(np.int8)))
     return [(int(start), int(stop)) for start, stop in edges.reshape(-1, 2)]
 
 
 def _absences(invariant: Present, window: Window) -> list[tuple[Table, Bools, Bools]]:
-    """The values that should be there, where they are not, and where they should."""
+    """Return the data of a presence invariant, with masks of missing and of required values."""
     if invariant.statistic is None:
         found = _absent_scalar(invariant, window)
     else:
@@ -230,7 +230,7 @@ def _absent_scalar(invariant: Present, window: Window) -> list[Table]:
 
 
 def _with_missing(invariant: Present, table: Table) -> Table:
-    """A table with a column, too, for each tensor named that was never there."""
+    """Return a table with an additional column for each named tensor that never appeared."""
     missing = tuple(name for name in invariant.named if name not in table.names)
     shape = len(table.steps_S), len(missing)
     return Table(

@@ -1,4 +1,4 @@
-"""Orders for a process whose script is checked before its training run."""
+"""Settings and requests for a process whose script is checked before its training run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Part = Literal["data", "model", "loss", "callbacks"]
 """Parts of a script that can be checked alone."""
 
 ASKED = "asked.json"
-"""File in the scratch folder that gets the samples for a person."""
+"""File in the scratch folder for the samples that a person is asked to predict."""
 CHECK_VARIABLE = "MOTHTRAP_CHECK"
 """Environment variable that holds the path of the plan, in a process that is checked."""
 
@@ -74,7 +74,7 @@ class CheckPlan(msgspec.Struct, frozen=True, kw_only=True):
         part: the only part to check; None = all.
         resume_command: command that resumes from the checkpoint; empty if not given.
         asks: number of samples for a person to predict; 0 = none.
-        learns: whether layers and inputs are learned for an invariants file.
+        learns: whether to store layers and inputs in an invariants file.
         trial: trial of a restarted script; None = run all checks.
         resume: for a restarted script, the checkpoint state to record.
         repeat: for a restarted script, where to record its first steps.

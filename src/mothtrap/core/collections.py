@@ -23,11 +23,12 @@ Statistic = Literal[
 """Statistic of a tensor; `all` = all but the last five."""
 
 ANY_FINDING, REQUEST = CALLS = ("finding", "request")
-"""Words of `on` beside rule codes: a finding of any rule; a request while the job runs."""
+"""Values of `on` that are not rule codes: a finding of any rule, or a request while the job runs.
+"""
 
 REGEX = "re:"
 Reduction = Callable[[Any], float]
-"""Gets the values of a tensor as a numpy array, returns one number."""
+"""Function that takes the values of a tensor as a numpy array, and returns one number."""
 
 Matcher = Callable[[TensorInfo], bool]
 
@@ -202,7 +203,7 @@ def _patterns(name: str, collection: Collection) -> Sequence[str]:
 
 
 def _kinds_of(pattern: str) -> tuple[str, ...]:
-    """Return the kinds that a pattern can match; none = it makes no sense."""
+    """Return the kinds that a pattern can match; none if the pattern is invalid."""
     if pattern.startswith(REGEX):
         named = {name for name in known_kinds.names() if f"{name}:" in pattern}
         return tuple({*known_kinds.uncostly(), *named})

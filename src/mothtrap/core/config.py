@@ -1,8 +1,8 @@
-"""Settings: from a file, then the environment, then the command line.
+"""Settings from a file, from the environment, and from the command line; later ones override.
 
-The file is the nearest `mothtrap.toml`, or `pyproject.toml` with a `[tool.mothtrap]`
-table, from the working directory upward; in one folder `mothtrap.toml` wins. In
-`mothtrap.toml` keys stand at the top or in `[tool.mothtrap]`.
+The file is the nearest `mothtrap.toml`, or `pyproject.toml` with a `[tool.mothtrap]` table,
+searched from the working directory upward. If a folder has both, `mothtrap.toml` is used. In
+`mothtrap.toml`, keys are at the top level or in `[tool.mothtrap]`.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from mothtrap.core.runs import STOPPED
 from mothtrap.core.values import fault, to_struct, unknown_key
 
 ENV_PREFIX = "MOTHTRAP_"
-# Variables that are not settings: switches, and messages of a launcher to its children.
+# These variables are not settings: they are switches, or a launcher sets them for its children.
 ENV_OTHER = ("DISABLE", "RUN_DIR", "CONFIG", "FRAMEWORKS", "CACHE", "REPLAY", "NOTIFY")
 
-# Tables that no variable can hold.
+# Tables that an environment variable cannot hold.
 FILE_ONLY = ("rules", "severity", "per_layer_ignores", "actions")
 
 
@@ -255,7 +255,7 @@ def _value(variable: str, key: str, text: str) -> object:
         return text
     with suppress(msgspec.DecodeError):
         return msgspec.json.decode(text)
-    # A table in one line, with its braces or without.
+    # A table on one line, with or without braces.
     inner = text.strip().removeprefix("{").removesuffix("}") if text.startswith("{") else text
     try:
         return tomllib.loads(f"collections = {{{inner}}}")["collections"]
@@ -268,7 +268,7 @@ def _value(variable: str, key: str, text: str) -> object:
 
 
 def _joined(sources: Iterable[Mapping[str, object]]) -> dict[str, object]:
-    """Join settings, later ones over earlier; collections one by one."""
+    """Join settings; later ones override earlier ones, and collections are merged one by one."""
     values: dict[str, object] = {}
     for source in sources:
         for key, value in source.items():
@@ -300,7 +300,7 @@ def _read(path: Path) -> dict[str, object]:
         raise ConfigError(f"{path}: [tool.mothtrap] must be a table, not {table!r}")
     values = _with_underscores(table or {})
     if path.name == "mothtrap.toml":
-        # A `tool` without our table stays, and is refused as an unknown key.
+        # A `tool` table without `mothtrap` is kept, and rejected later as an unknown key.
         own = {k: v for k, v in content.items() if k != "tool" or table is None}
         top = _with_underscores(own)
         if twice := sorted(top.keys() & values.keys()):
@@ -317,7 +317,7 @@ def _read(path: Path) -> dict[str, object]:
 
 
 def _with_whole_paths(values: Mapping[str, object], folder: Path) -> dict[str, object]:
-    """Return settings in which files are named from the root, seen from `folder`."""
+    """Return settings with absolute paths; relative paths are resolved against `folder`."""
     found = dict(values)
     files, learned = values.get("rule_files"), values.get("invariants")
     if isinstance(files, list | tuple):

@@ -15,7 +15,7 @@ class Layer(
         name: path of the layer.
         type: its class.
         parameters: number of its parameters, without those of layers inside it.
-        trained: its parameters require a gradient.
+        trained: whether its parameters require a gradient.
         output: shape of its output without the batch; empty if it was not called.
     """
 

@@ -79,7 +79,7 @@ class DetailsRequest(
 Request = CaptureRequest | SnapshotRequest | StopRequest | CallRequest
 """Requests to the workers of a job, distinguished by their tag."""
 AnyRequest = Request | DetailsRequest
-"""All requests: also those to launchers."""
+"""All requests, including those to launchers."""
 
 
 def objection(request: CaptureRequest, in_force: Iterable[str]) -> str | None:

@@ -1,4 +1,4 @@
-"""Joins findings into stories: a root cause first, then its effects. Pure."""
+"""Join findings into stories: a root cause first, then its effects. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ SLACK_SHARE = 1 / 3
 rule that evaluates a long range of steps cannot date its finding better."""
 
 LONG_STEPS = 100
-"""Steps that a cause which has passed must have held; chosen by hand."""
+"""Minimum number of steps for which a cause that has ended must have been active; chosen by hand.
+"""
 
 COMPUTED = ("NUM005", "NUM003", "NUM004", "NUM001", "NUM002")
 """Order in which non-finite values spread within a step: from the inputs and the weights
@@ -122,7 +123,7 @@ def _order(finding: Finding) -> tuple[int, int, str, str]:
 def _effects(
     findings: Sequence[Finding], explains: Mapping[str, frozenset[str]]
 ) -> dict[int, list[int]]:
-    """Return for every index the indices it explains; the graph has no cycle."""
+    """Return, for each finding, the indices of the findings it explains; the graph has no cycle."""
     effects: dict[int, list[int]] = {i: [] for i in range(len(findings))}
     by_onset = sorted(range(len(findings)), key=lambda i: _onset(findings[i]))
     pairs = [
@@ -155,7 +156,7 @@ def _explains(cause: Finding, effect: Finding, explains: Mapping[str, frozenset[
         if passed_at - cause.step < LONG_STEPS:
             return False
     if cause.code in explains.get(effect.code, frozenset()):
-        return _onset(cause) < _onset(effect)  # either may cause the other: the earlier does
+        return _onset(cause) < _onset(effect)  # each may cause the other
     return cause.step <= effect.step + _slack_steps(effect)
 
 
@@ -165,7 +166,7 @@ def _is_milder(cause: Finding, effect: Finding) -> bool:
 
 
 def _onset(finding: Finding) -> tuple[int, int, str]:
-    """Sorts by step, and within a step by the order of computation, then by code."""
+    """Sort key of an onset: the step, then the order of computation, then the code."""
     place = COMPUTED.index(finding.code) if finding.code in COMPUTED else len(COMPUTED)
     return finding.step, place, finding.code
 
@@ -220,7 +221,7 @@ def sentence_of(finding: Finding) -> str:
 
 
 def _is_over(story: Story, over: Collection[str]) -> bool:
-    """Return whether a fault and all that followed from it have passed."""
+    """Return whether a fault and all its effects have ended."""
     return all(fingerprint in over for fingerprint in (story.root, *story.effects))
 
 
@@ -246,6 +247,6 @@ def when(finding: Finding) -> str:
 def fault_name(finding: Finding) -> str:
     """Return the name of a finding's rule in words."""
     name = finding.title or finding.name.replace("nonfinite", "non-finite").replace("_", " ")
-    # Elsewhere the mode is part of the fault: overfit, train mode in evaluation.
+    # For other rules, the mode is part of the fault: overfitting, training mode in evaluation.
     apart = finding.code.startswith(EXACT_FAMILIES) and finding.mode == "eval"
     return f"{name} of evaluation" if apart else name

@@ -21,10 +21,10 @@ import numpy as np
 import numpy.typing as npt
 
 ROWS: Final = "rows:"
-"""Sums of the digests of rows: equal for equal rows in any order, and they add up."""
+"""Sums of the digests of rows: independent of the order of the rows, and additive."""
 
 BITS: Final = 53
-"""Bits of a digest that are kept: a float64 can hold this many exactly."""
+"""Number of bits of a digest that are kept: a float64 holds this many exactly."""
 MODULUS: Final = 1 << BITS
 
 

@@ -1,7 +1,7 @@
-"""HTML for notebooks: plain tables, no script, and every text made harmless.
+"""HTML for notebooks: plain tables without scripts, with all text escaped.
 
-Texts of a run come from programs that may be hostile: each is escaped, cut, and shows
-its control characters instead of obeying them.
+Texts of a run come from programs that may be hostile: each text is escaped and truncated, and its
+control characters are shown as escapes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 
 MAX_CHARS = 300
-"""Longer texts are cut; chosen by hand: a few lines of a notebook."""
+"""Length above which a text is truncated; chosen by hand: a few lines of a notebook."""
 MAX_ROWS = 50
 
 
@@ -47,7 +47,7 @@ def grid(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def _visible(char: str) -> str:
-    # Cc, Cf, Cs: control characters, those that turn the direction of text, lone surrogates.
+    # Cc, Cf, Cs: control characters, characters that change the direction of text, lone surrogates.
     if unicodedata.category(char) in ("Cc", "Cf", "Cs"):
         return char.encode("unicode_escape").decode()
     return char

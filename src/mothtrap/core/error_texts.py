@@ -1,4 +1,4 @@
-"""Texts of exceptions of other code: one line to print, a bounded traceback to store."""
+"""Texts of exceptions that other code raised: one line to print, a bounded traceback to store."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from mothtrap.core.masking import without_secrets
 
 MAX_LINE = 300
-"""Characters of the one line."""
+"""Maximum number of characters in the one-line text."""
 MAX_TRACEBACK = 64 << 10
-"""Characters of a traceback that are kept; the innermost frames are at its end."""
+"""Maximum number of stored characters of a traceback; the innermost frames are at its end."""
 _HEAD = 8 << 10
 
 

@@ -24,7 +24,7 @@ FINDING_EVENTS = (
 RUN_EVENTS = ("started", "finished", "crashed", "stalled", "lost_steps")
 EVENTS = (*FINDING_EVENTS, "rule_state", *RUN_EVENTS)
 NEWS = ("opened", "worsened", "reopened")
-"""Events at which a finding begins to matter, or matters more."""
+"""Events at which a finding appears or becomes more important."""
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

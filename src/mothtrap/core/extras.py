@@ -1,7 +1,7 @@
 """Commands that install the optional packages of an extra.
 
 mothtrap is not on the package index, so `pip install 'mothtrap[web]'` would fail. The command names
-the packages themselves; it works however mothtrap was installed.
+the packages themselves, so it works however mothtrap was installed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The base of all facts, and how a stored one finds its class.
+"""Base class of facts, and the decoding of stored facts.
 
-A fact is something that an adapter reports once in a while; rules judge it. Words are those
-of no framework: an adapter translates its operations into `softmax`, `log_softmax`,
+A fact is an event or property that an adapter reports occasionally, and that rules evaluate. Facts
+use the terms of no framework: an adapter translates operations into `softmax`, `log_softmax`,
 `sigmoid`, `linear`, `view`, `cast`, `expand` ... A class is found by its tag among those of
 `mothtrap.core.facts` and of the entry points of that name.
 """
@@ -99,7 +99,7 @@ def _unknown(tag: str, values: dict[str, Any]) -> UnknownFact:
 
 @functools.cache
 def _installed() -> tuple[dict[str, type[Fact]], tuple[PluginError, ...]]:
-    """Facts by tag, and the modules of other distributions that cannot be used."""
+    """Return facts by tag, and the modules of other distributions that cannot be used."""
     found: dict[str, type[Fact]] = {}
     errors: list[PluginError] = []
     for part in registry.parts(PACKAGE):
@@ -115,7 +115,7 @@ def _installed() -> tuple[dict[str, type[Fact]], tuple[PluginError, ...]]:
 
 
 def _facts_in(part: registry.Part) -> Iterator[tuple[str, type[Fact]]]:
-    """The facts that a module defines, by tag."""
+    """Return the facts that a module defines, by tag."""
     module = part.load()
     for value in vars(module).values():
         if (

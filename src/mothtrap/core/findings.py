@@ -1,4 +1,4 @@
-"""One judgment of a rule."""
+"""Findings of rules, and the severity of a finding."""
 
 from __future__ import annotations
 
@@ -40,11 +40,10 @@ PASSED = "passed_at_step"
 """Evidence of a finding that its rule no longer reports."""
 
 LATEST_ONSET = "onset_at_latest"
-"""Evidence of a finding that began at a step from `step` to this one: it was not looked for between
-them."""
+"""Evidence of a finding that began between `step` and this step; no step in between was checked."""
 
 ASSERTION = "assertion"
-"""Evidence of a finding of predictions that break an assertion: the name of the assertion."""
+"""Evidence that holds the name of the assertion that predictions break."""
 
 EvidenceValue = float | int | str | bool | list[float | int | str] | None
 
@@ -139,7 +138,7 @@ def fingerprint(code: str, layers: tuple[str, ...], mode: str) -> str:
 
 
 def plain(value: EvidenceValue) -> EvidenceValue:
-    """Return a number as Python has it: one of numpy's cannot be stored."""
+    """Return a number as a plain Python number, because NumPy numbers cannot be stored."""
     found: EvidenceValue = value.item() if isinstance(value, np.generic) else value
     return found
 

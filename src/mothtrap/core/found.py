@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from mothtrap.core.window import Window
 
 MAX_FINDINGS = 1000
-"""Most findings that a rule may return for a window; more is an endless loop. Chosen by hand."""
+"""Maximum number of findings that a rule may return for a window; chosen by hand, to detect an
+endless loop.
+"""
 LARGEST = 2**63
 
 
@@ -109,7 +111,7 @@ def _finding(rule: Rule, window: Window, item: object) -> Finding:
 
 
 def _completed(rule: Rule, finding: Finding, values: dict[str, Any]) -> Finding:
-    """Return a finding that the rule made itself, with its fields as they were checked."""
+    """Return a finding that the rule created itself, with its checked fields."""
     if finding.code != rule.code:
         raise TypeError(
             f"the rule {rule.name()} returned a finding with the code {_shown(finding.code)}; "

@@ -42,7 +42,7 @@ def _own(known: tuple[registry.Part, ...]) -> dict[str, type[Rule]]:
 
 
 def _checked(part: registry.Part) -> type[Rule]:
-    """Return the rule of another distribution's part, if it is made as rules are."""
+    """Return the rule of a part of another distribution, after checking that it is a valid rule."""
     module = part.load()
     try:
         rule = registry.only_class(module, Rule, "rule")

@@ -1,6 +1,6 @@
 """Invariants of healthy runs, as a file that people can read and change.
 
-The file is TOML: a table `[[invariant]]` for each, whose `kind` says how it is meant::
+The file is TOML: one table `[[invariant]]` for each, whose `kind` is the type of the condition::
 
     [[invariant]]
     kind = "range"
@@ -42,16 +42,16 @@ _WORDS = {
 _LINE = 92
 GLOB_SIGNS = frozenset("*?[")
 
-# Those of `Statistic` that are one number for each tensor and step.
+# Statistics with one number for each tensor and step.
 STATISTICS = tuple(s for s in get_args(Statistic) if s not in ("all", "exponents", "quantiles"))
 
 
 class Statement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Condition on a scalar, or on a statistic of tensors, at each train step.
 
-    `of` is a statistic of tensors of a kind (`l2 of gradient`), else a scalar: `lr` of every
-    optimizer or `lr:Adam` of one. `tensors` are names of tensors or globs. Steps that no optimizer
-    applied are left out. Violations of fewer than `patience` steps are ignored.
+    `of` is a statistic of tensors of a kind (`l2 of gradient`), or a scalar: `lr` for every
+    optimizer, or `lr:Adam` for one. `tensors` are names of tensors or globs. Steps that no
+    optimizer applied are left out. Violations of fewer than `patience` steps are ignored.
     """
 
     of: str
@@ -59,7 +59,7 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     patience: int = 1
 
     def __post_init__(self) -> None:
-        """Raises ValueError where `of` names no statistic or kind that there is."""
+        """Raise ValueError if `of` names an unknown statistic or kind."""
         if self.statistic is not None:
             kind, statistic = self.statistic
             for name, known in ((statistic, STATISTICS), (kind, kinds.names())):

@@ -1,4 +1,4 @@
-"""JSON as mothtrap prints it: NaN and infinities are strings, never null."""
+"""JSON in which NaN and infinities are strings, never null."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from mothtrap.core.texts import storable_value
 
 T = TypeVar("T")
 UnixTime = Annotated[float, msgspec.Meta(ge=0, le=1e11)]
-"""Seconds since 1970, around the year 5000; a later time counts as damage."""
+"""Seconds since 1970; a time after about the year 5000 counts as damaged data."""
 
 _DEEP = frozenset({float, dict, list, tuple})
-"""Types whose values may be, or hold, a number that is not finite."""
+"""Types whose values may be, or contain, a number that is not finite."""
 
 _decoders: dict[object, msgspec.json.Decoder[Any]] = {}
 _building = threading.Lock()
@@ -28,7 +28,7 @@ _INVISIBLE = re.compile(
 
 
 def _truthful(value: object) -> object:
-    """Return plain data, as of `msgspec.to_builtins`, with names for NaN and infinities."""
+    """Return plain data (the result of `msgspec.to_builtins`) with names for NaN and infinities."""
     if type(value) is float:
         if math.isfinite(value):
             return value
@@ -50,7 +50,7 @@ def encode(value: object) -> bytes:
     except UnicodeEncodeError:
         value = storable_value(msgspec.to_builtins(value))
         line = msgspec.json.encode(value)
-    # It says null for what is not finite; where it does not say so, there is no such number.
+    # msgspec writes null for a number that is not finite. Without a null, all numbers are finite.
     return msgspec.json.encode(_truthful(msgspec.to_builtins(value))) if b"null" in line else line
 
 
@@ -75,7 +75,7 @@ def decode(data: bytes | str, kind: type[T]) -> T:
     """Decode the output of `encode`; numbers stored as strings become numbers again.
 
     Raises:
-        msgspec.DecodeError: the text is not JSON, or nested deeper than anything that is encoded.
+        msgspec.DecodeError: the text is not JSON, or nested deeper than any encoded value.
         msgspec.ValidationError: the JSON does not fit `kind`.
     """
     try:

@@ -12,7 +12,7 @@ from mothtrap.core.jsonable import UnixTime
 LabelKind = Literal["tag", "untag", "note", "group", "archive", "restore"]
 LABEL_KINDS: tuple[LabelKind, ...] = ("tag", "untag", "note", "group", "archive", "restore")
 MAX_TEXT = 4_000
-"""Characters of a note; chosen by hand."""
+"""Maximum number of characters in a note; chosen by hand."""
 MAX_TAG = 100
 
 

@@ -20,7 +20,7 @@ SECTIONS = (
     "environment",
     "sources",
 )
-"""Of a ledger, in the order in which they are shown."""
+"""Sections of a ledger, in display order."""
 
 
 class Ledger(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,19 +29,20 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     `created_s` is in Unix seconds. `arguments` are those of the process, without secrets.
     `facts` are by section (`SECTIONS`) and name:
 
-        parameters   of the script, as its parser made them, or its constants
+        parameters   of the script, as its parser returned them, or its constants
         data         files that were open or mapped, by path: size, change, digest
-        random       `seed.NAME`: the seed that a generator was given, where that is known;
+        random       `seed.NAME`: the seed of a generator, if known;
                      `start.NAME`: how it was set up (see `core.ledger.Start`);
                      `digest.NAME`: of its state at the end of the first step
         determinism  switches of the framework, `python.hash_randomization`
         versions     of Python, of the framework and of every imported distribution
         hardware     processor, memory, accelerators
-        environment  variables that matter, by an allow-list
+        environment  relevant variables, from an allow-list
         sources      digests of the script's own modules, by path
 
-    `missing` says what could not be determined, and why. `given` are parameters that differ from
-    the default of their parser; `parameters_from` says where they were read from.
+    `missing` lists facts that could not be determined, with the reason. `given` are parameters that
+    differ from the default of their parser; `parameters_from` is the source from which they were
+    read.
     """
 
     created_s: UnixTime
@@ -59,13 +60,13 @@ class Start:
     """Initialization of a random number generator before the first step."""
 
     SEEDED = "seeded"
-    """With a seed."""
+    """The generator was started with a seed."""
     CLOCK = "clock"
-    """With a seed that is a time."""
+    """The seed is a time."""
     UNSEEDED = "unseeded"
-    """From the system's noise; numbers were drawn."""
+    """The system's entropy seeded the generator, and numbers were drawn."""
     UNUSED = "unused"
-    """From the system's noise; nothing was drawn before the first step's end."""
+    """Seeded by the system's entropy; no numbers were drawn before the end of the first step."""
     UNKNOWN = "unknown"
 
 
@@ -97,7 +98,7 @@ class SourceTexts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 DIFF_CHARACTERS = 200_000
-"""Of a diff that are kept; chosen by hand: more than a day's work."""
+"""Maximum number of stored characters of a diff; chosen by hand: more than a day's work."""
 
 
 def differences(
@@ -109,7 +110,7 @@ def differences(
 
     Args:
         first: facts of a ledger.
-        second: second of another one.
+        second: facts of another ledger.
     """
     for section in dict.fromkeys((*SECTIONS, *first, *second)):
         before, after = first.get(section, {}), second.get(section, {})

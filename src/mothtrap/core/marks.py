@@ -12,7 +12,7 @@ from mothtrap.core.jsonable import UnixTime
 class Mark(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A finding was acknowledged, muted or unmuted; the latest mark of a fingerprint counts.
 
-    `until_s` is the Unix time at which muting ends (None: it does not); `note` is a remark.
+    `until_s` is the Unix time at which muting ends (None: muting does not end); `note` is a remark.
     """
 
     fingerprint: str

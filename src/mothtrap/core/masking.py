@@ -34,14 +34,14 @@ _MAKES_SURE = frozenset(
     | {"anthropic", "slack", "stripe", "npm", "pypi", "neptune", "comet", "aws", "azure", "gcp"}
     | {"google", "kaggle", "mlflow", "databricks", "personal", "huggingface", "app", "master"}
 )
-"""Words before `key` or `token`."""
+"""Words before `key` or `token` that make the value a secret for certain."""
 _HARMLESS = frozenset(
     {"pad", "eos", "bos", "unk", "sep", "cls", "mask", "special", "next", "image", "start", "end"}
     | {"stop", "per", "first", "last", "sort", "cache", "public", "primary", "foreign", "metric"}
     | {"monitor", "state", "rng", "prng", "dict", "max", "min", "num", "label", "input", "target"}
     | {"attn", "attention", "batch", "loss", "column", "group", "forward", "one", "single", "key"}
 )
-"""Words before `key`, `token` or `pass` that make an ordinary name."""
+"""Words before `key`, `token` or `pass` that make the name an ordinary one."""
 _NAMED = re.compile(
     r"(?P<last>passw(?:or)?d|passphrase|pwd|secret|token|key|auth|signature|credentials?|cookie"
     r"|pass|pat)(?P<sep>\\?['\"]?\]?(?:"
@@ -60,13 +60,15 @@ _CODE = re.compile(
 )
 """A value that is an expression of a program or a placeholder."""
 _ORDINARY = re.compile(r"(?:[A-Za-z]*\d{0,3}(?:[^A-Za-z0-9]++|$))*+|[\d.,eE+-]*")
-"""Words with small numbers, such as `block1_conv2`, and numbers. Nothing of a word is tried again:
-a line of dashes would take for ever."""
+"""Words with small numbers, such as `block1_conv2`, and numbers. The pattern does not backtrack
+within a word: a long line of dashes would take forever.
+"""
 _NAME = re.compile(r"[A-Za-z0-9_.]*")
-"""A text in which only a token can be a secret."""
+"""A text that can be a secret only if it is a token."""
 SHORT = 200
-"""Characters of a text whose masked form is remembered: names and messages are shown again and
-again. Chosen by hand; all of them take 4 MB at most."""
+"""Maximum length of a text whose masked form is cached, because names and messages are shown
+repeatedly. Chosen by hand; the cache takes at most 4 MB.
+"""
 _NUMBERS = frozenset({int, float, bool, type(None)})
 _HEX = re.compile(r"[0-9a-f]*|[0-9A-F]*")
 _HEADERS = ("authorization", "bearer", "basic", "cookie", "x-", "-token")
@@ -75,7 +77,7 @@ _SMALL = str.maketrans({chr(c): chr(c + 32) for c in range(ord("A"), ord("Z") + 
 
 def without_secrets(text: str) -> str:
     """Return a text in which secrets are masked."""
-    if _NAME.fullmatch(text):  # all other formats have a separator
+    if _NAME.fullmatch(text):  # every other format contains a separator
         return text if len(text) < formats.SHORTEST_LONG else _of_name(text)
     return _of_short(text) if len(text) <= SHORT else _masked(text)
 
@@ -225,7 +227,7 @@ def _of_flag(found: re.Match[str]) -> str:
 def _without_named(text: str) -> str:
     """Mask the values that a text assigns to secret names."""
     small = text.lower()
-    if len(small) != len(text):  # some letters have two small ones
+    if len(small) != len(text):  # some letters have two lowercase forms
         small = text.translate(_SMALL)
     parts: list[str] = []
     done = 0
@@ -268,7 +270,7 @@ def _is_given_secret(name: str, value: str) -> bool:
 
 
 def _strength(name: str) -> int:
-    """Return 2 if every value of the name is a secret, 1 if only values that look so, else 0."""
+    """Return 2 if every value of the name is a secret, 1 if only likely values are, else 0."""
     words = [word.lower() for word in _WORD.findall(re.split(r"[./\[]", name.rstrip("'\"]"))[-1])]
     if not words:
         return 0

@@ -1,4 +1,4 @@
-"""Names of the numbers that mothtrap records of a step itself."""
+"""Names of the numbers that mothtrap records for each step."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 DIGEST: Final = "digest"
 """xxh3_64 of the bytes, seeded by type and shape."""
 DIGEST_SUM: Final = "digest_sum"
-"""Sum of the elements read as integers, as an accelerator works it out."""
+"""Sum of the elements read as integers, as computed on an accelerator."""
 DIGESTS: Final = (DIGEST, DIGEST_SUM)
 
 # fmt: off

@@ -1,4 +1,4 @@
-"""Metrics of models by the names that libraries give them: their kind and their direction.
+"""Kind and direction of metrics, by the names that libraries use.
 
 Sources: the parameter pages of XGBoost 3.2, LightGBM 4.7 and CatBoost 1.2.
 """
@@ -36,13 +36,13 @@ KINDS: Final[dict[str, tuple[str, ...]]] = {
     "ranking": ("map", "ndcg", "MAP", "NDCG", "MRR", "PFound"),
     "interval": ("interval-regression-accuracy",),
 }
-"""Names of libraries by kind."""
+"""Names that libraries use, by kind of metric."""
 _KIND: Final = {name.lower(): kind for kind, names in KINDS.items() for name in names}
 _RISING: Final = frozenset(
     {"auc", "aucpr", "accuracy", "f1", "precision", "recall", "kappa", "r2", "ranking", "interval"}
 )
 ERROR_RATES: Final = frozenset({"error", "merror", "accuracy"})
-"""Kinds that count rows that are wrong, each for one."""
+"""Kinds that count wrong rows, all with the same weight."""
 OF_CLASSES: Final = frozenset(
     {"logloss", "mlogloss", "error", "merror", "auc", "aucpr", "accuracy", "f1"}
     | {"precision", "recall", "kappa"}

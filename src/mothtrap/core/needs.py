@@ -1,4 +1,4 @@
-"""The tensors, numbers and facts that a rule, or another reader of a run, judges by."""
+"""The tensors, numbers and facts that a rule, or another reader of a run, evaluates."""
 
 from __future__ import annotations
 

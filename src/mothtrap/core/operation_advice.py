@@ -57,7 +57,7 @@ _ADVICE = {
     "nll_loss": "Make sure that not all rows are ignored: the mean over no rows is NaN.",
     "linear": "Look at the sizes above: normalize the inputs of this layer, or scale its weights.",
 }
-"""By the name of the operation without its library."""
+"""Advice by the name of the operation, without its library."""
 _ADVICE_BY_SOURCE = {
     ("log", "relu"): (
         "The input of `{name}` comes from a ReLU, which returns exact zeros: use `softplus` "
@@ -70,7 +70,7 @@ _ADVICE_BY_SOURCE = {
         "instead."
     ),
 }
-"""By operation, and the one that made its input."""
+"""Advice by operation, and by the operation that computed its input."""
 _SAME = {
     "log_1p": "log1p",
     "true_divide": "div",

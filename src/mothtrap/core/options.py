@@ -16,7 +16,8 @@ EVERY: Final[frozenset[Option]] = frozenset(get_args(Option))
 GUARDING: Final[tuple[Option, ...]] = ("on_nonfinite", "max_gradient_norm")
 """Options that decide which steps are applied."""
 WITHOUT_SNAPSHOTS: Final[frozenset[Option]] = frozenset({"redact"})
-"""Supported by adapters that act on no step: they keep no inputs that need redaction."""
+"""Options that adapters without snapshots support, because they keep no inputs that need redaction.
+"""
 
 NO_EFFECT: Final[dict[Option, str]] = {
     "on_nonfinite": "steps of {} cannot be skipped, and are applied unchanged",

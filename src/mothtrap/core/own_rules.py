@@ -54,7 +54,7 @@ def rule(
     check_code(code)
     given: dict[str, Any] = {"code": code}
     given |= {} if severity is None else {"severity": severity}
-    # A false value may be wrong too, such as None.
+    # A falsy value may be wrong, too, such as None.
     given |= {} if isinstance(needs, tuple) and not needs else {"needs": needs}
     given |= {} if isinstance(explains, tuple) and not explains else {"explains": explains}
     given |= {} if passes is False else {"passes": passes}
@@ -107,7 +107,7 @@ def _of_function(function: Callable[..., Any], given: dict[str, Any]) -> type[Ru
 
 
 def _settings(name: str, function: Callable[..., Any]) -> list[tuple[str, type, Any]]:
-    """Keyword-only arguments of a function as (name, type, default)."""
+    """Return the keyword-only arguments of a function as (name, type, default)."""
     arguments = list(inspect.signature(function).parameters.values())
     if not arguments or arguments[0].kind is inspect.Parameter.KEYWORD_ONLY:
         raise ConfigError(

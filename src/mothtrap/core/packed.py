@@ -1,4 +1,4 @@
-"""Whole numbers as short texts: a few bytes for each, or none at all for a stretch."""
+"""Integers encoded as short texts: a few bytes each, almost none for consecutive numbers."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _STRETCH = "r"
 _CODES = (("B", 1 << 8), ("H", 1 << 16), ("I", 1 << 32))
 _WIDTHS = {"B": "<u1", "H": "<u2", "I": "<u4", "q": "<i8"}
 MAX_COUNT = 1 << 24
-"""Numbers that a text is believed to hold, at most: a stretch could claim any count."""
+"""Maximum count accepted when decoding: a range of consecutive numbers could claim any count."""
 
 
 def pack(values: Sequence[int]) -> str:
     """Encode signed 64-bit integers as text.
 
     The text is `r<first>,<count>` for consecutive numbers such as 32, 33, 34; otherwise a letter
-    for the width (`B`, `H`, `I` without a sign, `q` with one) and the little-endian bytes in
-    base64. Empty for no numbers.
+    for the width (`B`, `H`, `I` unsigned, `q` signed) and the little-endian bytes in base64. Empty
+    for no numbers.
 
     Raises:
         OverflowError: a number has more than 64 bits.

@@ -1,4 +1,4 @@
-"""Numbers of many steps in one short text, for facts that cover a stretch of steps.
+"""Numbers of many steps in one short text, for facts that cover a range of steps.
 
 Shape suffix: N = numbers.
 """
@@ -18,12 +18,13 @@ Floats = npt.NDArray[np.float64]
 
 _TYPES: dict[str, np.dtype[Any]] = {"f": np.dtype("<f4"), "d": np.dtype("<f8")}
 _EQUAL = "e"
-"""Precedes one float64 that represents all numbers."""
+"""Prefix of a text with one float64 to which all numbers are equal."""
 _COMPRESSED = {"F": ("f", 0), "D": ("d", 0), "T": ("d", 3)}
-"""Type of compressed numbers, and how often their bits were subtracted from the next ones. A
-learning rate follows a smooth curve: its third differences are small integers."""
+"""Type of compressed numbers, and the order of the differences of their bits. A learning rate
+follows a smooth curve: its third differences are small integers.
+"""
 FEWEST = 64
-"""Fewer numbers are not compressed: it saves little there; chosen by hand."""
+"""Fewer numbers than this are not compressed, because it would save little; chosen by hand."""
 
 
 def packed(values: Sequence[float]) -> str:
@@ -77,7 +78,7 @@ def _compressed(value_N: Floats, form: str) -> bytes:
     kind = _TYPES[letter]
     bits_N = value_N.astype(kind).view(f"<u{kind.itemsize}")
     for _ in range(differences):
-        bits_N = np.diff(bits_N, prepend=bits_N.dtype.type(0))  # wraps around, as cumsum does
+        bits_N = np.diff(bits_N, prepend=bits_N.dtype.type(0))  # wraps around, like cumsum
     if differences:  # small numbers of either sign begin with bytes of 0
         signed_N = bits_N.view("<i8")
         bits_N = ((signed_N << 1) ^ (signed_N >> 63)).view("<u8")

@@ -1,4 +1,4 @@
-"""Parameters of an experiment as flat names with plain values, whatever object held them."""
+"""Parameters of an experiment as flat names with plain values, from any kind of object."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from mothtrap.core.masking import MASKED, names_secret, without_secrets
 from mothtrap.core.texts import storable
 
 MAX_NAMES = 2_000
-"""Names kept of one set of parameters; chosen by hand, ten times those of a trainer."""
+"""Maximum number of names in one set of parameters; chosen by hand, ten times those of a trainer.
+"""
 MAX_CHARACTERS = 500
-"""Of a name or a text; chosen by hand: more is data, and no parameter."""
+"""Maximum length of a name or text; chosen by hand: a longer one is data, not a parameter."""
 MAX_DEPTH = 8
 LISTED = 32
-"""Values of a list that are kept as one text; a longer one is cut."""
+"""Number of list values that are kept as one text; a longer list is truncated."""
 
 
 def flat(values: object) -> tuple[dict[str, LedgerValue], int]:
@@ -93,7 +94,7 @@ def plain(value: object) -> LedgerValue:
     if isinstance(value, Mapping):
         return f"{{{len(value)} entries}}"
     kind = value if isinstance(value, type) else type(value)
-    if kind.__name__ in ("dtype", "device"):  # their texts are short, and of a framework
+    if kind.__name__ in ("dtype", "device"):  # these are objects of a framework with short texts
         return str(value)[:MAX_CHARACTERS]
     named = value if isinstance(value, type) or hasattr(value, "__qualname__") else kind
     return f"<{getattr(named, '__module__', '')}.{getattr(named, '__qualname__', '')}>"

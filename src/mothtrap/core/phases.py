@@ -15,5 +15,6 @@ OTHER: Final = "other"
 OWN: Final = "mothtrap"
 
 PHASES: Final = (DATA, FORWARD, LOSS, BACKWARD, OPTIMIZER, EVALUATION, SAVE, OTHER, OWN)
-"""In the order of a step. `data` waits for a loader, `loss` lies between forward and backward, and
-`other` is everything that no hook sees."""
+"""Phases in their order within a step. `data` is the wait for a loader, `loss` is the time between
+forward and backward, and `other` is all time that no hook measures.
+"""

@@ -12,11 +12,12 @@ from mothtrap.core.record_items import Curve, Predictions
 
 Array = npt.NDArray[Any]
 MAX_CLASSES = 200
-"""Of which a confusion matrix is kept; chosen by hand: more cannot be inspected."""
+"""Maximum number of classes of a stored confusion matrix; chosen by hand: more cannot be inspected.
+"""
 MAX_CURVES = 10
-"""Classes that have curves, the most frequent first."""
+"""Maximum number of classes with curves, the most frequent first."""
 POINTS = 200
-"""Of a curve; the ends and evenly spaced ones between them."""
+"""Number of points of a curve: its ends, and evenly spaced points between them."""
 
 
 def predictions(labels: Array, scores: Array, names: Sequence[str] = ()) -> Predictions:
@@ -67,7 +68,7 @@ def predictions(labels: Array, scores: Array, names: Sequence[str] = ()) -> Pred
 
 
 def _chosen(scores: Array) -> tuple[Array, Array | None]:
-    """Return the predicted class of each row, and scores by class where there are any."""
+    """Return the predicted class of each row, and the scores by class if there are any."""
     if scores.ndim == 2:
         finite = np.where(np.isfinite(scores), scores.astype(np.float64), -np.inf)
         return np.argmax(finite, axis=1), finite
@@ -99,7 +100,7 @@ def _curves(
 def _of_class(is_it: Array, score: Array, name: str) -> tuple[Curve, Curve]:
     order = np.argsort(-score, kind="stable")
     hits, ranked = is_it[order], score[order]
-    ends = np.flatnonzero(np.diff(ranked) != 0)  # a threshold takes equal scores together
+    ends = np.flatnonzero(np.diff(ranked) != 0)  # equal scores share one threshold
     ends = np.append(ends, len(ranked) - 1)
     true = np.cumsum(hits)[ends].astype(np.float64)
     false = 1.0 + ends - true

@@ -1,4 +1,4 @@
-"""Findings that a user mutes, or whose severity is raised."""
+"""Findings that a user hides, or whose severity the user changes."""
 
 from __future__ import annotations
 

@@ -13,11 +13,12 @@ FOLDER: Final = "record"
 KINDS: Final = ("text", "table", "image", "artifact", "predictions", "figure")
 SUFFIXES: Final = (".txt", ".json", ".png", ".svg", ".html", ".js", ".bin")
 FILE: Final = re.compile(r"[0-9]{6}\.(?:txt|json|png|svg|html|bin)|library-[0-9a-f]{16}\.js")
-"""Names of files: numbers, whatever the script calls a thing, so that no name is a path."""
+"""Pattern of stored file names: numbers, so that a name chosen by the script never becomes a path.
+"""
 MAX_ITEMS: Final = 2_000
-"""Things that one worker logs; chosen by hand."""
+"""Maximum number of items that one worker logs; chosen by hand."""
 MAX_TOTAL_BYTES: Final = 1 << 30
-"""Of all files of one worker; chosen by hand."""
+"""Maximum size of all files of one worker; chosen by hand."""
 MAX_BYTES: Final = {
     "text": 1 << 20,
     "table": 8 << 20,
@@ -26,12 +27,12 @@ MAX_BYTES: Final = {
     "predictions": 4 << 20,
     "figure": 16 << 20,
 }
-"""Of one thing; chosen by hand: a figure of 200 MB opens in no browser."""
+"""Maximum size of one item, by kind; chosen by hand: no browser opens a figure of 200 MB."""
 MAX_ROWS: Final = 10_000
 MAX_COLUMNS: Final = 200
 MAX_CELL: Final = 1_000
 MAX_SIDE: Final = 8_192
-"""Pixels of an image along a side."""
+"""Maximum side length of an image, in pixels."""
 MAX_NAME: Final = 200
 
 

@@ -1,4 +1,4 @@
-"""One finished step on its way from the Recorder to the writer and the rules."""
+"""Record of one finished step, passed from the recorder to the writer and the rules."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mothtrap.core.tensors import TensorInfo
 
 
 class Scalar(msgspec.Struct, frozen=True):
-    """A number of a step: `name` says what, `of` whose ('' = the step's own).
+    """A number of a step; `of` names its owner ('' = the step itself).
 
     Names in use: `loss` (of a loss series), `lr` (of an optimizer: the largest over its groups),
     `gradient_norm` (of an optimizer, before clipping if that was visible), `gradient_state` (of an
@@ -83,7 +83,7 @@ class Completion(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StepRecord:
-    """Everything captured in one step; arrays are not written to after the hand-over.
+    """Everything captured in one step; its arrays are not modified once it is passed on.
 
     Attributes:
         key: key of the step.
@@ -97,8 +97,8 @@ class StepRecord:
         observations: the step's facts.
         raw: tensors that are stored whole; empty in records that were read back (see
             `store.raw_reading`).
-        pending: what rows and bytes of `raw` are waiting for; None in records that consumers
-            receive.
+        pending: the transfer that rows and bytes of `raw` are waiting for; None in records that
+            consumers receive.
     """
 
     key: StepKey

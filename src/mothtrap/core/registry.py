@@ -1,8 +1,8 @@
-"""Finds the parts of a package: its own by file name, others' by entry point.
+"""Find the parts of a package: built-in ones by file name, those of other packages by entry point.
 
-A part of ours is one file, and nothing else is edited. A part of another package is an
-entry point whose group is the dotted name of the package, e.g. `mothtrap.rules`, and whose
-value is a module that ends in the entry point's name:
+A built-in part is one file; nothing else needs to be edited. A part of another package is an entry
+point whose group is the dotted name of the package, e.g. `mothtrap.rules`, and whose value is a
+module that ends in the entry point's name:
 
     [project.entry-points."mothtrap.rules"]
     slow_loader = "their_package.slow_loader"
@@ -26,7 +26,7 @@ from mothtrap.core.errors import PluginError, UnknownNameError, nearest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A part of a package, not imported yet; `entry_point` is None for one of ours."""
+    """A part of a package, not imported yet; `entry_point` is None for a built-in part."""
 
     package: str
     name: str
@@ -50,7 +50,7 @@ class Part:
             return importlib.import_module(f"{self.package}.{self.name}")
         try:
             module = self.entry_point.load()
-        except (Exception, SystemExit) as err:  # whatever a plugin's import raises
+        except (Exception, SystemExit) as err:  # importing a plugin can raise anything
             raise self.fault(f"{type(err).__name__}: {err}") from err
         if not isinstance(module, ModuleType) or module.__name__.rpartition(".")[2] != self.name:
             raise self.fault(
@@ -91,7 +91,7 @@ def _modules(path: tuple[str, ...]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=64)
 def _entry_points(folder: str) -> tuple[EntryPoint, ...]:
-    """Return those of a folder; reading them opens a file for every distribution in it."""
+    """Return the entry points of a folder; reading them opens a file for each distribution."""
     return tuple(chain.from_iterable(d.entry_points for d in distributions(path=[folder])))
 
 

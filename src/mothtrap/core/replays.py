@@ -19,19 +19,18 @@ class ReplayPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Settings for a process that replays a step.
 
     `workers` are the folders of the snapshot by rank, `framework` is its adapter, empty for any;
-    `scratch` is where results go. `device` and `dtype` convert state and inputs; None leaves them
-    as recorded. `narrow`: the first operation and the rows that are to blame are searched for, too.
-    `debug`: the user's terminal is there, for a debugger. `stop_at` is the `file:line` at which it
-    opens. `through`: steps
-    that the script makes before it comes to the place of the recorded one are allowed. `build`:
-    `module:function` that makes model and loss, in the place of the script. `test_file`: where
-    a test of the failure is written, `repro_file` where a script that fails without the training
-    is written. `watch`: the process itself is watched, operation by
-    operation, where no copy of it can be. `rows`: the step is done with these rows of its
-    batch alone; with `repeat` they are repeated until the batch has its own size. Where a step
-    has several, they are those of `micro_batch`. `moved`: recorded places whose lines lie elsewhere
-    since the script was changed, with the first and the last line at which they may. `edited`:
-    files of the script were changed since the run.
+    `scratch` is the folder for results. `device` and `dtype` convert state and inputs; None leaves
+    them as recorded. `narrow`: also search for the first faulty operation and the faulty rows.
+    `debug`: the user's terminal is available for a debugger, which opens at `stop_at`
+    (`file:line`). `through`: the script may make steps before it reaches the recorded one. `build`:
+    `module:function` that creates model and loss instead of the script. `test_file` is the file to
+    which a test of the failure is written, `repro_file` the file for a script that reproduces it
+    without the training. `watch`: the process itself is observed, operation by operation, if it
+    cannot be copied. `rows`: replay the step with these rows of its batch only; with `repeat` they
+    are repeated to fill the batch. In a step of several micro-batches, they are rows of
+    `micro_batch`. `moved`: recorded places whose lines have moved because the script was changed,
+    with the first and the last possible line. `edited`: files of the script were changed since the
+    run.
     """
 
     step: int
@@ -58,7 +57,7 @@ class ReplayPlan(msgspec.Struct, frozen=True, kw_only=True):
 class StoredReplay(msgspec.Struct, frozen=True, kw_only=True):
     """Latest replay of a run, made at the end of the job or by `mothtrap replay`.
 
-    `lines` are the printed lines, `result` the output of `mothtrap replay --format json`, both of
+    `lines` are the printed lines, `result` the output of `mothtrap replay --format json`, both for
     the script of the run; `edited` are the lines of the latest replay with an edited script.
     """
 
@@ -93,12 +92,12 @@ class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
     are its losses, in order. `exception` is the exception that ended it, `Type: text`, raised at
     `raised_at`. `nonfinite`: a loss or an applied gradient is not finite. `instead` says what was
     reached if the step was not. `module`, `operation`, `location` and `rows` are the results of the
-    search, and `told` describes them in words. `suspects` are rows with bad results, `holder` is a
-    tensor that was already bad, such as `weight fc.weight`, `batch_rows` is the size of the batch,
-    `micro_batch` the number of the micro-batch, from 0, and `samples` identifies the rows in the
-    data, if known. `uncopied`: nothing was narrowed down, because the process cannot be copied.
-    `untested`: why no test of the failure was written,
-    `unreproduced`: reason why no script that reproduces it was written.
+    search, and `told` describes them in words. `suspects` are rows with bad results, and `holder`
+    is a tensor that was already bad, such as `weight fc.weight`, `batch_rows` is the size of the
+    batch, `micro_batch` the number of the micro-batch, from 0, and `samples` identifies the rows in
+    the data, if known. `uncopied`: nothing was narrowed down, because the process cannot be copied.
+    `untested`: reason why no test of the failure was written, `unreproduced`: reason why no script
+    that reproduces it was written.
     """
 
     rank: int = 0

@@ -22,7 +22,7 @@ class Rule(Documented, abc.ABC):
 
     Attributes:
         needs: the data that the rule reads.
-        proof: chart of the data that proves a finding; None if no series of the run does.
+        proof: chart of the data that proves a finding; None if no series of the run proves it.
         severity: default severity of its findings.
         title: name of the fault to show, if it differs from the words of the file name.
         explains: names of the rules whose findings this fault causes.

@@ -30,7 +30,7 @@ EXAMPLE = "needs=[mothtrap.Need(scalars=('loss',))]"
 OF_NEEDS = tuple(
     name for name in typing.get_args(Statistic) if name not in ("all", "exponents", "quantiles")
 )
-"""Statistics that a need may name."""
+"""Statistics that a need may include."""
 RESERVED = {
     "name": "the name of a rule is that of its function or class; remove it",
     "doc": "the docstring is the documentation of a rule; remove it",
@@ -123,7 +123,7 @@ def _complaints(made: type[Rule]) -> Iterator[str]:
 
 
 def _of_need(need: Need) -> Iterator[str]:
-    """Yield the faults in the fields of a need."""
+    """Yield the errors in the fields of a need."""
     names: dict[str, Iterable[str] | None] = {
         "kinds": kinds.names(),
         "statistics": OF_NEEDS,
@@ -180,7 +180,7 @@ def _of_schedule(schedule: object) -> Iterator[str]:
 
 
 def _check_call(who: str, made: type[Rule]) -> None:
-    """Refuse a `check` that cannot be called with a window."""
+    """Raise an error if `check` cannot be called with a window."""
     check: object = inspect.getattr_static(made, "check")
     if not inspect.isfunction(check):
         raise ConfigError(f"{who}: `check` is {_shown(check)}; write `def check(self, window):`")
@@ -233,7 +233,7 @@ def _check_made(who: str, made: type[Rule]) -> None:
     try:
         rule = made()
         hash(rule)
-    except Exception as err:  # whatever it raises
+    except Exception as err:  # may raise anything
         raise ConfigError(
             f"{who} cannot be created: {type(err).__name__}: {err}; a rule has no __init__ and no "
             "state: make thresholds fields, `limit: float = 1.0`"

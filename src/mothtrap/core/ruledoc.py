@@ -1,4 +1,4 @@
-"""A rule's docstring, taken apart: the one source of all its documentation."""
+"""Parser of a rule's docstring, which is the only source of the rule's documentation."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ USERS = {
     "XGBoost": frozenset({"xgboost"}),
     "scikit-learn": frozenset({"sklearn"}),
 }
-"""Words that begin a bullet of `What to do` (`Keras: ...`, `LightGBM, CatBoost: ...`) for users
-of some adapters alone; a library that is built on another comes before it."""
+"""Words that begin a bullet of `What to do` (`Keras: ...`, `LightGBM, CatBoost: ...`) for the users
+of some adapters only. A library comes before the one that it is built on.
+"""
 USUAL = ("PyTorch", "XGBoost")
-"""Whose bullets are shown where it is not known who trains, or where a rule has none for them."""
+"""Framework whose bullets are shown if the framework is unknown, or has no bullets of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +95,7 @@ def parse_doc(text: str) -> RuleDoc:
 def possible_fixes(fixes: tuple[str, ...], code: str, step: int) -> tuple[str, ...]:
     """Leave out advice on the learning rate for a fault that preceded the first update.
 
-    At step 0, findings of the families ACT and NUM are of the model as it was made.
+    At step 0, findings of the families ACT and NUM concern the initial model.
     """
     if step > 0 or not code.startswith(("ACT", "NUM")):
         return fixes

@@ -1,4 +1,4 @@
-"""A small language in which runs are chosen: `lr > 1e-3 and GRD101`. Nothing in it is executed.
+"""Filter expressions that select runs, such as `lr > 1e-3 and GRD101`. Nothing is executed.
 
     expression  = either { "or" either }
     either      = part { "and" part }
@@ -6,9 +6,9 @@
     operator    = == | != | < | <= | > | >= | ~ (contains, in any case)
     operand     = a number | 'a text' | a name
 
-A name is that of a parameter, a metric, or of the run (`state`, `steps` ...). One that stands
-alone is true where the run has a finding of that code or name, or that tag, or where its value is
-neither empty nor false. A comparison with a name that the run lacks is false.
+A name refers to a parameter, a metric, or a property of the run (`state`, `steps` ...). A name
+without an operator is true if the run has a finding of that code or name, or that tag, or if its
+value is neither empty nor false. A comparison with a name that the run lacks is false.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ class RunFilter:
     """A parsed filter expression.
 
     Attributes:
-        text: text of it.
+        text: the expression as written.
         names: names that occur in it.
-        test: whether a run fits.
+        test: returns whether a run matches.
     """
 
     text: str
@@ -106,7 +106,7 @@ class _Reader:
         self._next()
 
     def fail(self, what: str) -> None:
-        """Refuse the expression at this place."""
+        """Raise an error about the expression at this position."""
         found = repr(self.word) if self.kind != "end" else "nothing"
         raise QueryError(
             f"{self._text!r} cannot be read at character {self._place - len(self.word) + 1}: "
@@ -206,7 +206,7 @@ def _compared(left: Value, sign: str, right: Value) -> bool:
         return _ordered(numbers[0], sign, numbers[1])
     if isinstance(left, str) and isinstance(right, str):
         return _ordered(left.lower(), sign, right.lower())
-    return sign == "!="  # a number and a text: equal in no way, and in no order
+    return sign == "!="  # a number and a text are never equal, and have no order
 
 
 def _ordered(left: float | str, sign: str, right: float | str) -> bool:

@@ -1,4 +1,4 @@
-"""Names of runs: a folder, and a part of a URL."""
+"""Validation of run names, which become folders and parts of URLs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def check_name(name: str, label: str) -> None:
     Raises:
         ConfigError: the name is invalid.
     """
-    # A name with a leading dot would make a folder that `mothtrap ls` passes over.
+    # A name with a leading dot would create a folder that `mothtrap ls` ignores.
     fits = isinstance(name, str) and name and not name.startswith(".")
     if fits and len(os.fsencode(name)) > MAX_NAME_BYTES:
         raise ConfigError(

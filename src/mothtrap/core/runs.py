@@ -12,13 +12,13 @@ from mothtrap.core.findings import Finding, RuleState
 from mothtrap.core.jsonable import UnixTime
 
 SHOWN_OFF = 4
-"""Most switched-off rules that a verdict names; chosen by hand."""
+"""Maximum number of switched-off rules that a verdict names; chosen by hand."""
 
 STOPPED = 3
 """Exit code of a job that was stopped on request."""
 
 _SESSIONS = ("ipython", "ipython3", "ipykernel_launcher.py")
-"""Programs in which code is typed."""
+"""Programs in which users type code."""
 
 
 class RunKind(StrEnum):
@@ -110,7 +110,7 @@ def switched_off(rules: Sequence[RuleStatus]) -> str:
 
 
 def _cut(reason: str) -> str:
-    """Return the start of a reason without the advice: the verdict only names the fault."""
+    """Return the start of a reason without the advice, because the verdict only names the fault."""
     return reason.partition("; ")[0]
 
 
@@ -126,7 +126,7 @@ class Evaluated(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
-    """Judgment of a run by rules: findings, the worst first, and the state of each rule."""
+    """Result of evaluating rules on a run: findings, worst first, and the state of each rule."""
 
     findings: tuple[Finding, ...]
     rules: tuple[RuleStatus, ...]

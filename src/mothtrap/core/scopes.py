@@ -1,14 +1,14 @@
-"""Part of a tensor that a worker holds, in words that people read and readers merge by.
+"""Part of a tensor that a worker holds, as a text that people and readers understand.
 
-The words of `TensorInfo.scope`, one part for each way in which the tensor is spread over
-workers, joined by `; `:
+`TensorInfo.scope` has one part for each way in which the tensor is distributed over workers, joined
+by `; `:
 
     replica                   the same on every worker
     shard 1/2 of dim 0        the first of two pieces along an axis; pieces count from 1
     partial sum               the values of all workers add up to the tensor
 
-A part ends in ` over NAME` where the framework has a name for the group of workers, e.g.
-`shard 2/4 of dim 1 over tp`. Empty words: the worker holds its own tensor.
+A part ends in ` over NAME` if the framework names the group of workers, e.g.
+`shard 2/4 of dim 1 over tp`. If the scope is empty, the worker holds its own tensor.
 """
 
 from __future__ import annotations

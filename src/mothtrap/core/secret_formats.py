@@ -1,7 +1,8 @@
 """Formats of secrets that can be recognized without a name: tokens, keys, addresses, headers.
 
-Each format begins with text that ordinary words, hashes, paths and numbers do not have. Prefixes
-are those that the issuers document; secret scanners such as gitleaks and detect-secrets list them.
+Each format begins with text that does not occur in ordinary words, hashes, paths and numbers.
+Prefixes are those that the issuers document; secret scanners such as gitleaks and detect-secrets
+list them.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ KEY_LINE_LENGTH = 60
 KEY_LINE = re.compile(
     r"^[\s\"']*(?=[^\sA-Z]*[A-Z])(?=\S*[a-z])(?=\S*\d)[A-Za-z0-9+/]{60,76}(?!\S*\.)"
 )
-"""A line of a private key, whose first line is elsewhere."""
+"""Line of a private key whose first line is in another text."""
 
 IN_URL = re.compile(r"(?<=://)(?P<user>[^\s/?#@:'\"<>]*):[^\s/?#'\"<>]*@")
 IN_DATABASE_URL = re.compile(
@@ -61,7 +62,7 @@ IN_DATABASE_URL = re.compile(
 )
 """A user with a password; a database password may contain `/`, `?` and `#`."""
 USER_IN_URL = re.compile(r"(?<=://)(?=[^\s/@]*\d)[A-Za-z0-9_~.-]{20,}@")
-"""A token in the place of a user."""
+"""A token in the user part of a URL."""
 WEBHOOK = re.compile(
     r"(?P<begin>hooks\.slack\.com/(?:services|workflows|triggers)/"
     r"|discord(?:app)?\.com/api/webhooks/|\.webhook\.office\.com/webhookb2/"
@@ -90,8 +91,8 @@ NEAR_A_SERVICE = re.compile(
     r"(?:[0-9a-f]{40}|[0-9a-f]{32}|[A-Za-z0-9]{25})(?![\w/.-])",
     re.IGNORECASE,
 )
-"""A key without a prefix, in the same line as the name of a service whose keys have none."""
+"""A key without a prefix on the same line as the name of a service whose keys have no prefix."""
 
 _FREE = r"(?<![A-Za-z0-9+/_.@:-])"
 UNNAMED = re.compile(rf"{_FREE}(?:[A-Za-z0-9+/]{{86}}==|[A-Za-z0-9+/]{{40}})(?![A-Za-z0-9+/=_.-])")
-"""Secrets of AWS and of Azure's storage, where they look random (see `masking`)."""
+"""Secrets of AWS and of Azure Storage, if they look random (see `masking`)."""

@@ -21,20 +21,20 @@ import numpy.typing as npt
 from mothtrap.core.jsonable import UnixTime
 
 BASE = "base"
-"""The reason of a state that is kept for steps that may turn out bad."""
+"""Reason of a base state, kept for replaying later steps that turn out bad."""
 
 BUILD = " --build MODULE:FUNCTION"
 """Option that a replay requires if there is no script to start again."""
 
 Tree = dict[str, Any] | str | int | float | bool | None
-"""Any nesting of values, as plain JSON.
+"""Nested values as plain JSON.
 
-A string, a number, a truth value and None stand for themselves; every other value is a dict
-with one of these words as its first key:
+A string, a number, a boolean and None represent themselves; every other value is a dict with one of
+these words as its first key:
 
     {"tensor": key}             a framework's tensor, in the arrays; may be followed by
-                                "device", "strides", "requires_grad", where these are not
-                                those of a fresh tensor in C order on the CPU
+                                "device", "strides", "requires_grad", where these differ from
+                                a new tensor in C order on the CPU
     {"array": key}              a numpy array, in the arrays
     {"list": [...]}             also "tuple", "set", "frozenset"
     {"dict": [[key, value], ...]}
@@ -50,19 +50,19 @@ with one of these words as its first key:
     {"objects": [...], "dtype": code, "shape": [...]}
                                 a numpy array of objects or texts
     {"named": "module.Class", "fields": {...}}
-                                a dataclass, a namedtuple, an object of a plain Python class; with
-                                "dict" or "list" behind a subclass of these, with "member" and
-                                no fields a member of an enum
+                                a dataclass, a namedtuple, an instance of a plain Python class;
+                                with a key "dict" or "list", an instance of a subclass of that;
+                                with a key "member" and no fields, a member of an enum
     {"framework": kind, "fields": {...}}
-                                what the adapter rebuilds: a generator, a dtype, a device
-    {"opaque": "text"}          what cannot be kept: its repr, at most 200 characters
-    {"redacted": "text"}        what the user does not want kept: its type and shape
+                                an object that the adapter rebuilds: a generator, a dtype, a device
+    {"opaque": "text"}          a value that cannot be kept: its repr, at most 200 characters
+    {"redacted": "text"}        a value that the user does not want stored: its type and shape
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Array:
-    """An array that is not yet a file.
+    """An array that has not been written to a file yet.
 
     Attributes:
         dtype: element type without its library, e.g. `bfloat16`, `float8_e4m3fn`.

@@ -1,4 +1,4 @@
-"""Facts that are needed whatever rules are in force.
+"""Facts that are needed whichever rules are selected.
 
 The verdict, `show`, `diff`, `samples`, `doctor`, `replay`, resumption and the ledger read
 them; `select` does not switch them off.
@@ -57,7 +57,7 @@ NEEDS_OF_THE_JOB = (
     Need(facts=(AdapterReports, Cannot, Looked, SettingIgnored)),
     Need(facts=(WorkerStalled,)),
 )
-"""Facts that are recorded with every adapter."""
+"""Facts that are recorded by every adapter."""
 
 STANDING_NEEDS = (
     *NEEDS_OF_THE_JOB,

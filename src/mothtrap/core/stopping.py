@@ -1,4 +1,4 @@
-"""The exceptions that end a training, or a trial, on request."""
+"""Exceptions that end a training run, or a trial, on request."""
 
 from __future__ import annotations
 

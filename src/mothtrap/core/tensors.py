@@ -1,4 +1,4 @@
-"""The identity of a tensor that can be captured."""
+"""Identity of a tensor that can be captured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text as it is stored and read: valid UTF-8 for any name; numbers written in full."""
+"""Text for storage and display: valid UTF-8, and numbers without exponents."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plain values become a struct of settings; one that does not fit is named in words."""
+"""Conversion of plain values to a struct of settings; an invalid value is named in words."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def to_struct(values: Mapping[str, object], kind: type[S], where: str) -> S:
         ConfigError: a value is invalid; the message gives the key, the value, and the allowed
             values.
     """
-    # A struct made in Python is checked again: making one checks no types.
+    # A struct created in Python is checked, too: its constructor does not check types.
     plain = {key: _plain(value) for key, value in values.items()}
     try:
         return msgspec.convert(plain, type=kind, strict=False)
@@ -73,7 +73,7 @@ def _plain(value: object) -> object:
 
 
 def _misfit(kind: object, value: object, key: str, default: object) -> str | None:
-    """Return the fault of `value` at the dotted `key`; None if it fits."""
+    """Return an error message for `value` at the dotted `key`; None if it is valid."""
     if value is None and type(None) in typing.get_args(kind):
         return None
     kind = _given(kind)
@@ -107,7 +107,7 @@ def _misfit(kind: object, value: object, key: str, default: object) -> str | Non
 
 
 def _given(kind: object) -> object:
-    """Return a type without None, which stands for a missing value."""
+    """Return a type without None, which represents a missing value."""
     if typing.get_origin(kind) is not types.UnionType:
         return kind
     parts = [part for part in typing.get_args(kind) if part is not type(None)]

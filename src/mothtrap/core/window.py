@@ -1,4 +1,4 @@
-"""The last captured steps of what a rule needs: the only thing that a rule sees.
+"""Window of captured steps: the only data that a rule sees.
 
 Shape suffixes: S = captured steps (ascending), T = tensors.
 """
@@ -27,7 +27,7 @@ FactT = TypeVar("FactT", bound=Fact)
 T = TypeVar("T")
 
 EARLY_VALUES = 10
-"""Values from the start of the run that a series shows for good: a level needs several."""
+"""Number of values from the start of the run that a series keeps: a baseline needs several."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

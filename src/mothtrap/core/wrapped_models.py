@@ -15,7 +15,7 @@ Predict = Callable[[Any], Any]
 
 
 Held = Mapping[str, tuple[npt.NDArray[np.bool_], npt.NDArray[np.float64]]]
-"""Channels to hold, by name of the layer: which ones, and the value of each, both (channels,)."""
+"""Channels to hold, by name of the layer: their indices and values, both of shape (channels,)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

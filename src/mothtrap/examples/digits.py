@@ -86,7 +86,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=10)
     arguments = parser.parse_args()
     torch.manual_seed(0)
-    # So small a network gains nothing from threads, and loses much where cores are shared.
+    # Such a small network gains nothing from threads, and becomes much slower if cores are shared.
     torch.set_num_threads(1)
     training, test = digits()
     train(network(fixed=arguments.fixed), training, test, arguments.epochs)

@@ -1,4 +1,4 @@
-"""Histograms as TensorBoard stores them: float64, shape (B, 3), left edge, right edge, count."""
+"""Histograms in TensorBoard's form: float64, shape (B, 3), left edge, right edge, count."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mothtrap.statistics.exponents import EDGES
 Floats = npt.NDArray[np.float64]
 
 BUCKETS = 30
-"""Buckets of a histogram: TensorBoard's default."""
+"""Number of buckets of a histogram: TensorBoard's default."""
 _HUGE = 1e307
 
 

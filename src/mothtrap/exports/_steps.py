@@ -1,4 +1,4 @@
-"""The valid records of a run: if a later attempt repeated steps, the records of that attempt."""
+"""The valid records of a run; if a later attempt repeated steps, its records are valid."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def statistics(recorded: Recorded, choice: Choice) -> Iterator[tuple[TensorInfo,
     A value is NaN if a tensor had no finite element. Statistics that were not captured are missing.
     """
     record = recorded.record
-    if record.summary_TF.shape[1] != WIDTH:  # of another version: no column can be trusted
+    if record.summary_TF.shape[1] != WIDTH:  # from another version, so no column can be trusted
         return
     found = {}
     for name in STATISTICS:

@@ -1,4 +1,4 @@
-"""Exporting a run: finding the format, and putting the result in its place."""
+"""Exporting a run: finding the format, and moving the result to its destination."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def export_run(run: Run, to: str, path: str | Path, choice: Choice | None = None
 
     Raises:
         UnknownNameError: there is no such format, or the run has no data that `choice` selects.
-        OutputExistsError: `path` exists already.
+        OutputExistsError: `path` already exists.
         MissingExtraError: the format needs a package that is not installed.
         PluginError: the format comes from another package and cannot be used.
         OSError: the file or folder cannot be written.
@@ -80,7 +80,7 @@ def follow_run(
 
     Raises:
         UnknownNameError: there is no such format, or it cannot be extended during a run.
-        OutputExistsError: `path` exists already.
+        OutputExistsError: `path` already exists.
         MissingExtraError: the format needs a package that is not installed.
         OSError: the file or folder cannot be written.
     """

@@ -1,9 +1,9 @@
 """One JSON file of the steps over time, for Perfetto (ui.perfetto.dev) and chrome://tracing.
 
-Each worker is a process with a track of its steps, a track for each other mode, counters,
-and its findings as instants at their onset. Times are microseconds since the first step
-began. A step begins `step_s` before it was closed. A wall clock that goes back is not
-followed: on each worker's tracks nothing overlaps.
+Each worker is a process with a track of its steps, a track for each other mode, counters, and its
+findings as instants at their onset. Times are microseconds since the first step began. A step
+begins `step_s` before it was closed. If the wall clock goes back, times do not follow it, so that
+nothing overlaps on a worker's tracks.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def write(run: Run, target: Path, choice: Choice) -> Written:
 
 
 class _Slice:
-    """A record with its place in time, seconds."""
+    """A record with its position in time, in seconds."""
 
     __slots__ = ("end_s", "record", "start_s")
 
@@ -60,7 +60,7 @@ class _Slice:
         self.record, self.start_s, self.end_s = record, start_s, end_s
 
     def events(self) -> Iterator[Event]:
-        """The slice itself, and the counters of its end; absolute seconds."""
+        """Yield the slice itself, and the counters at its end; absolute seconds."""
         record = self.record
         key = record.key
         shown = (s for s in record.scalars if s.name not in DIGESTS)
@@ -83,7 +83,7 @@ class _Slice:
         for name, label in _COUNTERS.items():
             if name in values:
                 value = values[name] * (1e3 if name == "own_s" else 1.0)
-                # A counter holds from its time on: drawn over the step that it belongs to.
+                # A counter is valid from its time on, so it is drawn over its step.
                 yield {"name": label, "ph": "C", "ts": self.start_s, "args": {"value": value}}
 
 
@@ -104,7 +104,7 @@ def _slices(run: Run, worker: int, choice: Choice, lost: dict[str, None]) -> Ite
 
 
 def _instants(worker: int, spans: list[_Slice], findings: list[Finding]) -> Iterator[Event]:
-    """The findings of a worker, at the end of the step at which each began."""
+    """Yield the findings of a worker, at the end of the step at which each began."""
     when = {s.record.key.step: s.end_s for s in spans if s.record.key.mode is Mode.TRAIN}
     for finding in findings:
         if worker in finding.workers and finding.step in when:
@@ -133,15 +133,15 @@ def _names(worker: int) -> Iterator[Event]:
 
 
 def _placed(event: Event, worker: int, zero_s: float) -> Event:
-    """The event with its process, in microseconds since the start."""
-    # Viewers take process 0 for the idle task of a kernel: ranks are moved up by one.
+    """Return the event with its process, in microseconds since the start."""
+    # Viewers treat process 0 as the idle task of a kernel, so ranks are increased by one.
     placed = {"pid": worker + 1, "tid": 0, **event}
     for name in ("ts", "end"):
         value = placed.get(name)
         if isinstance(value, float):
             placed[name] = round((value - zero_s) * _NANO)
     start, end = placed.pop("ts", None), placed.pop("end", None)
-    # From whole nanoseconds: slices that touch must not overlap by rounding.
+    # Computed from whole nanoseconds, so that adjacent slices do not overlap because of rounding.
     if isinstance(start, int):
         placed["ts"] = start / 1e3
         if isinstance(end, int):

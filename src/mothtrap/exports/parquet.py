@@ -1,8 +1,8 @@
-"""A folder with the tables of a run as Parquet files, one for each.
+"""A folder with the tables of a run, each as a Parquet file.
 
-They are those of `Run.table`: `stats`, `scalars`, `steps`, `raw`, `tensors`, `findings`,
-`events`. Null means not captured, NaN is a value. Chosen steps hold for the rows that have
-a step, chosen tensors for the rows that are of a tensor.
+The tables are those of `Run.table`: `stats`, `scalars`, `steps`, `raw`, `tensors`, `findings`,
+`events`. Null means not captured, and NaN is a value. A choice of steps applies to rows with a
+step, and a choice of tensors to rows of a tensor.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def write(run: Run, target: Path, choice: Choice) -> Written:
         if name in _OF_TENSORS and chosen is not None:
             table = table.filter(pc.is_in(_identities(table), pa.array(chosen, pa.string())))
         pq.write_table(table, target / f"{name}.parquet", compression="zstd")
-        if name != "tensors":  # they are known, whether or not anything of them was captured
+        if name != "tensors":  # they are known even if nothing was captured of them
             counts[f"rows of {name}"] = table.num_rows
     return Written(counts=counts)
 
 
 def _identities(table: pa.Table) -> pa.ChunkedArray:
-    """The text form `kind:name` of each row's tensor."""
+    """Return the text form `kind:name` of each row's tensor."""
     kind, name = (table[column].cast(pa.string()) for column in ("kind", "name"))
     return pc.binary_join_element_wise(kind, name, ":")

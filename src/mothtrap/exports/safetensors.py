@@ -1,8 +1,8 @@
-"""A folder with one safetensors file for each step at which tensors were kept whole.
+"""A folder with one safetensors file for each step with completely captured tensors.
 
-`w<rank>/step-<step>.safetensors`, of evaluations `w<rank>/eval-<step>-<mode_step>.safetensors`;
-tensors are named `kind:name`, and come back bit for bit in the type they had. The file's
-metadata say run, attempt, worker, step, mode and mode_step.
+`w<rank>/step-<step>.safetensors`, for evaluations `w<rank>/eval-<step>-<mode_step>.safetensors`.
+Tensors are named `kind:name`, and keep their type and bits. The file's metadata contain run,
+attempt, worker, step, mode and mode_step.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _moment(whole: Whole) -> tuple[int, StepKey]:
 def _arrays(
     group: Iterator[Whole], left_out: dict[str, None]
 ) -> Iterator[tuple[str, npt.NDArray[Any]]]:
-    """Tensors of one moment by name; a repeated name gets a number."""
+    """Return the tensors of one moment by name; a repeated name gets a number."""
     seen: dict[str, int] = {}
     for whole in group:
         identity = whole.tensor.identity

@@ -3,12 +3,12 @@
 Scalars are tagged `name/of`, statistics `<kind>_<statistic>/<tensor>`. Losses are tagged with their
 optimizers instead of their line, so that the tag survives an edit. The number of elements, and
 counts of NaN and infinities that are 0, are left out. Tags of evaluations begin with `eval/`. Their
-scalars have the train step at which the evaluation was made, so that they lie over the training
-loss; TensorBoard keeps one point per step, which is the first one. Their statistics are drawn over
-the count of evaluated batches (`mode_step`, which continues from attempt to attempt), since many
-batches share a train step. Findings are texts, `findings/<code>`, at their first step. Whole
-tensors become histograms of their finite elements, `<kind>/<tensor>`, and the number of the other
-elements becomes a scalar, `<kind>_nonfinite/<tensor>`. Captured exponents become histograms,
+scalars have the train step at which the evaluation was made, so that they can be compared with the
+training loss; TensorBoard keeps one point per step, which is the first one. The x axis of their
+statistics is the count of evaluated batches (`mode_step`, which continues from attempt to attempt),
+because many batches share a train step. Findings are texts, `findings/<code>`, at their first step.
+Whole tensors become histograms of their finite elements, `<kind>/<tensor>`, and the number of the
+other elements becomes a scalar, `<kind>_nonfinite/<tensor>`. Captured exponents become histograms,
 `<kind>_exponents/<tensor>`, and quantiles become scalars. NaN and infinities are kept.
 TensorBoard's scalars are float32: a larger finite value is left out and reported, rather than
 written as infinite.
@@ -44,7 +44,7 @@ _DISTRIBUTION = re.compile(
 )
 """Name of a distribution that was computed from a tensor."""
 _PLACE = re.compile(r":\d+(?: |$)")
-"""Matches the line in the name of a loss series."""
+"""Pattern of the line in the name of a loss series."""
 _VERSION = "brain.Event:2"
 _LARGEST = float(np.finfo(np.float32).max)
 
@@ -93,10 +93,10 @@ def follow(run: Run, target: Path, choice: Choice, pause: Callable[[], object]) 
 
 
 class _Folder:
-    """Event files of all ranks of a run, to which piece after piece of it is added.
+    """Event files of all ranks of a run, to which parts of the run are added.
 
     Args:
-        target: the folder to make.
+        target: the folder to create.
         begin: first step.
     """
 
@@ -192,7 +192,7 @@ class _Folder:
             self._counts["scalars"] += events.flush(step, wall_s)
 
     def add_findings(self, run: Run, choice: Choice) -> None:
-        """Write the findings of a run as texts, with its first rank."""
+        """Write the findings of a run as texts, to its first rank."""
         if not self._files:
             return
         events, _ = self._files[min(self._files)]
@@ -207,7 +207,7 @@ class _Folder:
 
 
 class _NoHistogram(Exception):
-    """Stored values cannot be shown as a histogram; the text says why."""
+    """Stored values cannot be shown as a histogram; the text gives the reason."""
 
 
 def _prefix(mode: Mode) -> str:
@@ -251,14 +251,14 @@ class _Axis:
         self._latest: dict[str, int] = {}
 
     def is_first(self, tag: str, step: int) -> bool:
-        """Return whether a tag has no value yet at a step, or a later one."""
+        """Return whether a tag has no value yet at this or a later step."""
         if step <= self._latest.get(tag, -1):
             return False
         self._latest[tag] = step
         return True
 
     def place(self, attempt: int, key: StepKey) -> int:
-        """Return the step; evaluations that an attempt counts from 0 again are counted on."""
+        """Return the step; evaluations continue the count of earlier attempts."""
         if key.mode is Mode.TRAIN:
             return key.step
         end = self._end.get(key.mode, 0)
@@ -269,7 +269,7 @@ class _Axis:
 
 
 def _add_whole(events: _EventFile, whole: Whole, axis: _Axis) -> int:
-    """Add a tensor that was kept; return how many histograms it became."""
+    """Add a stored tensor; return the number of resulting histograms."""
     prefix, tensor = _prefix(whole.row.key.mode), whole.tensor
     values = whole.values()
     spread = _DISTRIBUTION.fullmatch(tensor.name) if tensor.kind == "metric" else None
@@ -300,7 +300,7 @@ class _EventFile:
     """Collects the values of a step, and writes them as one event.
 
     Attributes:
-        too_large: how many values of a tag were left out, being finite and beyond float32.
+        too_large: by tag, number of finite values that were left out because they exceed float32.
     """
 
     def __init__(self, path: Path) -> None:
@@ -324,7 +324,7 @@ class _EventFile:
         self._file.close()
 
     def add_scalar(self, tag: str, value: float) -> None:
-        """Add a number to the event; one that would turn infinite is counted instead."""
+        """Add a number to the event; a number that would become infinite is only counted."""
         if math.isfinite(value) and abs(value) > _LARGEST:
             self.too_large[tag] = self.too_large.get(tag, 0) + 1
         else:

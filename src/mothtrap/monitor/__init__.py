@@ -1,1 +1,1 @@
-"""Runs the rules over the steps of a worker, while it trains or afterwards."""
+"""Evaluation of rules on the steps of a worker, during training or afterwards."""

@@ -1,4 +1,4 @@
-"""Runs rules on a stored run, with the results that they would have had during the job."""
+"""Evaluate rules on a stored run, with the results that they would have had during the job."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ if TYPE_CHECKING:
     from mothtrap.reader.run import Run
 
 EVERY = 16
-"""Records between two judgments after the first 64 steps; chosen by hand: rules look back over
-hundreds of steps, so a window is seen many times, and a run of a few hundred steps is judged in
-about 0.2 s."""
+"""Number of records between two evaluations after the first 64 steps. Chosen by hand: rules look
+back over hundreds of steps, so each record is evaluated many times, and a run of a few hundred
+steps takes about 0.2 s.
+"""
 MAX_WINDOWS = 500
 """Largest number of windows evaluated per worker after the first ones; chosen by hand: rules look
 back far enough that every step is in an evaluated window, up to 250,000 steps."""
@@ -51,12 +52,12 @@ def judge_again(
     """Evaluate the rules on all stored records of a run; equal records give equal findings.
 
     While a job runs, windows after the first 64 steps are evaluated as time allows; here they are
-    evaluated at regular intervals. Findings of relations are the same; `detected_step`, `count` and
-    the numbers of a trend may differ where other windows were judged.
+    evaluated at regular intervals. Findings about relations are the same; `detected_step`, `count`
+    and the numbers of a trend may differ if other windows were evaluated.
 
     Args:
         run: an opened run, which may still be active.
-        rules: rules in force.
+        rules: active rules.
         quiet: severities and layers that the user ignores.
         reference: opens, for a worker, the run to compare with.
         switched_off: states of rules that could not be created.
@@ -94,12 +95,12 @@ def judge_again(
 
 
 def _lacks(codes: Iterable[str], monitors: Sequence[Monitor]) -> dict[str, str]:
-    """Return the needs of rules that no worker has, in words; such rules were not in force."""
+    """Return the needs of rules that no worker has, in words; such rules were not active."""
     every = [monitor.lacking() for monitor in monitors]
     found: dict[str, str] = {}
     for code in codes:
         by_worker = [lacking[code] for lacking in every if code in lacking]
-        if not by_worker:  # the rule could not be made
+        if not by_worker:  # the rule could not be created
             continue
         needs = [need for need in by_worker[0] if all(need in others for others in by_worker[1:])]
         if needs:
@@ -110,7 +111,7 @@ def _lacks(codes: Iterable[str], monitors: Sequence[Monitor]) -> dict[str, str]:
 
 
 def _with_lacks(statuses: tuple[RuleStatus, ...], lacks: dict[str, str]) -> tuple[RuleStatus, ...]:
-    """Replace the reason of a waiting rule by the missing data, which will never be recorded."""
+    """Replace the reason of a waiting rule with the missing data, which will never be recorded."""
     return tuple(
         msgspec.structs.replace(
             status,

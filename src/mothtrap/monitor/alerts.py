@@ -17,8 +17,9 @@ from mothtrap.store.marks import read_marks
 
 STALLED_S = 300.0
 STALLED_STEPS = 20
-"""A job has stalled if no step ended for this time, and for this multiple of the longest earlier
-wait; chosen by hand: evaluations and checkpoints take minutes."""
+"""A job has stalled if no step has ended for this many seconds, and for this multiple of the
+longest earlier wait. Chosen by hand: evaluations and checkpoints take minutes.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +63,7 @@ class Alerts:
 
     Attributes:
         findings: the newest revision of each finding, linked by causes, by fingerprint.
-        stories: for each fingerprint, those of all findings of its stories.
+        stories: for each fingerprint, the fingerprints of all findings of its stories.
         held_s: how long each finding has been active since it was opened, by fingerprint.
     """
 
@@ -156,7 +157,7 @@ class Alerts:
     def _of_the_run(self, now: Glance) -> list[Event]:
         events = []
         if now.lost_steps > self._lost_from:
-            self._lost_from = 2 * now.lost_steps  # reported again when they have doubled
+            self._lost_from = 2 * now.lost_steps  # reported again when the number has doubled
             text = f"{now.lost_steps} captured steps could not be stored"
             events.append(self._event(now, "lost_steps", "", text))
         if self._has_stalled(now):

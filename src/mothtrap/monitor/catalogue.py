@@ -1,4 +1,4 @@
-"""Rules that are installed or in files, and those in force."""
+"""Rules that are installed or in files, and the active ones."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _known(files: Sequence[str]) -> tuple[tuple[type[Rule], ...], tuple[LeftOut,
 
 
 def _with_own_codes(faults: Iterable[LeftOut], found: Iterable[str]) -> Iterable[LeftOut]:
-    """Keep a code with its first rule if another rule claims it, too."""
+    """Keep a code with its first rule if another rule claims the same code."""
     taken = set(found)
     for fault in faults:
         yield msgspec.structs.replace(fault, code="") if fault.code in taken else fault
@@ -170,7 +170,8 @@ def load_rules(config: Config, *, checks: bool = False) -> tuple[Rule, ...]:
     classes, faults = _known(config.rule_files)
     codes = {fault.code: fault.name for fault in faults if fault.code}
     codes |= {rule.code: rule.name() for rule in classes}
-    if all(fault.code for fault in faults):  # else a code may be that of a rule that is left out
+    # otherwise a code may belong to a rule that is left out
+    if all(fault.code for fault in faults):
         _check_codes(config, codes)
     made = [
         _with_thresholds(rule, config.rules.get(rule.code, {}))
@@ -181,7 +182,7 @@ def load_rules(config: Config, *, checks: bool = False) -> tuple[Rule, ...]:
 
 
 def _check_codes(config: Config, codes: Mapping[str, str]) -> None:
-    """Raise ConfigError where a setting names a rule that does not exist."""
+    """Raise ConfigError if a setting names a rule that does not exist."""
     for code in config.rules:
         if code not in codes:
             raise ConfigError(
@@ -212,7 +213,7 @@ def _meant(word: str, codes: Mapping[str, str], families: Iterable[str] = ()) ->
     """Return a hint: the code of the rule with this name, or a similarly spelled word.
 
     Args:
-        word: the word in place of a code.
+        word: the word used instead of a code.
         codes: codes of all rules, with their names.
         families: families of rules, which are allowed too.
     """
@@ -244,7 +245,7 @@ def _with_thresholds(rule: type[Rule], settings: Mapping[str, Setting]) -> Rule:
 
 
 def _with_invariants(rules: Iterable[Rule], source: str) -> Iterable[Rule]:
-    """Give a file of invariants to the rule that judges them, and to the checks of a contract."""
+    """Pass a file of invariants to the rule that evaluates it, and to the checks of a contract."""
     learned = invariants.read(source) if source else ()
     contract = invariants.read_contract(source) if source else ()
     for rule in rules:

@@ -1,4 +1,4 @@
-"""States of rules that lack required data: a missing fact is no sign of health."""
+"""States of rules without required data: a missing fact does not mean that a run is healthy."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ EXEMPT = frozenset(
 
 _OF_THE_JOB = frozenset(tag_of(fact) for fact in facts_of(NEEDS_OF_THE_JOB))
 _OF_ADAPTERS = MEASURED - {"skipped", "micro_batches", "step_s", "own_s"}
-"""Scalars that only an adapter can report; others users log, or every step has."""
+"""Scalars that only an adapter can report; users log others, or every step has them."""
 
 LOGGED_KIND = "metric"
 """Tensors logged by users are recorded with every adapter."""
@@ -86,7 +86,7 @@ class Coverage:
         return outcome
 
     def _why_never(self, need: Need) -> str:
-        """Return why data of a need can never be recorded; '' if they can."""
+        """Return why data of a need can never be recorded; '' if it can."""
         facts = {tag_of(fact) for fact in need.facts} - _OF_THE_JOB
         for tag in sorted(facts):
             if not any(tag in self._left(own, "facts") for own in self._adapters.values()):
@@ -102,7 +102,7 @@ class Coverage:
         return ""
 
     def _left(self, own: AdapterReports, field: str) -> frozenset[str]:
-        """Return the names that an adapter reports in this job, of one field of its reports."""
+        """Return the names of one kind that an adapter can report in this job."""
         lacking = (c for c in self._cannot if c.adapter == own.adapter)
         left = frozenset(getattr(own, field)).difference(*(getattr(c, field) for c in lacking))
         return left | {LOGGED_KIND} if field == "kinds" else left
@@ -145,6 +145,6 @@ class Coverage:
 
 
 def _quoted(name: str) -> str:
-    """Return a tag in quoted words, `BoostingBegan` as `"boosting began"`; other names quoted."""
+    """Return a name in quotes; a tag becomes words, `BoostingBegan` as `"boosting began"`."""
     words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower() if name[:1].isupper() else name
     return f'"{words}"'

@@ -1,4 +1,4 @@
-"""Messages on their way: each is noted, tried until it is delivered, and confirmed."""
+"""Messages to targets: each is recorded, retried until it is delivered, and confirmed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mothtrap.core.events import Event
 from mothtrap.store.journal import Entry, Journal, unconfirmed
 
 FIRST_WAIT_S, LONGEST_WAIT_S = 2.0, 300.0
-"""Pause before a message is tried again; it doubles each time; chosen by hand."""
+"""Pause before a message is retried, which doubles each time, and its maximum; chosen by hand."""
 
 
 class Outgoing(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,9 +41,9 @@ class Deliveries:
 
     Args:
         journal: journal of the run; if this process does not hold it, nothing is recorded.
-        job: the messages are about.
+        job: the job that the messages are about.
         say: prints one line for the user.
-        clock: seconds.
+        clock: returns seconds.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Deliveries:
         """Resend recorded messages that were never confirmed; return their number.
 
         Args:
-            senders: senders by names of reaction and action, the targets of the configuration.
+            senders: targets of the configuration, by names of reaction and action.
         """
         known = {(reaction, action, each.target): each for reaction, action, each in senders}
         left, self._left = self._left, []
@@ -95,7 +95,7 @@ class Deliveries:
     def once(self, reaction: str, action: str, target: str, event: Event, run: str) -> bool:
         """Record an action on the job; return False if it was recorded before.
 
-        Unlike a message, an act is not repeated after it was recorded.
+        Unlike a message, an action is not repeated after it was recorded.
         """
         name = delivery_id(run, event, reaction, action, target)
         if name in self._known:
@@ -121,7 +121,7 @@ class Deliveries:
         self._queues[key].put(item)
 
     def _deliver(self, item: Outgoing) -> bool:
-        """Try once; return whether the message needs no further attempt."""
+        """Try to deliver a message; return whether it needs no further attempt."""
         try:
             item.sender.run(item.event, self._job, item.id)
         except DeliveryError:
@@ -130,7 +130,7 @@ class Deliveries:
             self._note(item.id, "failed", why=str(err))
             self._say(f"mothtrap: {item.sender.label} ({item.reaction}) failed: {err}")
             return True
-        except Exception as err:  # of an action of another distribution; its text may hold a secret
+        except Exception as err:  # its text may contain a secret
             self._note(item.id, "failed", why=type(err).__name__)
             self._say(f"mothtrap: {item.sender.label} failed with {type(err).__name__}")
             return True
@@ -152,7 +152,7 @@ class Deliveries:
         try:
             self._journal.note(entry)
         except OSError:
-            return  # a message is worth more than the note of it
+            return  # delivering a message matters more than recording it
 
 
 class _TargetQueue:
@@ -171,7 +171,7 @@ class _TargetQueue:
         self._thread.start()
 
     def put(self, item: Outgoing) -> None:
-        """Take a message; returns at once."""
+        """Queue a message, and return immediately."""
         with self._changed:
             self.left += 1
             heapq.heappush(self._due, (self._clock(), next(self._numbers), FIRST_WAIT_S, item))
@@ -200,7 +200,7 @@ class _TargetQueue:
                     )
 
     def _next(self) -> tuple[int, float, Outgoing] | None:
-        """Wait for the next message that is due; None when the lane is closed."""
+        """Wait for the next message that is due; None if the queue is closed."""
         with self._changed:
             while True:
                 now_s = self._clock()

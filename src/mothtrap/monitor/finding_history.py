@@ -10,20 +10,22 @@ from mothtrap.core.findings import PASSED, Finding, Severity
 from mothtrap.core.window import Window
 
 LASTING_STEPS, LASTING_SHARE = 100, 0.75
-"""Steps, and share of all steps so far, from which on what has passed stays a warning: that it
-ended says little of a training that it has filled. Chosen by hand."""
+"""Minimum number of steps, and share of all steps so far, for which a fault must have been active
+to remain a warning after it ended: its end means little if it lasted for most of the training.
+Chosen by hand.
+"""
 AGAIN = "again_since_step"
-"""Evidence of a case that was found again when it had passed."""
+"""Evidence of a case that was found again after it had ended."""
 
 
 class FindingHistory:
     """Merges a rule's findings in successive windows into one finding.
 
     A case keeps its first fingerprint and its earliest onset. Its severity may rise, and falls only
-    when it has passed: to a warning if it was active for most of the training, otherwise to an
-    info. Message and evidence come from the last window that was as bad and still showed the onset;
-    `detected_step` comes from the first. The message of a later onset says since when the case was
-    milder.
+    when the fault has ended: to a warning if it was active for most of the training, otherwise to
+    an info. Message and evidence come from the last window that was as bad and still showed the
+    onset; `detected_step` comes from the first. The message of a later onset says since when the
+    case was milder.
     """
 
     def __init__(self) -> None:
@@ -36,7 +38,7 @@ class FindingHistory:
         return tuple(sorted(self._cases.values(), key=lambda f: (f.severity.rank, f.step, f.code)))
 
     def severities(self) -> dict[str, list[Severity]]:
-        """Severities of all cases by rule code."""
+        """Return the severities of all cases by rule code."""
         found: dict[str, list[Severity]] = {}
         for finding in self._cases.values():
             found.setdefault(finding.code, []).append(finding.severity)
@@ -154,12 +156,12 @@ def _message(old: Finding, text: Finding) -> str:
 
 
 def _count(old: Finding, new: Finding, window: Window) -> int:
-    """Return at how many captured steps the fault held, without counting any twice."""
+    """Return the number of captured steps with the fault, without counting any twice."""
     if len(window.steps_S) and window.steps_S[0] <= old.step:
         return max(old.count, new.count)
     if new.last_step <= old.last_step:
         return old.count
-    # The window no longer shows all of the case: of its steps count those not seen before,
-    # taken to be as dense as the others.
+    # The window no longer covers the whole case: count only its new steps, assuming that they are
+    # as dense as the others.
     share = (new.last_step - max(old.last_step, new.step - 1)) / (new.last_step - new.step + 1)
     return old.count + round(new.count * min(1.0, share))

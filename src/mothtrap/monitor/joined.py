@@ -1,4 +1,4 @@
-"""Windows in which a rule sees all workers of a job."""
+"""Windows in which a rule gets the data of all workers of a job."""
 
 from __future__ import annotations
 

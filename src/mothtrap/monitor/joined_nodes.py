@@ -1,4 +1,4 @@
-"""Joins the merged logs of nodes, for rules that compare the workers of a job."""
+"""Merged logs of several nodes, joined for rules that compare the workers of a job."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mothtrap.store import layout
 from mothtrap.store.node_log import NodeReader, NodeRows, WorkerFact, WorkerStep
 
 KEPT_STEPS = 64
-"""Latest steps of each worker that are kept in memory; chosen by hand."""
+"""Number of latest steps of each worker that are kept in memory; chosen by hand."""
 _SCALARS = frozenset({"loss", "gradient_norm"})
 
 
@@ -34,9 +34,9 @@ class JoinedNodes:
 
     Args:
         attempt: folder of the attempt.
-        rules: the rules in force.
+        rules: the active rules.
         quiet: severities and layers that the user ignores.
-        clock: seconds of this process.
+        clock: returns seconds of this process.
 
     Attributes:
         steps: largest number of train steps that a worker has made.

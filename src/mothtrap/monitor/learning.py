@@ -1,9 +1,9 @@
 """Infers invariants from the windows of healthy runs.
 
-Candidates come from the runs. A candidate is kept only if it holds at every step of all runs, by
-the same evaluation that later detects breaches. Bounds are wide, because the next healthy run
-differs from the observed ones. A relation in which the runs differ by more than the bounds allow
-is left out.
+Candidates come from the runs. A candidate is kept only if it is true at every step of all runs,
+using the same evaluation that later detects breaches. Bounds are wide, because the next healthy run
+differs from the observed ones. A relation in which the runs differ by more than the bounds allow is
+left out.
 """
 
 from __future__ import annotations
@@ -31,37 +31,41 @@ from mothtrap.reader.run import Run
 from mothtrap.reader.series.windows import WindowBuilder
 
 MAX_STEPS = 10_000
-"""Steps of a run that are read: as much as the memory of a laptop takes; chosen by hand."""
+"""Maximum number of steps of a run that are read; chosen by hand for the memory of a laptop."""
 
 LEARNED = (
     Need(kinds=("gradient", "weight"), statistics=("l2", "nan", "inf"), steps=MAX_STEPS),
     Need(kinds=("weight",), statistics=("update_ratio",), steps=MAX_STEPS),
 )
-"""Series that are learned: those of the default capture, so that checking costs nothing more."""
+"""Series that are learned: those of the default capture, so that checking adds no cost."""
 
 COUNTS = ("micro_batches", "gradient_state", "stale_gradient")
-"""Scalars that are counts or signs: a relation of them may be exact."""
+"""Scalars that are counts or signs, for which a relation may be exact."""
 
 SCALE_FREE = "update_ratio of weight"
 """Series that can be compared between programs of any size."""
 
 MIN_STEPS = 20
-"""Steps of a run, below which nothing is learned from it; chosen by hand."""
+"""Minimum number of steps of a run for learning; chosen by hand."""
 MIN_LOOKS = 3
-"""Steps of each training at which a statistic must have been captured; chosen by hand: weights
-are inspected rarely, and more rarely still where the machine is busy."""
+"""Minimum number of steps of each training run at which a statistic must have been captured. Chosen
+by hand: weights are inspected rarely, and even more rarely on a busy machine.
+"""
 MARGIN, MARGIN_OF_ONE_RUN = 10.0, 100.0
-"""Distance of a bound from the values seen; chosen by hand: seeds of one program differ by
-less than 10 times, and what one run alone shows says little of the next."""
+"""Factor between a bound and the observed values, for several runs and for one run. Chosen by hand:
+seeds of one program differ by a factor below 10, and a single run says little about the next one.
+"""
 RATE_MARGIN = 3.0
-"""The same for learning rates, which users set; chosen by hand."""
+"""The same factor for learning rates, which users set; chosen by hand."""
 PATIENCE = 20
-"""Steps for which something may be absent or 0 all the same; chosen by hand: an expert that gets
-no rows, units that are dead for a batch."""
+"""Number of steps for which a value may be absent or 0 without a violation. Chosen by hand: an
+expert may receive no rows, and units may be dead for a batch.
+"""
 NEAR_ZERO = 1e-3
 """Share of its median to which a value may fall and still count as never zero."""
 CHANGES_OFTEN = 4
-"""A schedule of learning rates changes at least so often, and in each such part of the run."""
+"""Minimum number of changes of a learning rate schedule, which must occur in each part of the run.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,7 +79,7 @@ class Training:
 def trainings_of(run: Run) -> list[Training]:
     """Return each worker in each attempt of a run with enough steps to learn from.
 
-    Of a long run, the last `MAX_STEPS` steps are read.
+    Only the last `MAX_STEPS` steps of a long run are read.
     """
     found = []
     for _, rank, _, records in run.histories():
@@ -92,7 +96,7 @@ def learn(trainings: Sequence[Training]) -> tuple[Invariant, ...]:
     """Return the invariants that hold in all training runs, those on scalars first.
 
     Args:
-        trainings: healthy ones, with at least `MIN_STEPS` steps each.
+        trainings: healthy training runs, with at least `MIN_STEPS` steps each.
     """
     windows = [training.window for training in trainings]
     runs = len({training.run for training in trainings})
@@ -117,7 +121,7 @@ def _holds(invariant: Invariant, windows: Iterable[Window]) -> bool:
 
 
 def _everywhere(about: Statement, windows: Sequence[Window]) -> list[list[Table]]:
-    """Return the tables of each training for a statement; empty if one shows too little."""
+    """Return the tables of each training run for a statement; empty if one has too little data."""
     probe = Range(of=about.of, tensors=about.tensors)
     found = [tables(probe, window) for window in windows]
     looks = [sum(int(table.present_ST.any(axis=1).sum()) for table in each) for each in found]
@@ -156,7 +160,7 @@ def _of_rates(windows: Sequence[Window]) -> Iterator[Invariant]:
 
 
 def _schedule(of: str, found: list[list[Table]]) -> Iterator[Invariant]:
-    """A rate that changes often changes within twice the longest time it stood still."""
+    """Return the statement that a rate changes within twice the longest time without a change."""
     longest, often = 0, True
     for table in (table for each in found for table in each):
         values_S, steps_S = table.values_ST[:, 0], table.steps_S
@@ -184,7 +188,7 @@ def _of_losses(windows: Sequence[Window], margin: float) -> Iterator[Invariant]:
 
 
 def _of_presence(windows: Sequence[Window]) -> Iterator[Invariant]:
-    """Gradients that exist at each step of an optimizer, by optimizer."""
+    """Yield statements that gradients exist at each step of an optimizer, by optimizer."""
     named = _common("l2 of gradient", windows)
     if not named:
         return
@@ -247,25 +251,25 @@ def _of_dtypes(windows: Sequence[Window]) -> Iterator[Invariant]:
 
 
 def _owners(name: str, windows: Sequence[Window]) -> list[str]:
-    """`name:owner` of the scalars that every training has."""
+    """Return `name:owner` of the scalars that every training run has."""
     each = [dict.fromkeys(s.of for s in window.scalars(name)) for window in windows]
     return [f"{name}:{of}" for of in each[0] if of and all(of in other for other in each)]
 
 
 def _common(of: str, windows: Sequence[Window]) -> tuple[str, ...]:
-    """Tensors that every training has."""
+    """Return the tensors that every training run has."""
     probe = Range(of=of)
     each = [_names([tables(probe, window)]) for window in windows]
     return tuple(name for name in each[0] if all(name in other for other in each))
 
 
 def _names(found: Iterable[Iterable[Table]]) -> dict[str, None]:
-    """Names of all tensors of some tables, in their order."""
+    """Return the names of all tensors of some tables, in order."""
     return dict.fromkeys(name for each in found for table in each for name in table.names)
 
 
 def _values(each: Sequence[Table]) -> Floats:
-    """Every value of some tables; shape (N,)."""
+    """Return every value of some tables; shape (N,)."""
     values_N: Floats = np.concatenate([table.values_ST[table.present_ST] for table in each])
     return values_N
 
@@ -275,9 +279,9 @@ def _extremes(values: Sequence[Floats]) -> tuple[float, float]:
 
 
 def _upper(values: Sequence[Floats], margin: float, *, agreed: bool = True) -> float | None:
-    """A bound above everything that was seen.
+    """Return a bound above all observed values.
 
-    Where runs must be `agreed`, None when the largest values differ by more than the margin.
+    If `agreed` is required, None if the largest values differ by more than the margin.
     """
     largest = [float(np.abs(values_N).max()) for values_N in values]
     if not np.isfinite(largest).all() or max(largest) <= 0:

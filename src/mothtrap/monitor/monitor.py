@@ -1,4 +1,4 @@
-"""Judges the steps of one worker while they arrive."""
+"""Evaluate the rules on the steps of one worker as they arrive."""
 
 from __future__ import annotations
 
@@ -29,25 +29,28 @@ from mothtrap.reader.series.windows import WindowBuilder
 from mothtrap.statistics.summary import COLUMN
 
 FIRST_STEPS = 16
-"""Train steps at the beginning that are all judged; most wiring errors show there."""
+"""Number of first train steps that are all evaluated; most wiring errors show there."""
 
 DENSE_STEPS, DENSE_EVERY = 64, 4
-"""Up to this train step one in N is judged, whatever it costs."""
+"""Up to this train step, one step in N is evaluated, regardless of the cost."""
 
 PAUSE_S, NEW_SHARE = 0.25, 0.25
-"""Dense steps that follow each other faster than this are judged when they are a quarter of all
-steps so far: 13 judgments of 64 steps, not 28, each of which costs 4 to 10 ms. By hand."""
+"""Dense steps that are faster than this are evaluated when a quarter of all steps so far is new: 13
+evaluations of 64 steps instead of 28, each of which takes 4 to 10 ms. By hand.
+"""
 
 COST_RATIO = 0.005
-"""Share of wall time that evaluation may take after the dense steps: a training run that uses all
-cores loses this processor time."""
+"""Share of wall time that evaluation may take after the dense steps; a training run that uses all
+cores loses this processor time.
+"""
 
 LONGEST_STEPS = 128
-"""Train steps that pass without a judgment at most: a window holds some 500, and an onset
-that lies before it is dated to its beginning."""
+"""Maximum number of train steps between evaluations: a window contains about 500 steps, and an
+earlier onset is dated to its beginning.
+"""
 
 URGENT_RECORDS = 16
-"""Records with non-finite signals that are judged at once; later ones wait their turn."""
+"""Number of records with non-finite signals that are evaluated immediately; later ones wait."""
 
 
 THINNED = "its data was captured less often, to stay within the budget (overhead)"
@@ -64,7 +67,7 @@ class WindowSource(Protocol):
 
 
 class ReferenceRun(Protocol):
-    """Shows a reference run up to the step that this run has reached."""
+    """Provides a reference run up to the step that this run has reached."""
 
     def window(self, step: int, now_s: float) -> Window:
         """Return the reference window up to a step."""
@@ -73,10 +76,10 @@ class ReferenceRun(Protocol):
 class Monitor:
     """Evaluates rules on the records of one worker, in order.
 
-    A window is a function of the records, so the same records give the same findings, whoever runs
-    the rules. The speed of the machine matters in one respect: after the dense first steps, only
-    some windows are evaluated. So `detected_step`, `count` and the evidence of a trend can differ,
-    and a fault that appears and disappears between two evaluated windows is missed.
+    A window is a function of the records, so the same records give the same findings in every
+    process. The speed of the machine only has one effect: after the dense first steps, only some
+    windows are evaluated. So `detected_step`, `count` and the evidence of a trend can differ, and a
+    fault that appears and disappears between two evaluated windows is missed.
 
     A rule that fails in any way is switched off and reported in `failures`; the others continue.
     """
@@ -96,14 +99,14 @@ class Monitor:
         """Prepare the evaluation.
 
         Args:
-            rules: the rules in force.
+            rules: the active rules.
             worker: worker of the records.
-            builder: makes the windows; by default from the needs of the rules.
-            clock: seconds; only limits the time of evaluation.
+            builder: builds the windows; by default from the needs of the rules.
+            clock: returns seconds; only used to limit the evaluation time.
             quiet: severities and layers that the user ignores.
-            every: number of records from one evaluation to the next, after the dense first
-                steps, whatever it costs; None: as the clock allows.
-            reference: another run that the windows also show.
+            every: number of records between evaluations after the dense first steps, regardless of
+                the cost; None: as the clock allows.
+            reference: another run that the windows include.
             switched_off: states of rules that could not be created.
         """
         self._switched_off = tuple(switched_off)
@@ -200,7 +203,7 @@ class Monitor:
         return tuple(self._failures)
 
     def lacking(self) -> dict[str, tuple[Need, ...]]:
-        """Needs without data in the last window, by rule code."""
+        """Return the needs without data in the last window, by rule code."""
         window = self._builder.window(self._now_s)
         shown = {(matrix.kind, matrix.mode, matrix.statistic) for matrix in window.matrices}
         return {
@@ -259,7 +262,7 @@ class Monitor:
             beside = self._reference.window(window.last_step, now_s)
             window = dataclasses.replace(window, reference=beside)
         self._coverage.judged(window)
-        # The script may have asked numpy to raise on overflow or division.
+        # The script may have set NumPy to raise on overflow or division.
         with np.errstate(all="ignore"):
             for rule in rules:
                 if self._outcomes[rule.code][0] is not RuleState.RULE_FAILED:
@@ -314,7 +317,7 @@ class Monitor:
 
 
 def _is_urgent(record: StepRecord) -> bool:
-    """Return whether a record bears a loss or gradient that is not finite."""
+    """Return whether a record contains a non-finite loss or gradient."""
     if any(isinstance(seen, NonfiniteModule) for seen in record.observations):
         return True
     if any(s.name == "loss" and not np.isfinite(s.value) for s in record.scalars):

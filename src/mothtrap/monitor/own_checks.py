@@ -1,4 +1,4 @@
-"""Run custom rules so that a failure of one affects nothing else.
+"""Run custom rules so that their failures affect nothing else.
 
 A custom rule runs on a separate thread for a limited time, with a copy of the window whose arrays
 are read-only. Its findings are read on that thread, too: a generator may raise or never end.
@@ -31,7 +31,7 @@ LOOKS, LOOK_S = 20, 0.5
 """Number and length of the waits for one window; chosen by hand. Short waits keep a process that
 was stopped and continued from counting as late."""
 SHOWN_RANGES = 3
-"""Ranges of missing steps that are named; chosen by hand."""
+"""Maximum number of named ranges of missing steps; chosen by hand."""
 
 
 class TooSlow(Exception):
@@ -97,7 +97,7 @@ class _Call:
         thread = threading.Thread(target=self._work, name=name, daemon=True)
         try:
             thread.start()
-        except RuntimeError:  # the process ends: no thread can be started any more
+        except RuntimeError:  # the process is ending, so no thread can be started
             self._work()
             return
         for _ in range(LOOKS):
@@ -106,14 +106,15 @@ class _Call:
                 return
         self.findings, self.error = [], TooSlow(f"it took more than {LOOKS * LOOK_S:g} seconds")
         if thread.ident is not None:
-            # The only way to end the loop of another thread: else it takes the interpreter from
-            # the training for ever. One that waits in a call of C continues waiting, asleep.
+            # This is the only way to end a loop on another thread, which would otherwise take the
+            # interpreter from the training forever. A thread that waits in a C call continues to
+            # sleep.
             late, stop = ctypes.c_ulong(thread.ident), ctypes.py_object(SystemExit)
             ctypes.pythonapi.PyThreadState_SetAsyncExc(late, stop)
 
     def _work(self) -> None:
         try:
-            with np.errstate(all="ignore"):  # the script may have asked numpy to raise
+            with np.errstate(all="ignore"):  # the script may have set NumPy to raise
                 window = _own_window(self._window)
                 found = findings_of(self._rule, window, self._rule.check(window))
         except BaseException as err:  # a rule must not end the process either

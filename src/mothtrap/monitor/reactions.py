@@ -1,4 +1,4 @@
-"""Reactions of a configuration, made ready, and run as events of a run call for them."""
+"""Reactions of a configuration, prepared and run for the events of a run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mothtrap.monitor.routing import Call, Router
 
 PACKAGE = "mothtrap.actions"
 Targets = Mapping[tuple[str, str], Sequence[Action]]
-"""The actions of each reaction, one for each target, by names of reaction and action."""
+"""Actions of each reaction, one per target, by names of reaction and action."""
 
 
 def load_reactions(config: Config) -> tuple[tuple[Reaction, ...], Targets]:
@@ -30,7 +30,7 @@ def load_reactions(config: Config) -> tuple[tuple[Reaction, ...], Targets]:
     found = reactions(config.actions, "configuration")
     codes = [rule.code for rule in rule_classes(config.rule_files)] if found else []
     faults = left_out_of(config.rule_files) if found else ()
-    codes += [fault.code for fault in faults]  # "" where the code is not known: any may be it
+    codes += [fault.code for fault in faults]  # "" if the code is unknown, so it may be any rule
     families = sorted({code.rstrip("0123456789") for code in codes})
     targets: dict[tuple[str, str], Sequence[Action]] = {}
     for index, reaction in enumerate(found):
@@ -63,7 +63,7 @@ class Reactions:
     Args:
         config: configuration of the reactions.
         explains: by rule code, codes of the rules whose findings that rule's findings cause.
-        job: the run's.
+        job: job of the run.
         deliveries: receive messages.
         say: prints one line for the user.
     """
@@ -91,7 +91,8 @@ class Reactions:
 
         Args:
             now: current state of the run.
-            acts: False: findings of an earlier attempt are reported, but do not affect the job.
+            acts: whether actions may affect the job; False for findings of an earlier attempt,
+                which are only reported.
         """
         events = self._alerts.look(now)
         is_running = now.state == "running"
@@ -133,7 +134,7 @@ def planned(
     alerts = Alerts(explains)
     router = Router(found, alerts)
     events = alerts.look(now)
-    alerts.held_s = dict.fromkeys(alerts.held_s, float("inf"))  # how long it held is not stored
+    alerts.held_s = dict.fromkeys(alerts.held_s, float("inf"))  # its duration is not stored
     calls = router.route(events, now.now_s)
     for event in events:
         own = [call for call in calls if call.event.key == event.key]

@@ -18,7 +18,7 @@ class Reference:
     Args:
         records: records of one worker, in order; read as they are needed.
         needs: kinds and statistics to keep.
-        worker: its rank.
+        worker: rank of the worker.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class Reference:
         """Return the window up to `step`; steps must not decrease.
 
         Args:
-            step: the last one to be seen.
+            step: last step of the window.
             now_s: Unix time.
         """
         while self._next is not None and self._next.key.step <= step:

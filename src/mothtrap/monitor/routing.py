@@ -17,7 +17,7 @@ from mothtrap.monitor.alerts import Alerts
 
 @dataclass(slots=True)
 class _Told:
-    """Record of the calls of a reaction."""
+    """Number and times of the calls of a reaction."""
 
     severities: dict[str, Severity] = field(default_factory=dict)
     last_s: dict[str, float] = field(default_factory=dict)
@@ -90,7 +90,7 @@ class Router:
         return calls
 
     def _reminders(self, reaction: Reaction, told: _Told, now_s: float) -> Iterator[Call]:
-        """Yield a call for each incident that is still active and was not mentioned for long."""
+        """Yield a call for each active incident without a recent message."""
         for name, incident in told.incidents.items():
             finding = self._alerts.findings.get(name)
             if finding is None or now_s - incident.last_s < reaction.remind_s:
@@ -100,7 +100,7 @@ class Router:
             if not self._matters(reaction.when, incident.event, finding, now_s):
                 continue
             incident.last_s = now_s
-            period = int(now_s // reaction.remind_s)  # another monitor counts the same ones
+            period = int(now_s // reaction.remind_s)  # another monitor counts the same events
             event = msgspec.structs.replace(
                 incident.event,
                 key=f"{incident.event.key}/reminder/{period}",
@@ -144,7 +144,7 @@ class Router:
     def _of_something_else(
         self, reaction: Reaction, told: _Told, event: Event, now_s: float
     ) -> tuple[Event, bool] | None:
-        """Events without a duration; whoever got a finding is also notified that it ended."""
+        """Return events that are not findings; recipients of a finding also learn about its end."""
         finding = event.finding
         if finding is None:
             about = event.rule.code if event.rule is not None else event.kind
@@ -180,7 +180,7 @@ def _is_meant(when: When, event: Event) -> bool:
 
 
 def _remember(told: _Told, event: Event, now_s: float, *, is_repeated: bool) -> None:
-    """Note an incident, of which reminders are sent: one for each story."""
+    """Record an incident for reminders: one for each story."""
     if event.finding is not None and event.kind in NEWS and not is_repeated:
         told.incidents[event.finding.fingerprint] = _Incident(event, now_s)
 
@@ -196,7 +196,8 @@ def matches(when: When, event: Event) -> bool:
     if finding is None:
         return event.rule is not None or not (when.rules or when.layers)
     if event.kind != "passed" and finding.severity.rank > Severity(when.severity).rank:
-        return False  # an event may wait, but never for a finding to get worse: that is another
+        # an event may wait, but not for a finding to get worse, which is another event
+        return False
     if when.rules and not finding.code.startswith(when.rules):
         return False
     layers = finding.layers

@@ -1,4 +1,4 @@
-"""Describe faults of custom rules in one sentence, with the change to make."""
+"""Descriptions of faults of custom rules in one sentence, with the change to make."""
 
 from __future__ import annotations
 

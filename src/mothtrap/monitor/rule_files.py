@@ -1,4 +1,4 @@
-"""Rules that a user keeps in their own Python file."""
+"""Rules in a Python file of the user."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ def read_rules(path: str | Path) -> Read:
 
 @functools.cache
 def _read(file: Path, _changed_ns: int) -> Read:
-    # A name that no module has; its last part names a rule that says no name of its own.
+    # A name that no module has; its last part becomes the name of a rule without a name.
     digest = hashlib.blake2b(str(file).encode(), digest_size=6).hexdigest()
     module = ModuleType(f"mothtrap_rules_{digest}.{file.stem}")
     module.__file__ = str(file)
-    sys.modules[module.__name__] = module  # dataclasses and annotations look there
+    sys.modules[module.__name__] = module  # dataclasses and annotations look up the module there
     defined, left_out = _run(file, module)
     rules: list[type[Rule]] = []
     for made in defined:
@@ -88,10 +88,10 @@ def _read(file: Path, _changed_ns: int) -> Read:
 
 
 def _run(file: Path, module: ModuleType) -> tuple[list[type[Rule]], list[LeftOut]]:
-    """Run a file; return the rules that it defines, and what cannot be used.
+    """Run a file; return the rules that it defines, and the unusable parts.
 
-    A function or class that cannot be made is left out, and the rest continues. Any other statement
-    that raises is the last one that is run.
+    A function or class that cannot be created is skipped. Any other statement that raises an
+    exception is the last one to run.
     """
     try:
         tree = ast.parse(importlib.util.decode_source(file.read_bytes()), str(file))
@@ -100,7 +100,7 @@ def _run(file: Path, module: ModuleType) -> tuple[list[type[Rule]], list[LeftOut
         why = f"it cannot be read: {one_line(err)}; correct line {line}: none of its rules is used"
         return [], [LeftOut(where=f"{file}:{line}", reason=why)]
     module.__doc__ = ast.get_docstring(tree)
-    # They count for all that is compiled with them.
+    # Future imports apply to everything compiled with them.
     future = [each for each in tree.body if getattr(each, "module", "") == "__future__"]
     defined: dict[type[Rule], None] = {}
     left_out: list[LeftOut] = []
@@ -108,7 +108,7 @@ def _run(file: Path, module: ModuleType) -> tuple[list[type[Rule]], list[LeftOut
         try:
             _StatementLoader(file, [*future, statement]).exec_module(module)
             defined.update(dict.fromkeys(_defined_in(module)))
-        except BaseException as err:  # SystemExit of a script that is given as rules, too
+        except BaseException as err:  # also SystemExit, as of a script
             if isinstance(err, KeyboardInterrupt) and not raised_on_purpose(err):
                 raise
             left_out.append(_fault(file, statement, err))
@@ -131,7 +131,7 @@ def _fault(file: Path, statement: ast.stmt, err: BaseException) -> LeftOut:
 
 
 def _code(definition: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> str:
-    """Return the code that a decorator gives to a definition; '' where it is not written there."""
+    """Return the code that a decorator gives to a definition; '' if it is not a literal."""
     for decorator in definition.decorator_list:
         for value in decorator.args[:1] if isinstance(decorator, ast.Call) else ():
             if isinstance(value, ast.Constant) and CODE.fullmatch(str(value.value)):
@@ -140,7 +140,7 @@ def _code(definition: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> 
 
 
 def _defined_in(module: ModuleType) -> list[type[Rule]]:
-    """Return the rules of a file so far; a class without code and `check` is a base of others."""
+    """Return the rules of a file so far; a class without code and `check` is a base class."""
     found = [
         value
         for value in vars(module).values()

@@ -1,4 +1,4 @@
-"""Rules made from a curve: a limit, a number of steps, and the file of the rule."""
+"""Rules generated from a curve: a limit, a number of steps, and the file of the rule."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def rule_source(condition: Condition) -> tuple[str, str]:
     """Return the name and source of a rule for a condition.
 
     Raises:
-        ConfigError: the condition cannot be one.
+        ConfigError: the condition cannot be made into a rule.
     """
     _check(condition)
     kind, colon, tensor = condition.what.partition(":")
@@ -162,7 +162,7 @@ def make_rule(
 
     Raises:
         ConfigError: the condition or the file cannot be used.
-        OutputExistsError: the file has a rule of that name already.
+        OutputExistsError: the file already has a rule of that name.
         OSError: the file cannot be written.
     """
     known = tuple(str(path) for path in {*map(Path, further), file} if Path(path).exists())
@@ -185,7 +185,7 @@ def make_rule(
 
 
 def _usable(file: Path) -> tuple[type[Rule], ...]:
-    """Return the rules of a file; ConfigError where one of them cannot be used."""
+    """Return the rules of a file; ConfigError if one of them cannot be used."""
     rules, faults = read_rules(file)
     if faults:
         raise ConfigError(str(faults[0]))

@@ -1,4 +1,4 @@
-"""Finds workers that give no sign of life while at least half of the other workers do."""
+"""Detect workers without a sign of life while at least half of the other workers give one."""
 
 from __future__ import annotations
 
@@ -14,19 +14,21 @@ from mothtrap.core.facts.workers import WorkerEnded, WorkerStarted
 from mothtrap.store.node_log import NodeRows
 
 SIGN_S = 8.0
-"""Time without a sign of life after which a worker is silent; chosen by hand. Its process gives
-one every second, also during long steps."""
+"""Time without a sign of life after which a worker is silent; chosen by hand. Its process sends one
+every second, even during long steps.
+"""
 LEAST_S = 12.5
-"""The same for a worker that gives no such signs. It reports where it is after 10 to 12 s."""
+"""The same limit for a worker without such signs, which reports its position after 10 to 12 s."""
 NODE_S = 30.0
-"""The same for a node that sends nothing at all, as its way to the store may be slow."""
+"""The same limit for a node that sends nothing at all, because its path to the store may be slow.
+"""
 TIMES_A_STEP = 10
 TIMES_THE_LONGEST = 2
-"""As for workers that write down where they are (`session/stall_observer.py`)."""
+"""As for workers that record their position (`session/stall_observer.py`)."""
 FRESH_SHARE = 0.5
 """Share of the limit within which the other workers must have given news; chosen by hand."""
 LATEST_STEPS = 16
-"""Steps of a worker whose median counts as its step time; chosen by hand."""
+"""Number of latest steps whose median counts as a worker's step time; chosen by hand."""
 
 
 @dataclass(slots=True)
@@ -52,11 +54,11 @@ class _Node:
 class Silence:
     """Time since the last news of each worker.
 
-    The age of a worker's news is measured by the clock of its node, and that of a node's news by
-    the clock of this process. So clocks of machines are never compared.
+    The age of a worker's news is measured with the clock of its node, and the age of a node's news
+    with the clock of this process. So clocks of machines are never compared.
 
     Args:
-        clock: seconds of this process.
+        clock: returns seconds of this process.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

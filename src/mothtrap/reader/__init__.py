@@ -1,1 +1,1 @@
-"""Reading runs, live or done: the analysis API. Needs no framework."""
+"""Reading active and finished runs: the analysis API. Needs no framework."""

@@ -1,4 +1,4 @@
-"""Joins the results of several monitors of the same run."""
+"""Merging of the results of several monitors of the same run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mothtrap.core.facts.captures import Blind, Thinned
 from mothtrap.core.findings import PASSED, Finding, RuleState, Severity
 from mothtrap.core.runs import RuleStatus
 
-# The worst, or else the most telling, first.
+# The worst state first, then the most informative.
 _STATES = (
     RuleState.ERROR,
     RuleState.WARNING,

@@ -18,17 +18,18 @@ from mothtrap.statistics.exponents import LOWEST_POWER
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 POINTS = 600
-"""Points of a curve: the lowest and highest value of each share of the steps are kept."""
+"""Number of points of a curve: the lowest and highest values of each share of the steps are kept.
+"""
 MOST_TENSORS = 200
 MOST_COLUMNS = 100
-"""Columns of a heatmap; chosen by hand: a cell takes 150 bytes of an SVG."""
+"""Maximum number of columns of a heatmap; chosen by hand: a cell takes 150 bytes of an SVG."""
 WIDTH, HEIGHT = 640, 260
 LABEL_WIDTH = 240
-"""Pixels of a tensor's name; chosen by hand: about 40 characters."""
+"""Width of a tensor's name in pixels; chosen by hand: about 40 characters."""
 COLORS = ("#0f62b0", "#b8520a", "#1b7a4b", "#8e3ba8", "#a8324a", "#0b7285", "#6b5a00", "#55585e")
 """Colors of curves, in the order of the page (`--series-1` of its style sheet)."""
 SPREAD = 1000.0
-"""Greatest over least value from which an axis is logarithmic, as on the page."""
+"""Ratio of the greatest to the least value from which an axis is logarithmic, as on the page."""
 STEPS = {"labelOverlap": True, "labelAngle": 0}
 
 
@@ -151,7 +152,7 @@ class Plots:
         """
         chosen = self._run.tensor(tensor) if isinstance(tensor, str) else tensor
         steps = [int(step) for step in chosen.steps(Mode.TRAIN)]
-        if not steps:  # captured in evaluations only
+        if not steps:  # captured only in evaluations
             steps = sorted({int(step) for step in chosen.steps()})
         kept = [steps[i] for i in _even(len(steps))]
         rows = []
@@ -170,7 +171,8 @@ class Plots:
                 'with a collection that has `statistics = ["exponents"]`'
             )
         powers = [row["power"] for row in rows]
-        every = list(range(max(powers), min(powers) - 1, -1))  # also those between without a value
+        # including steps in between without a value
+        every = list(range(max(powers), min(powers) - 1, -1))
         layer = {
             "data": {"values": rows},
             "mark": {"type": "rect", "tooltip": True},
@@ -212,7 +214,7 @@ def _chart(title: str, **parts: Any) -> Chart:
 
 
 def _lines(rows: list[dict[str, Any]], what: str) -> dict[str, Any]:
-    """Return lines; a value that is not finite is a gap, and a mark at the upper edge."""
+    """Return lines; a non-finite value is a gap, with a mark at the upper edge."""
     names = sorted({row["series"] for row in rows}, key=lambda name: ("train/" not in name, name))
     color = {
         "field": "series",
@@ -238,14 +240,14 @@ def _lines(rows: list[dict[str, Any]], what: str) -> dict[str, Any]:
 
 
 def _step() -> dict[str, Any]:
-    scale = {"nice": False}  # the axis ends where the run does
+    scale = {"nice": False}  # the axis ends with the run
     return {"field": "step", "type": "quantitative", "title": "step", "scale": scale}
 
 
 def _shade(statistic: str, drawn: list[Any]) -> dict[str, Any]:
     """Return the color of a cell: logarithmic, with a separate color for non-finite values."""
     positive = [value for value in drawn if isinstance(value, float) and value > 0]
-    # Values below it are drawn as 0.
+    # Lower values are drawn as 0.
     least = float(np.percentile(positive, 10)) if positive else 1.0
     return {
         "condition": {"test": f"!isValid(datum['{statistic}'])", "value": "#c2185b"},
@@ -268,7 +270,7 @@ def _texts(*names: str) -> list[dict[str, str]]:
 
 
 def _points(series: Series, name: str) -> list[dict[str, Any]]:
-    """Return the points of a curve: lowest and highest of each share, and what is not finite.
+    """Return the points of a curve: the lowest and highest of each share, and non-finite ones.
 
     Batches of an evaluation share a train step; their mean is one point.
     """

@@ -1,4 +1,4 @@
-"""Columns of the rows of tables: when something was, of which tensor, and its statistics.
+"""Columns shared by several tables: the time, tensor, and statistics of each row.
 
 Shape suffix: N = rows.
 """
@@ -28,7 +28,7 @@ WHEN = {
 }
 TENSOR = {"kind": WORDS, "name": WORDS, "module": WORDS}
 STATS = pa.schema(WHEN | TENSOR | dict.fromkeys(STATISTICS, pa.float64()))
-"""Of the table `stats`."""
+"""Columns of the table `stats`."""
 Columns = dict[str, pa.Array]
 
 

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from mothtrap.store.time_log import TimedRows
 
 NOTEBOOK = "mothtrap.notebook"
-"""Displays of a run, which lie above this package and are loaded when one is requested."""
+"""Displays of a run in higher packages, loaded when one is requested."""
 
 
 def open_run(

@@ -59,9 +59,13 @@ from mothtrap.store.layout import (
 CHECKED_BYTES = 256 << 20
 """Bytes read to check a run that is opened (about 0.1 s); chosen by hand."""
 LISTED_BYTES = 4 << 20
-"""Bytes read to check each run of a list; chosen by hand: a MB takes 3 ms, all else of a run 25."""
+"""Number of bytes read to check each run of a list; chosen by hand: 1 MB takes 3 ms, the rest of a
+run 25 ms.
+"""
 MAX_ERROR = 200
-"""Characters of an exception that a verdict has; chosen by hand: two lines of a terminal."""
+"""Maximum number of characters of an exception in a verdict; chosen by hand: two lines of a
+terminal.
+"""
 NOT_EVALUATED = (
     "Rules were not evaluated: the job was started with --no-rules, and no monitor has followed "
     "it; `mothtrap monitor RUN` evaluates them."
@@ -82,7 +86,7 @@ class RunFacts:
 
     Args:
         files: files of the run, which other views of the run may share.
-        span: the steps to read.
+        span: steps to read.
     """
 
     def __init__(self, files: RunFiles, span: Span) -> None:
@@ -428,7 +432,7 @@ class RunFacts:
         )
 
     def _described(self) -> dict[str, object]:
-        """Collections by name, as plain values."""
+        """Return collections by name, as plain values."""
         configured = self.info.config.get("collections") if self.info else None
         found: dict[str, object] = dict(configured) if isinstance(configured, Mapping) else {}
         views = [v for attempt in self._span.attempts.values() for v in attempt.workers.values()]
@@ -445,7 +449,7 @@ class RunFacts:
 
 
 def _switched_off(statuses: Iterable[RuleStatus], failed: ToolError) -> Iterator[RuleStatus]:
-    """Yield the states of rules after all were switched off; their findings stay."""
+    """Yield the states of rules after all were switched off; their findings remain."""
     reason = f"from step {failed.step} on; mothtrap failed there: {failed.error}"
     for status in statuses:
         if status.state in (RuleState.ERROR, RuleState.WARNING):

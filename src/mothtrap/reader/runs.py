@@ -1,4 +1,4 @@
-"""Many runs: chosen by an expression, as rows of a table."""
+"""Many runs, selected by an expression, as rows of a table."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 OWN = ("run", "kind", "started", "state", "steps", "errors", "warnings", "findings", "verdict")
 LABELS = ("tags", "group", "user", "host", "commit")
 SHOWN = 8
-"""Parameters and metrics of a table in a notebook; chosen by hand."""
+"""Maximum number of parameters and metrics of a table in a notebook; chosen by hand."""
 
 
 def runs(

@@ -32,7 +32,7 @@ def answer(query: str, span: Span, table: Callable[[str], pa.Table]) -> pa.Table
         import duckdb
     except ImportError as err:
         raise MissingExtraError("Run.sql", "duckdb", "sql") from err
-    # Not at the top: it imports the functions and the data sets of Arrow.
+    # Not at the top, because it imports Arrow's compute functions and datasets.
     from mothtrap.reader.statistics_scan import StatisticsScan
 
     with duckdb.connect(":memory:", config={"python_enable_replacements": False}) as connection:

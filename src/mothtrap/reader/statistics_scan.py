@@ -1,8 +1,8 @@
-"""The table `stats` as a query sees it: made as it is read, of the columns and rows it asks for.
+"""The table `stats` for queries: only the requested columns and rows are created.
 
-A query engine gives the columns that it wants and a filter. What the filter says of steps and of
-tensors is asked once for each step and each tensor; only rows that may pass are made.
-Shape suffixes: N = rows, C = committed records, T = ids of tensors.
+A query engine passes the requested columns and a filter. Conditions on steps and tensors are
+evaluated once for each step and each tensor, and only rows that may pass are created. Shape
+suffixes: N = rows, C = committed records, T = ids of tensors.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from mothtrap.reader.row_columns import STATS, TENSOR, WHEN, Columns
 from mothtrap.reader.series.worker_series import SummaryRows, rows_where
 
 BATCH_ROWS = 1 << 17
-"""Rows that are made at a time; chosen by hand."""
+"""Number of rows that are created at a time; chosen by hand."""
 _OF_NULLS = ("is_null", "is_valid", "if_else", "coalesce")
-"""Functions of an expression for which null is not: unknown."""
+"""Functions of an expression that do not return null for null."""
 
 
 class StatisticsScan(ds.Dataset):  # type: ignore[misc]
@@ -49,11 +49,11 @@ class StatisticsScan(ds.Dataset):  # type: ignore[misc]
         """Return a reader of selected columns of the rows that pass a filter."""
         wanted = STATS.names if columns is None else list(columns)
         told = _named(filter)
-        # Without any column Arrow would not know how many rows there are.
+        # Without any column, Arrow would not know the number of rows.
         made = [name for name in STATS.names if name in {*wanted, *told}] or ["step"]
         schema = pa.schema([STATS.field(name) for name in made])
         reader = pa.RecordBatchReader.from_batches(schema, self._batches(schema, filter, told))
-        one_sided = told <= WHEN.keys() or told <= TENSOR.keys()  # nothing is left to be asked
+        one_sided = told <= WHEN.keys() or told <= TENSOR.keys()  # no other filter is left to apply
         return ds.Scanner.from_batches(
             reader, columns=wanted, filter=None if one_sided else filter, use_threads=False
         )
@@ -103,7 +103,7 @@ def _may_pass(
 def _not_refuted(condition: ds.Expression, known: Columns, told: Collection[str]) -> Bools | bool:
     """Return the rows that may satisfy a condition, whatever the values of unknown columns.
 
-    Null is what is unknown, and a condition of which one half is false is false.
+    Null means unknown, and a conjunction with one false part is false.
     """
     unknown = set(told) - known.keys()
     if unknown and any(name in str(condition) for name in _OF_NULLS):
@@ -117,6 +117,6 @@ def _not_refuted(condition: ds.Expression, known: Columns, told: Collection[str]
 
 
 def _named(condition: ds.Expression | None) -> set[str]:
-    """Return the columns that a filter is about, and maybe some more."""
+    """Return the columns that a filter refers to, and possibly some more."""
     words = set(re.findall(r"\w+", str(condition))) if condition is not None else set()
     return words & set(STATS.names)

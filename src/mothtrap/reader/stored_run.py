@@ -1,4 +1,4 @@
-"""Runs that may be removed, and the reasons why others must stay."""
+"""Runs that may be removed, and reasons to keep the others."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ def remove_stored(path: Path) -> None:
 
 
 def _lives(worker: WorkerStarted, touched_s: float) -> bool:
-    """Return whether a worker outlived its launcher.
+    """Return whether a worker is still running after its launcher has ended.
 
-    A process of its pid began before the last write.
+    This is the case if a process with its pid began before the last write.
     """
     import psutil
 

@@ -1,4 +1,4 @@
-"""Arrow tables of a run, one row per fact; null means: not captured.
+"""Arrow tables of a run; null means not captured.
 
 NaN is a value as it was captured, or the statistic of a tensor without finite values.
 Shape suffix: N = rows.
@@ -49,7 +49,7 @@ def table(facts: RunFacts, span: Span, name: str) -> pa.Table:
         )
     schema, rows = _MAKERS[name]
     batches = [pa.record_batch(columns, schema=schema) for columns in rows(facts, span)]
-    # Every batch has its own words.
+    # Every batch has its own dictionary.
     return pa.Table.from_batches(batches, schema=schema).unify_dictionaries()
 
 
@@ -57,7 +57,7 @@ def dataset(matrices: Mapping[str, Matrix], kind: str) -> xarray.Dataset:
     """Return statistics as an xarray dataset: variables over (step, layer), NaN = absent.
 
     Args:
-        matrices: matrices by statistic; of one kind of tensors.
+        matrices: matrices by statistic, for one kind of tensors.
         kind: kind of the tensors.
 
     Raises:
@@ -76,7 +76,7 @@ def dataset(matrices: Mapping[str, Matrix], kind: str) -> xarray.Dataset:
         )
         for statistic, matrix in matrices.items()
     }
-    # Each statistic may have been captured at its own steps.
+    # Each statistic may have been captured at different steps.
     aligned = xarray.align(*arrays.values(), join="outer")
     return xarray.Dataset(dict(zip(arrays, aligned, strict=True)), attrs={"kind": kind})
 
@@ -110,7 +110,7 @@ def _scalars(_: RunFacts, span: Span) -> Iterator[Columns]:
 def _with_unwatched(
     worker: int, part: Part, scalars: Sequence[ScalarName], recorded: Columns
 ) -> Columns:
-    """Add the losses and learning rates of steps that were not watched, in the order of steps."""
+    """Add the losses and learning rates of steps that were not observed, in order of steps."""
     rows = [unwatched_rows(part, scalar) for scalar in scalars]
     step_N, value_N = (np.concatenate(column) for column in zip(*rows, strict=True))
     if not len(step_N):

@@ -1,4 +1,4 @@
-"""Vega-Lite specifications as pictures, drawn in a separate process within limits."""
+"""Rendering of Vega-Lite specifications as images, in a separate process with limits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mothtrap.core.errors import MissingExtraError, QueryError
 TIMEOUT_S = 60.0
 PROCESSOR_S = 20
 MAX_BYTES = 8 << 20
-"""Of a picture; chosen by hand."""
+"""Maximum size of an image; chosen by hand."""
 DATA_BYTES = 4 << 30
 _DRAW = """
 import sys, vl_convert
@@ -42,7 +42,7 @@ def draw(specification: bytes, form: str = "svg") -> bytes:
     """Render a Vega-Lite specification as an image, without accessing any URL.
 
     Args:
-        specification: as JSON.
+        specification: specification as JSON.
         form: `svg` or `png`.
 
     Raises:

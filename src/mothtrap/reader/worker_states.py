@@ -18,8 +18,9 @@ from mothtrap.reader.files.worker_view import WorkerView
 from mothtrap.store.stalls import StallReader
 
 SILENT_S, SILENT_STEPS = 15.0, 20
-"""Seconds without news, and times the step time, after which a worker counts as silent; chosen by
-hand, above the pauses between two reports of a node."""
+"""Seconds, and multiple of the step time, without news after which a worker counts as silent;
+chosen by hand, above the pauses between two reports of a node.
+"""
 
 
 class WorkerState(NamedTuple):
@@ -49,7 +50,7 @@ class WorkerState(NamedTuple):
 
 
 class Workers(NamedTuple):
-    """States of the workers of an attempt, by rank; `expected` is the number of workers in all."""
+    """States of the workers of an attempt, by rank; `expected` is the total number of workers."""
 
     states: tuple[WorkerState, ...]
     expected: int
@@ -65,8 +66,8 @@ def workers_of(attempt: AttemptView, now_s: float | None = None) -> Workers:
     """Return the states of the workers of an attempt.
 
     Args:
-        attempt: as it was last read.
-        now_s: Unix time; None: now.
+        attempt: attempt as of the last read.
+        now_s: Unix time; None = now.
     """
     now_s = time.time() if now_s is None else now_s
     states = {
@@ -99,7 +100,7 @@ def _state(rank: int, view: WorkerView, now_s: float, *, is_gone: bool) -> Worke
 
 
 def _merged(rank: int, nodes: NodeViews) -> WorkerState:
-    """Return the state of a worker whose own log is not here."""
+    """Return the state of a worker whose own log is not on this machine."""
     worker, age_s = nodes.workers[rank], nodes.age_s(rank)
     state, detail = _word(worker.ended, lambda: worker.stalled, is_gone=False)
     step_s = float(np.median(worker.steps_s)) if worker.steps_s else None

@@ -1,1 +1,1 @@
-"""Repairs of a script: one file per rule whose findings have one certain repair."""
+"""Repairs of a script: one file per rule whose findings have a single certain repair."""

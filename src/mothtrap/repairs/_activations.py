@@ -23,7 +23,7 @@ def place(finding: Finding) -> tuple[str, int]:
     """Return the file and line of the activation that a finding names.
 
     Raises:
-        NoCertainRepairError: the finding does not name it.
+        NoCertainRepairError: the finding does not name the activation.
     """
     found = place_called(finding.message)
     if found is None:
@@ -32,7 +32,7 @@ def place(finding: Finding) -> tuple[str, int]:
 
 
 def is_anywhere(finding: Finding) -> bool:
-    """Return whether a finding saw the activation, and does not name one line that calls it."""
+    """Return whether a finding detected the activation, but names no single line that calls it."""
     return "goes into" in finding.message and place_called(finding.message) is None
 
 
@@ -40,8 +40,8 @@ def without(script: Script, line: int, function: str, layer: str) -> str:
     """Return the source without an activation.
 
     Args:
-        script: that calls it.
-        line: of the call; 0 for the one that makes the output of the only model.
+        script: script that calls it.
+        line: line of the call; 0 for the call that computes the output of the only model.
         function: e.g. `softmax`, called on a tensor or with it as its first argument.
         layer: e.g. `Softmax`, the class of the layer that does the same.
 
@@ -119,9 +119,9 @@ def _return(script: Script, function: cst.FunctionDef) -> cst.Return:
 
 
 def _ends(script: Script) -> Iterator[cst.BaseExpression]:
-    """Yield the expressions that make the outputs of the models of a file.
+    """Yield the expressions that compute the outputs of the models of a file.
 
-    A softmax at the end is looked through: its argument makes the scores.
+    A softmax at the end is skipped, because its argument is the scores.
     """
     for function in _forwards(script):
         end = _return(script, function)
@@ -139,7 +139,7 @@ def _ends(script: Script) -> Iterator[cst.BaseExpression]:
 def _assigned_before(
     script: Script, function: cst.FunctionDef, name: str, line: int
 ) -> tuple[cst.BaseExpression | None, int]:
-    """Return the last value that a function gives a variable before a line, and its line."""
+    """Return the last value assigned to a variable of a function before a line, and its line."""
     made = [
         one
         for one in assigned(script, name)
@@ -164,7 +164,7 @@ def renamed(script: Script, line: int, names: dict[str, str]) -> str:
         script: script that calls it.
         line: line of the call.
         names: names of the function and of its layer, and the names that replace them. A layer may
-            be created in another line.
+            be created on another line.
 
     Raises:
         NoCertainRepairError: there is no single place that calls or creates it as an attribute.
@@ -200,7 +200,7 @@ _MODULES = frozenset(
 
 
 def _without_layer(script: Script, made: cst.Call) -> str:
-    """Return the source without a layer: cut out of a Sequential, else an identity."""
+    """Return the source without a layer: removed from a Sequential, otherwise an identity."""
     around = next((one for one in script.parents(made) if isinstance(one, cst.Call)), None)
     if around is not None and last_name(around.func) == "Sequential":
         args = [one for one in around.args if one.value is not made]
@@ -216,7 +216,7 @@ def _without_layer(script: Script, made: cst.Call) -> str:
 
 
 def refuse_thresholds(script: Script) -> None:
-    """Refuse a script with a threshold on probabilities, because logits need another one."""
+    """Reject a script with a threshold on probabilities, because logits need another threshold."""
     for compared in script.every(cst.Comparison):
         numbers = [one.comparator for one in compared.comparisons]
         if any(isinstance(one, cst.Float) and 0 < float(one.value) < 1 for one in numbers):

@@ -26,7 +26,7 @@ def optimizers(script: Script) -> list[tuple[cst.SimpleStatementLine, str]]:
 
 
 def with_other_model(script: Script, line: int) -> str:
-    """Return the source with the optimizer given the parameters of the model defined at a line.
+    """Return the source in which the optimizer gets the parameters of the model defined at a line.
 
     If there are several optimizers, the one that is named after this model, but has another model's
     parameters, is changed.
@@ -56,14 +56,14 @@ def with_other_model(script: Script, line: int) -> str:
 
 
 def _calls_along(value: cst.BaseExpression) -> Iterator[cst.Call]:
-    """Yield the calls of a chain: `Net()` and `Net().to(device)` of the latter."""
+    """Yield the calls of a chain: `Net()` and `Net().to(device)` for the latter."""
     while isinstance(value, cst.Call):
         yield value
         value = value.func.value if isinstance(value.func, cst.Attribute) else value.func
 
 
 def _is_named_for(statement: cst.SimpleStatementLine, model: str, own: str) -> bool:
-    """Return whether an optimizer is named for a model, as `opt_d` for `disc`; not for its own."""
+    """Return whether an optimizer is named after a model that is not its own, e.g. `opt_d`."""
     small = statement.body[0]
     name = code(small.targets[0].target) if isinstance(small, cst.Assign) else ""
     part = _CALLED.sub("", name).strip("_").lower()

@@ -31,7 +31,7 @@ def optimizer_of(script: Script, finding: Finding) -> cst.Call:
     """Return the call that creates the optimizer of a finding.
 
     Raises:
-        NoCertainRepairError: its line creates none, or several.
+        NoCertainRepairError: the line creates no optimizer, or several.
     """
     line = line_of(finding)
     name = str(finding.evidence.get("optimizer") or "").partition(" ")[0]
@@ -55,7 +55,7 @@ def without_keyword(script: Script, finding: Finding, name: str, default: str) -
         default: default that the optimizer has for it.
 
     Raises:
-        NoCertainRepairError: the argument is no number.
+        NoCertainRepairError: the argument is not a number.
     """
     optimizer = optimizer_of(script, finding)
     given = keyword(optimizer, name)
@@ -121,7 +121,7 @@ def with_rate(script: Script, number: cst.BaseExpression, rate: float) -> str:
 def with_usual_momentum(script: Script) -> str | None:
     """Return the source with the usual momentum if the only SGD has 1 or more, else None.
 
-    With such a momentum, gradients are never forgotten, so every training run diverges.
+    With such a momentum, the influence of gradients never decays, so every training run diverges.
     """
     found = [
         given.value
@@ -140,7 +140,7 @@ def named_rates(script: Script) -> list[cst.BaseExpression]:
 
 
 def _settings(script: Script, rate: object) -> list[cst.BaseExpression]:
-    """Return the numbers of this value that the script gives to a learning rate by its name."""
+    """Return the numbers with this value that the script assigns to a learning rate by name."""
     if not isinstance(rate, int | float):
         return []
     return [one for one in named_rates(script) if abs(float(code(one)) - rate) <= 1e-6 * abs(rate)]
@@ -164,7 +164,7 @@ def _is_named_rate(parent: cst.CSTNode) -> bool:
 
 
 def _assigned_once(script: Script, name: str) -> cst.BaseExpression:
-    """Return the value of a variable that is only assigned, and used here."""
+    """Return the value of a variable that is assigned once, and used only here."""
     made = only(assigned(script, name), f"assignment of {name}")
     if len([one for one in script.every(cst.Name) if one.value == name]) != 2:
         raise NoCertainRepairError(f"`{name}` is used in several places")

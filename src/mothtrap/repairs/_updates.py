@@ -1,4 +1,4 @@
-"""Updates of weights that a script makes by hand."""
+"""Updates of weights by the script itself."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def descending(script: Script) -> str:
 
 
 def _turned(node: cst.CSTNode) -> tuple[cst.CSTNode, cst.CSTNode] | None:
-    """Return the variable that an update along its gradient changes, and its new value."""
+    """Return the variable that an update moves along its gradient, and its corrected value."""
     if isinstance(node, cst.AugAssign) and isinstance(node.operator, cst.AddAssign):
         if _is_gradient_of(node.value, node.target) and not _is_negative(node.value):
             return node.operator, cst.SubtractAssign()
@@ -70,7 +70,7 @@ def _turned_call(call: cst.Call, method: cst.Attribute) -> tuple[cst.CSTNode, cs
 
 
 def _is_gradient_of(value: cst.BaseExpression, weight: cst.BaseExpression) -> bool:
-    """Return whether a value is the gradient of a weight, also with factors."""
+    """Return whether a value is the gradient of a weight, possibly with factors."""
     while isinstance(value, cst.BinaryOperation | cst.UnaryOperation):
         if isinstance(value, cst.UnaryOperation):
             value = value.expression

@@ -9,7 +9,7 @@ _WORDS = ("pretrained", "weights=")
 
 
 def refuse_loaded_weights(script: Script) -> None:
-    """Refuse a script that loads weights, because a loaded part may be frozen on purpose.
+    """Reject a script that loads weights, because a loaded part may be frozen on purpose.
 
     Raises:
         NoCertainRepairError: the file loads weights, or names pretrained ones.

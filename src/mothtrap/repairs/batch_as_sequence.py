@@ -1,4 +1,4 @@
-"""Tell a recurrent or attention layer that the batch is its first axis."""
+"""Set the batch as the first axis of a recurrent or attention layer."""
 
 from __future__ import annotations
 

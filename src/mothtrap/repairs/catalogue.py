@@ -1,4 +1,4 @@
-"""The repairs by the name of their rule."""
+"""Repairs by the name of their rule."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Patch:
 
     Attributes:
         finding: the finding.
-        file: path of the file, as the run names it.
+        file: path of the file, as named in the run.
         text: text of the repaired file.
         diff: unified diff, for `patch -p1` or `git apply`.
     """
@@ -68,11 +68,11 @@ def patch(finding: Finding, file: str, source: str) -> Patch:
 
     Args:
         finding: finding of a rule that `is_known`.
-        file: file that is changed.
-        source: its text.
+        file: file to change.
+        source: text of the file.
 
     Raises:
-        NoCertainRepairError: there is no single certain repair; says what must be decided.
+        NoCertainRepairError: there is no single certain repair; the message names the decision.
     """
     module = _module(finding)
     from mothtrap.repairs.script import NoCertainRepairError, Script

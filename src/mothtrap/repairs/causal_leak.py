@@ -108,7 +108,7 @@ def _assigned_name(script: Script, node: cst.Subscript) -> str:
 
 
 def _indexed(node: cst.BaseExpression) -> cst.BaseExpression:
-    """Return `table` of `table[row]`, else the expression itself."""
+    """Return `table` for `table[row]`, otherwise the expression itself."""
     while isinstance(node, cst.Subscript):
         node = node.value
     return node

@@ -11,10 +11,10 @@ from mothtrap.repairs.script import NoCertainRepairError, Script, code, keyword,
 ANYWHERE = True
 
 USUAL = "1.0"
-"""Usual largest norm, as in the trainers of Hugging Face."""
+"""Usual maximum norm, as in the Hugging Face trainer."""
 LEAST_RATIO = 100.0
-"""Smallest ratio of the usual norm to the one at hand at which the number is the fault. Chosen by
-hand."""
+"""Minimum ratio of the usual norm to the script's for the number to be the fault. Chosen by hand.
+"""
 
 
 def repair(script: Script, finding: Finding) -> str:
@@ -39,7 +39,7 @@ def repair(script: Script, finding: Finding) -> str:
 
 
 def _before_step(script: Script, clip: cst.Call) -> str:
-    """Return the source with the statement that clips moved before the step of its block."""
+    """Return the source with the clipping statement moved before the step of its block."""
     clips = script.statement(clip)
     if not isinstance(clips, cst.SimpleStatementLine) or len(clips.body) != 1:
         raise NoCertainRepairError("the clipping is not a separate statement")

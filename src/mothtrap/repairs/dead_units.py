@@ -20,16 +20,16 @@ from mothtrap.repairs.script import (
 ANYWHERE = True
 
 FAR_BELOW = 1.0
-"""Distance of a bias below 0 from which on it can keep units from ever being active. Chosen by
-hand: inputs of unit variance and usual initial weights give outputs of about this size."""
+"""Distance of a bias below 0 from which it can keep units from ever being active. Chosen by hand:
+inputs of unit variance and usual initial weights give outputs of about this size.
+"""
 
 
 def repair(script: Script, finding: Finding) -> str:
     """Return the source with a bias of 0 instead of a constant far below it.
 
-    Only where the units were dead from the first step on, and one call of the file fills the
-    biases of all layers, or of the layer before a dead one, with a constant of at most
-    -`FAR_BELOW`.
+    Only if the units were dead from the first step on, and one call of the file fills the biases of
+    all layers, or of the layer before a dead one, with a constant of at most -`FAR_BELOW`.
     """
     if finding.step:
         raise NoCertainRepairError("the units died during training; decide how to train slower")
@@ -54,7 +54,7 @@ def _far_below(call: cst.Call) -> cst.BaseExpression | None:
 
 
 def _feeds(script: Script, call: cst.Call, dead: tuple[str, ...]) -> bool:
-    """Return whether a call fills the biases of all layers, or of one in front of a dead one."""
+    """Return whether a call fills the biases of all layers, or of a layer before a dead one."""
     target = owner(call) if last_name(call.func) == "fill_" else call.args[0].value
     if isinstance(target, cst.Attribute) and target.attr.value == "data":
         target = target.value

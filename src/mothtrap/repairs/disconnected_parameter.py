@@ -1,4 +1,4 @@
-"""Let the gradient pass: remove a `detach()`, `.data`, or `no_grad()` before the loss."""
+"""Let the gradient flow: remove a `detach()`, `.data`, or `no_grad()` before the loss."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _cuts(script: Script) -> list[cst.Call | cst.Attribute]:
 
 
 def _in_forwards(script: Script) -> list[cst.Call | cst.Attribute]:
-    """Return the cuts in methods `forward` of a file that loads no weights."""
+    """Return the cuts in `forward` methods of a file that loads no weights."""
     refuse_loaded_weights(script)
     return [one for one in _cuts(script) if _is_in_forward(script, one)]
 

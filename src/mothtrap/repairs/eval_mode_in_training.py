@@ -80,13 +80,13 @@ def _function_of(script: Script, calls: list[cst.Call]) -> cst.FunctionDef | Non
 def _in_training_function(
     script: Script, model: str, trains: cst.FunctionDef, evaluation: cst.FunctionDef
 ) -> str:
-    """Return the source with `train()` where a function trains, and another one evaluates.
+    """Return the source with `train()` if one function trains, and another one evaluates.
 
     It goes before the innermost loop, or inside it if the loop calls the evaluation. Without a
-    loop it goes before the statement that calls the model.
+    loop, it goes before the statement that calls the model.
 
     Raises:
-        NoCertainRepairError: the model has another name in the training.
+        NoCertainRepairError: the model has a different name in the training code.
     """
     if any(code(one.func) == f"{model}.train" for one in script.calls("train")):
         raise NoCertainRepairError(f"{model}.train() is already called; decide when it must run")
@@ -108,10 +108,10 @@ def _is_in(script: Script, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
 
 
 def _evaluation(script: Script, line: int) -> tuple[cst.Call, str]:
-    """Return the only `eval()` of a model and the model's name; first those that are in a loop.
+    """Return the only `eval()` of a model, preferably in a loop, and the model's name.
 
     Args:
-        script: script that calls it.
+        script: script with the call.
         line: line of the call, or the line that creates the model.
     """
     calls = script.calls("eval")

@@ -1,4 +1,4 @@
-"""Average a loss that is summed, or lower an endless momentum, where the gradient explodes."""
+"""Average a summed loss, or lower a momentum of 1 or more, if the gradient explodes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mothtrap.repairs.script import NoCertainRepairError, Script, code, only
 ANYWHERE = True
 
 HIGH = 0.1
-"""Learning rate of SGD from which on the rate itself can be the fault: 10 times the usual one."""
+"""Learning rate of SGD from which the rate itself can be the fault: 10 times the usual one."""
 
 
 def repair(script: Script, finding: Finding) -> str:

@@ -14,7 +14,7 @@ ANYWHERE = True
 def repair(script: Script, finding: Finding) -> str:
     """Return the source without the statement that freezes parameters.
 
-    Only if the file loads no weights, so the frozen ones are certainly random.
+    Only if the file loads no weights, so the frozen parameters are certainly random.
     """
     if "frozen" not in finding.message:
         raise NoCertainRepairError(

@@ -21,7 +21,7 @@ from mothtrap.repairs.script import (
 ANYWHERE = True
 
 LEAST_RATIO = 10.0
-"""Smallest ratio to the usual rate at which the rate itself is the fault. Chosen by hand."""
+"""Minimum ratio to the usual rate for the rate itself to be the fault. Chosen by hand."""
 
 
 def repair(script: Script, finding: Finding) -> str:

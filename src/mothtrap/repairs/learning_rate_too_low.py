@@ -9,8 +9,8 @@ from mothtrap.repairs.script import NoCertainRepairError, Script
 ANYWHERE = True
 
 LEAST_RATIO = 100.0
-"""Smallest ratio of the usual rate to the rate at which the rate itself is the fault. Chosen by
-hand."""
+"""Minimum ratio of the usual rate to the rate for the rate itself to be the fault. Chosen by hand.
+"""
 
 
 def repair(script: Script, finding: Finding) -> str:

@@ -1,4 +1,4 @@
-"""Set a learning rate that was written as 0, or step a schedule once per epoch."""
+"""Replace a learning rate that was set to 0, or step a schedule once per epoch."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def repair(script: Script, finding: Finding) -> str:
 
 
 def _reshaped(script: Script, difference: cst.BinaryOperation) -> str:
-    """Return the source with one side of a difference in the shape of the other."""
+    """Return the source with one side of a difference reshaped to the other."""
     sides = (difference.left, difference.right)
     like, other = sides if _is_place(sides[0]) else sides[::-1]
     for one in script.every(cst.BinaryOperation):
@@ -56,12 +56,12 @@ def _reshaped(script: Script, difference: cst.BinaryOperation) -> str:
 
 
 def _is_place(node: cst.BaseExpression) -> bool:
-    """Return whether an expression names a tensor, so that it can be repeated."""
+    """Return whether an expression is the name of a tensor, so that it can be repeated."""
     return isinstance(node, cst.Name | cst.Attribute | cst.Subscript) and "(" not in code(node)
 
 
 def _in_calls(script: Script, line: int, larger: int) -> str:
-    """Return the source with an argument of a loss function squeezed, wherever it is called."""
+    """Return the source with an argument of a loss function squeezed in every call."""
     calls = [one for one in script.at(line, cst.Call) if _is_loss(one)]
     chosen = code(only(calls, f"loss of two tensors in line {line}").func)
     every = [one for one in script.every(cst.Call) if _is_loss(one) and code(one.func) == chosen]
@@ -76,7 +76,7 @@ def _in_calls(script: Script, line: int, larger: int) -> str:
 
 
 def _is_loss(call: cst.Call) -> bool:
-    """Return whether a call has two tensors first and looks like a loss."""
+    """Return whether a call has two tensors first, and appears to be a loss."""
     positional = [one for one in call.args if one.keyword is None and not one.star]
     words = ("loss", "criterion", "mse", "l1", "huber", "objective")
     named = any(word in name.lower() for name in names_in(call.func) for word in words)

@@ -1,4 +1,4 @@
-"""Keep the number of a loss instead of the loss with its graph."""
+"""Keep the value of a loss instead of the loss with its graph."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from mothtrap.repairs.script import NoCertainRepairError, Script, code, last_nam
 
 
 def repair(script: Script, finding: Finding) -> str:
-    """Return the source with `loss.item()` where the loss is added up or appended.
+    """Return the source with `loss.item()` where the loss is summed or appended.
 
-    Only if the sum or the list does not run backward itself.
+    Only if backward is not called on the sum or on elements of the list.
     """
     if "losses are all still in memory" not in finding.message:
         raise NoCertainRepairError("the finding does not say which tensors are kept")

@@ -1,4 +1,4 @@
-"""Watch a metric in the direction in which it is better."""
+"""Monitor a metric in the direction in which it improves."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _OTHER = {"min": "max", "max": "min"}
 
 
 def repair(script: Script, finding: Finding) -> str:
-    """Return the source with the other `mode=` in the line that the finding names."""
+    """Return the source with the other `mode=` on the line that the finding names."""
     line = line_of(finding)
     given = [
         arg.value

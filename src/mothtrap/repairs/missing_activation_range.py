@@ -20,15 +20,15 @@ _OF_SCORES = {
     "BCELoss": "BCEWithLogitsLoss",
     "binary_cross_entropy": "binary_cross_entropy_with_logits",
 }
-"""Losses of probabilities, and the ones that take raw scores."""
+"""Losses of probabilities, and the losses that take raw scores."""
 
 
 def repair(script: Script, finding: Finding) -> str:
     """Return the source with the loss that takes raw scores, or without the ReLU before the loss.
 
-    Only if a loss of probabilities gets raw scores, or if values that may be negative come from a
-    ReLU. All calls of the loss in the file are changed. If the script compares the outputs with a
-    threshold, the model applies the sigmoid instead.
+    Only if a loss of probabilities gets raw scores, or if a ReLU computes values that should also
+    be negative. All calls of the loss in the file are changed. If the script compares the outputs
+    with a threshold, the model applies the sigmoid instead.
     """
     evidence = finding.evidence
     if "nll" in finding.message or "negative log-likelihood" in finding.message:

@@ -18,7 +18,7 @@ from mothtrap.repairs.script import (
 )
 
 SMALLEST = "1e-7"
-"""Bound of a probability; about the precision of float32, as in Keras."""
+"""Lower bound of a probability; about the precision of float32, as in Keras."""
 _BROKE = re.compile(
     r"torch\.(?P<name>log|log2|log10|sqrt) produced it [^(]*\(.* from (?P<least>\S+) to"
 )
@@ -26,7 +26,7 @@ _ZEROS = re.compile(r"\d+ of \d+ values? (?:are|is) 0")
 
 
 def repair(script: Script, finding: Finding) -> str:
-    """Return the source with `clamp(min=...)` around the argument of each logarithm of the line.
+    """Return the source with `clamp(min=...)` around the argument of each logarithm on the line.
 
     Only if, in the run, the logarithm of exactly 0 made the loss infinite or NaN, and no argument
     was negative or NaN.

@@ -1,4 +1,4 @@
-"""Make an optimizer after the model that it trains, or with the parameters of this model."""
+"""Create an optimizer after the model that it trains, or with the parameters of this model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mothtrap.repairs.script import (
 
 
 def repair(script: Script, finding: Finding) -> str:
-    """Return the source with the optimizer made after the last assignment of its model.
+    """Return the source with the optimizer created after the last assignment of its model.
 
     Only if model, optimizer, and the second model are created in one block, and the optimizer is
     not used in between. If no model is replaced, the optimizer gets the parameters of the only

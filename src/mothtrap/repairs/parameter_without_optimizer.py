@@ -1,4 +1,4 @@
-"""Give an optimizer all parameters of the model that it trains a part of."""
+"""Give an optimizer all parameters of a model of which it trains only a part."""
 
 from __future__ import annotations
 

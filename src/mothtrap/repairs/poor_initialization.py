@@ -14,8 +14,9 @@ USUAL = "0.02"
 """Standard deviation of the weights of GPT-2, BERT, and DCGAN."""
 LARGE = 0.5
 SMALL = 1e-4
-"""Standard deviations from which on the number itself is the fault. Chosen by hand: 25 and 1/200
-times the usual one."""
+"""Standard deviations from which the number itself is the fault. Chosen by hand: 25 and 1/200 times
+the usual one.
+"""
 
 
 def repair(script: Script, finding: Finding) -> str:
@@ -45,7 +46,7 @@ def repair(script: Script, finding: Finding) -> str:
 
 
 def _deviation(call: cst.Call) -> cst.BaseExpression | None:
-    """Return the standard deviation that a call gives as a number."""
+    """Return the standard deviation that is passed to a call as a number."""
     given = keyword(call, "std")
     numbers = [one.value for one in call.args if one.keyword is None and is_number(one.value)]
     value = given.value if given is not None else next(iter(numbers[1:2]), None)

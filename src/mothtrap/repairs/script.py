@@ -1,4 +1,4 @@
-"""A script as a syntax tree that keeps format and comments, and ways to find places in it."""
+"""A script as a syntax tree that keeps format and comments, with ways to find places in it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PLACE = re.compile(r"called at (?P<file>[^\s,;]+?):(?P<line>\d+)")
 
 
 class NoCertainRepairError(Exception):
-    """A finding has no single certain repair; the message names the decision of a person."""
+    """A finding has no single certain repair; the message names the decision for a person."""
 
 
 class Script:
@@ -126,7 +126,7 @@ class Script:
 
 
 class _Replacing(cst.CSTTransformer):
-    """Puts new nodes where the old ones are."""
+    """Replaces old nodes with new ones."""
 
     def __init__(self, new: dict[cst.CSTNode, cst.CSTNode]) -> None:
         self._new = new

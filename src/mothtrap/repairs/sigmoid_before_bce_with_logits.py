@@ -1,4 +1,4 @@
-"""Remove the sigmoid before a binary cross entropy with logits, or take the loss without logits."""
+"""Remove the sigmoid before a binary cross entropy with logits, or use the loss without logits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _OF_PROBABILITIES = {
 
 
 def is_anywhere(finding: Finding) -> bool:
-    """Return whether the end of the only model is repaired, as no line is named."""
+    """Return whether the output of the only model is repaired, because no line is named."""
     return _activations.is_anywhere(finding)
 
 
@@ -39,7 +39,7 @@ def repair(script: Script, finding: Finding) -> str:
 
 
 def _with_other_loss(script: Script, refusal: NoCertainRepairError) -> str:
-    """Return the source with the loss of probabilities in every place of the file."""
+    """Return the source with the loss of probabilities everywhere in the file."""
     losses = [
         one.func.attr
         for one in script.every(cst.Call)

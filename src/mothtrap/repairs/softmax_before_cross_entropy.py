@@ -1,4 +1,4 @@
-"""Remove the softmax before a cross entropy, or take its logarithm before `nll_loss`."""
+"""Remove the softmax before a cross entropy, or use a log-softmax before `nll_loss`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mothtrap.repairs.script import Script
 
 
 def is_anywhere(finding: Finding) -> bool:
-    """Return whether the end of the only model is repaired, as no line is named."""
+    """Return whether the output of the only model is repaired, because no line is named."""
     return finding.evidence.get("operation") != "nll" and _activations.is_anywhere(finding)
 
 

@@ -1,4 +1,4 @@
-"""Take a softmax over the classes."""
+"""Compute a softmax over the classes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def place(finding: Finding) -> tuple[str, int]:
 
 
 def repair(script: Script, finding: Finding) -> str:
-    """Return the source with `dim=1`, where a softmax of two axes is taken over the first."""
+    """Return the source with `dim=1` if a softmax over two axes uses the first one."""
     line = place(finding)[1]
     calls = [call for call in script.at(line, cst.Call) if last_name(call.func) in _NAMES]
     call = only(calls, f"softmax in line {line}")

@@ -20,12 +20,12 @@ from mothtrap.repairs.script import (
 def repair(script: Script, finding: Finding) -> str:
     """Return the source with `zero_grad()` after `step()`, or at the start of a closure.
 
-    Only where `backward` and `step` are called in the same block, and nothing clears gradients but
-    one call of the same optimizer that is outside of the loop around this block. This call is
-    moved. A closure must be a function that is passed to one `step`, and clear no gradients.
-    A statement `optimizer.zero_grad` without brackets gets them. Of several optimizers, the one of
-    the finding's line is cleared before the backward passes of its step, since backward passes of
-    the others may add to its gradients.
+    Only if `backward` and `step` are called in the same block, and nothing clears gradients except
+    one call of the same optimizer outside of the loop around this block. This call is moved. A
+    closure must be a function that is passed to one `step`, and must not clear gradients. A
+    statement `optimizer.zero_grad` without parentheses gets them. If there are several optimizers,
+    the one on the finding's line is cleared before the backward passes of its step, because
+    backward passes of the others may add to its gradients.
     """
     if "evaluations of its closure" in finding.message:
         return _in_closure(script)
@@ -48,13 +48,13 @@ def _before_backward(script: Script, steps: list[cst.Call], line: int) -> str:
     """Return the source with the gradients of one of several optimizers cleared.
 
     Args:
-        script: with the optimizers.
+        script: script with the optimizers.
         steps: all steps that follow a backward in their block.
-        line: of the step whose optimizer must be cleared.
+        line: line of the step whose optimizer must be cleared.
 
     Raises:
-        NoCertainRepairError: no single optimizer steps in the line, or the gradients of another
-            one are not cleared, or something else than these optimizers clears gradients.
+        NoCertainRepairError: no single optimizer steps on the line, or the gradients of another one
+            are not cleared, or something other than these optimizers clears gradients.
     """
     chosen = only([one for one in steps if script.line(one) == line], f"step in line {line}")
     optimizer, others = _optimizer(chosen), {_optimizer(one) for one in steps}

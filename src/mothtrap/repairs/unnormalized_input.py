@@ -1,4 +1,4 @@
-"""Scale pixels from 0..255 to 0..1 in the forward of the model."""
+"""Scale pixels from 0..255 to 0..1 in the model's forward."""
 
 from __future__ import annotations
 

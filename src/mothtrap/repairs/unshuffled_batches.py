@@ -24,7 +24,7 @@ _ELSEWHERE = "the batches do not come from a DataLoader without shuffling"
 def repair(script: Script, finding: Finding) -> str:
     """Return the source with `shuffle=True` in the DataLoader of the loop that trains.
 
-    If the run does not know which loader made the batches, the loop around the line of the loss
+    If the run did not record which loader created the batches, the loop around the line of the loss
     must iterate over it.
     """
     sampler = finding.evidence.get("sampler")
@@ -48,12 +48,12 @@ def repair(script: Script, finding: Finding) -> str:
 
 
 def _loader(script: Script, line: int, *, is_known: bool) -> cst.Call:
-    """Return the call that makes the loader of the loop around a line, or the only loader.
+    """Return the call that creates the loader of the loop around a line, or the only loader.
 
     Args:
-        script: that makes the loader.
-        line: in the loop over the batches.
-        is_known: the run saw that a loader without shuffling made the batches.
+        script: script that creates the loader.
+        line: line in the loop over the batches.
+        is_known: the run recorded that a loader without shuffling created the batches.
     """
     loops = script.at(line, cst.For)
     wanted = {code(name) for loop in loops[-1:] for name in _names(script, loop.iter)}

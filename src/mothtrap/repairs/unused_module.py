@@ -9,7 +9,7 @@ from mothtrap.repairs.script import NoCertainRepairError, Script, assigned, code
 
 
 def repair(script: Script, finding: Finding) -> str:
-    """Return the source with the list wrapped into `nn.ModuleList`."""
+    """Return the source with the list wrapped in `nn.ModuleList`."""
     if "is a plain " not in finding.message:
         raise NoCertainRepairError("the module is not in a plain list; decide whether it is needed")
     name = finding.layers[0].rpartition(".")[2] if finding.layers else ""

@@ -13,8 +13,8 @@ ANYWHERE = True
 def repair(script: Script, finding: Finding) -> str:
     """Return the source with `step()` after `backward()`, or after the clipping that follows it.
 
-    A statement `optimizer.step` without brackets gets them. Else only where the file calls
-    `backward` once and no `step`, and clears the gradients of one optimizer.
+    A statement `optimizer.step` without parentheses gets them. Otherwise, only if the file calls
+    `backward` once and `step` never, and clears the gradients of one optimizer.
     """
     if finding.evidence.get("why") != "not stepped":
         raise NoCertainRepairError("decide where the result of the step must go")

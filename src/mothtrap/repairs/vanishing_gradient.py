@@ -1,4 +1,4 @@
-"""Remove a factor that makes the loss, and so all gradients, almost 0."""
+"""Remove a factor that makes the loss, and therefore all gradients, almost 0."""
 
 from __future__ import annotations
 

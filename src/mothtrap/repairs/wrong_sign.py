@@ -1,4 +1,4 @@
-"""Turn the sign of a loss that is maximized."""
+"""Flip the sign of a loss that is maximized."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _without_minus(script: Script) -> str:
 
 
 def _divergences(script: Script) -> list[tuple[cst.CSTNode, cst.CSTNode]]:
-    """Return the operators and factors that give a divergence the wrong sign, and the right ones.
+    """Return the operators and factors with the wrong sign of a divergence, with replacements.
 
     A divergence from a normal distribution is `-0.5 * sum(1 + log_variance - mean**2 - variance)`.
     """
@@ -103,7 +103,7 @@ def _divergences(script: Script) -> list[tuple[cst.CSTNode, cst.CSTNode]]:
 
 
 def _is_loss(script: Script, turn: cst.BaseExpression, inner: cst.BaseExpression) -> bool:
-    """Return whether the negated value is a call of a loss, or the root of a backward."""
+    """Return whether a negated value is a call of a loss, or the root of a backward pass."""
     if isinstance(inner, cst.Call):
         names = [name.lower() for name in names_in(inner.func)]
         return any(word in name for name in names for word in _LOSSES)

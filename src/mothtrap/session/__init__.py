@@ -1,1 +1,1 @@
-"""A run from its start to its end: run, watch, replay."""
+"""Sessions: run, watch, check, and replay a training job."""

@@ -1,4 +1,4 @@
-"""Finding the adapter of a framework, or of an object, through the registry."""
+"""Find the adapter of a framework, or of an object, through the registry."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from mothtrap.session.triggers import PACKAGE, frameworks
 from mothtrap.tracing.handle import AdapterSpec
 
 _old_forms: set[str] = set()
-"""Frameworks of which it was said that their adapter has the old form."""
+"""Frameworks for which the old form of their adapter was reported."""
 
 
 def load(framework: str) -> AdapterSpec:
     """Import an adapter, and with it the framework.
 
     Raises:
-        UnknownNameError: there is no adapter of that name.
-        PluginError: it belongs to another distribution, and cannot be imported.
+        UnknownNameError: there is no adapter with that name.
+        PluginError: the adapter belongs to another distribution, and cannot be imported.
     """
     return spec_of(registry.load(PACKAGE, framework))
 
@@ -45,7 +45,7 @@ def spec_of(module: ModuleType) -> AdapterSpec:
         arrays=module.ARRAYS,
         reports=module.REPORTS,
         watched=module.accepts,
-        beside=(object,),  # the module itself refuses objects
+        beside=(object,),  # the module itself rejects objects
         refines=module.refines(),
         steps=module.STEPS,
         replay=lambda plan: module.attach_replay(plan),
@@ -56,7 +56,7 @@ def spec_of(module: ModuleType) -> AdapterSpec:
 def adapters_of(target: object) -> tuple[AdapterSpec, ...]:
     """Return the adapters that can watch an object, by the modules of its type and base types.
 
-    The adapter of the most derived type counts, otherwise that of an imported framework that
+    The adapter of the most derived type is used, or else the adapter of an imported framework that
     accepts the object (a tree of arrays is a plain `dict`). An adapter comes before the one that it
     refines.
 

@@ -1,4 +1,4 @@
-"""Finds the function behind whatever a user names as a model: an object, a file, or a function."""
+"""Find the predict function of a model that a user names: an object, a file, or a function."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mothtrap.core.wrapped_models import ModelWrapper, WrappedModel
 
 PACKAGE = "mothtrap.adapters._models"
 LAST = "sklearn"
-"""The wrapper that takes whatever looks like an estimator; the others are asked before."""
+"""Wrapper that accepts anything like an estimator; the other wrappers are tried first."""
 
 
 def wrapped(model: Any) -> WrappedModel:
@@ -96,7 +96,7 @@ def function(words: str) -> Callable[..., Any]:
         found: Any = importlib.import_module(module)
         for part in name.split("."):
             found = getattr(found, part)
-    except Exception as err:  # whatever the user's module raises
+    except Exception as err:  # the user's module may raise anything
         raise ConfigError(f"cannot import {words}: {in_one_line(err)}") from err
     if not callable(found) and not hasattr(found, "predict"):
         raise ConfigError(f"{words} is a {type(found).__qualname__}, not a function or a model")

@@ -1,4 +1,4 @@
-"""Assertions that a user keeps in a Python file."""
+"""Assertions in a Python file of the user."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def assertions_in(path: str) -> tuple[Assertion, ...]:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses and annotations look there
+    sys.modules[name] = module  # dataclasses and annotations look up the module there
     try:
         spec.loader.exec_module(module)
-    except Exception as err:  # whatever the file raises
+    except Exception as err:  # the file may raise anything
         raise ConfigError(f"{path} cannot be used: {in_one_line(err)}") from err
     found = [each for each in vars(module).values() if isinstance(each, Assertion)]
     if not found:

@@ -1,4 +1,4 @@
-"""The adapters that take part in the job of a process."""
+"""The adapters that are attached to the job of a process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STATISTICS = "mothtrap.statistics"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Attached:
-    """An adapter at work."""
+    """An attached adapter."""
 
     adapter: AdapterSpec
     job: AdapterJob
@@ -66,7 +66,7 @@ class AttachedAdapters:
         except BaseException:
             job.leave()
             raise
-        # An adapter of another distribution may know nothing of options.
+        # An adapter of another distribution may not support options.
         job.settings.honored = getattr(handle, "honors", frozenset())
         self._attached.append(_Attached(adapter, job, handle))
         return handle

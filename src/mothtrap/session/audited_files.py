@@ -1,4 +1,4 @@
-"""Who can read and change the files behind a model, and which run a model file comes from."""
+"""Access to the files behind a model, and the run that a model file comes from."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mothtrap.session.repository import TIMEOUT_S, git
 from mothtrap.store import layout
 
 MOST_RUNS = 100
-"""Latest runs in which a model file is searched; chosen by hand: reading one takes 10 ms."""
+"""Number of latest runs searched for a model file; chosen by hand: reading one takes 10 ms."""
 EVERYONE, GROUP, OWNER = "everyone", "group", "owner"
 
 
@@ -55,12 +55,12 @@ def _audited(role: str, path: Path) -> AuditedFile:
 
 
 def _replacing(folder_mode: int) -> int:
-    """Return the mode of a folder; in one with the sticky bit only the owner replaces a file."""
+    """Return the mode of a folder; with the sticky bit, only the owner may replace a file."""
     return 0 if folder_mode & stat.S_ISVTX else folder_mode
 
 
 def _who(path: Path, mode: int, group: int, others: int) -> str:
-    """Return who has a permission on a file, if the folders above let them through."""
+    """Return who has a permission on a file, if they can access the folders above it."""
     folders = [os.stat(parent).st_mode for parent in path.parents]
     if mode & others and all(each & stat.S_IXOTH for each in folders):
         return EVERYONE
@@ -70,7 +70,7 @@ def _who(path: Path, mode: int, group: int, others: int) -> str:
 
 
 def _is_versioned(path: Path) -> bool:
-    """Return whether git has the file, as it is or by a pointer file of DVC."""
+    """Return whether git tracks the file, directly or through a DVC pointer file."""
     until_s = time.monotonic() + TIMEOUT_S
     for name in (path.name, f"{path.name}.dvc"):
         try:
@@ -84,7 +84,7 @@ def _is_versioned(path: Path) -> bool:
 def origin_of(model: AuditedFile, runs_dir: str | Path) -> Origin | None:
     """Return the training run that logged a model file, found by digest or else by path.
 
-    Only files are found that a script logged with `mothtrap.log_artifact`.
+    Only files that a script logged with `mothtrap.log_artifact` are found.
 
     Args:
         model: the model file.

@@ -1,7 +1,7 @@
-"""Services of the launcher while the job runs: comparing workers, actions, the machine log.
+"""Services of the launcher while the job runs: worker comparison, actions, machine metrics.
 
-The modules for this take a third of a second to import. A thread imports them while the job
-starts, so that the job does not wait for them. It also imports what the verdict needs.
+The modules for this take a third of a second to import. A thread imports them while the job starts,
+so that the job does not wait for them. It also imports modules for the verdict.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mothtrap.session.supervision import Supervision
 
 WRITERS_TIMEOUT_S = 30.0
-"""Time for which writer processes may still write when the job has ended."""
+"""Time for which writer processes may still write after the job has ended."""
 
 
 class BesideJob:
@@ -34,7 +34,7 @@ class BesideJob:
     Args:
         attempt: the folder of the attempt.
         config: settings of the run.
-        compacts: compact files of the run, as long as they stay on this machine.
+        compacts: whether to compact files of the run while they stay on this machine.
         before_s: seconds that this process used before the job.
         node: merges its workers; None = their logs are not merged.
 
@@ -70,7 +70,7 @@ class BesideJob:
             self._begin_services()
             import mothtrap.session.verdict
 
-            _ = mothtrap.session.verdict  # imported here so that the verdict comes at once
+            _ = mothtrap.session.verdict  # imported here so that the verdict is not delayed
         except Exception as err:  # whatever fails here, the job must not
             Containment(say_on_stderr).report("work outside the job", err)
 

@@ -1,4 +1,4 @@
-"""Names the samples of the rows that make a step fail."""
+"""Names of the samples in the rows that make a step fail."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DIGEST = "digest "
 def with_samples(
     run: Path, snapshot: Snapshot, results: Sequence[ReplayResult]
 ) -> tuple[ReplayResult, ...]:
-    """Add to the results which samples their rows are, as far as the run records it.
+    """Add the samples of the rows to the results, as far as the run records them.
 
     Args:
         run: folder of the run.
@@ -30,7 +30,7 @@ def with_samples(
         return tuple(results)
     try:
         steps = list(open_run(run).samples.at(snapshot.step))
-    except (MothtrapError, OSError, ValueError):  # what is damaged there is reported elsewhere
+    except (MothtrapError, OSError, ValueError):  # damaged data is reported elsewhere
         return tuple(results)
     return tuple(_named(result, snapshot.attempt, steps) for result in results)
 
@@ -49,7 +49,7 @@ def _named(result: ReplayResult, attempt: int, steps: Sequence[StepSamples]) -> 
 
 
 def _batches(result: ReplayResult, steps: Sequence[StepSamples]) -> list[BatchOfSamples]:
-    """The batches of a step that rows may be of: by their size several of one step can be."""
+    """Return the batches of a step to which rows may belong, judging by batch size."""
     every = [batch for step in steps for batch in step.batches]
     if result.micro_batch is not None:
         every = every[result.micro_batch : result.micro_batch + 1]

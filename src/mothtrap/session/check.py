@@ -22,7 +22,7 @@ from mothtrap.session.triggers import triggers
 from mothtrap.store.person_scores import put_score
 
 DEADLINE = ("PRE205", "most_hours")
-"""The rule, and its threshold, that limits the time of the whole run."""
+"""The rule that limits the duration of the whole run, and its threshold."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,15 +30,15 @@ class CheckOptions:
     """Options of a check.
 
     Attributes:
-        steps: steps of the script that are watched.
-        budget_s: seconds for the whole check.
+        steps: number of steps of the script to observe.
+        budget_s: time limit for the whole check, in seconds.
         restarts: trials start the script again instead of copying its process.
         network: the script may connect to other machines.
         dummy_loss: replace the loss with the mean square of the model's output.
         cut: layer at which the network ends; empty = no cut.
         part: the only part to check; None = all.
         asks: number of samples that a person should predict; 0 = none.
-        deadline_h: hours that the whole run may take; None = the limit of the rule.
+        deadline_h: limit on the duration of the whole run, in hours; None = the limit of the rule.
         learns: learn layers and inputs for a file of invariants.
         resume_command: starts the script from its checkpoint; empty = do not check this.
         name: name of the run; None = script and time.
@@ -76,13 +76,13 @@ def check(
         command: program and arguments.
         config: settings.
         options: options of the check.
-        warnings: lines that are printed first.
+        warnings: lines to print first.
         descriptors: descriptors that the command inherits.
         afterwards: called with the folder of the run.
         ask: shows samples to a person, and returns the score of the answers.
 
     Returns:
-        The exit code of the script: 0 unless it failed before it was checked.
+        The exit code of the script: 0 unless the script failed before it was checked.
     """
     began_s = time.time()
     with tempfile.TemporaryDirectory(prefix="mothtrap-check-") as scratch:
@@ -129,9 +129,9 @@ def check(
 
 
 def _with_few_steps(config: Config, options: CheckOptions) -> Config:
-    """Return settings whose rules need no more steps than are watched, and know the deadline.
+    """Return settings whose rules need only the observed steps, and include the deadline.
 
-    Rules that count the steps in which something was reached wait for more of them in a long run.
+    In a long run, rules that count the steps with an observation wait for more of them.
     """
     steps = options.steps
     rules = {name: dict(given) for name, given in config.rules.items()}

@@ -1,4 +1,4 @@
-"""Checks in the process of the script: begin, take the results, end the process."""
+"""Checks in the process of the script: start them, record the results, and end the process."""
 
 from __future__ import annotations
 
@@ -33,14 +33,16 @@ if TYPE_CHECKING:
     from mothtrap.session.worker import Worker
 
 CLOSING_SHARE = 0.05
-"""Share of the budget in which the results are stored and printed; chosen by hand."""
+"""Share of the budget for storing and printing the results; chosen by hand."""
 TABLES_SHARE = 0.5
-"""Share of the budget after which a script that fits models as a whole is interrupted; chosen by
-hand."""
+"""Share of the budget after which a script that fits models in one call is interrupted; chosen by
+hand.
+"""
 
 SPARE_SHARE, SPARE_S = 0.1, 5.0
-"""Share of the budget, or seconds if they are more, in which the process must have ended after the
-budget was used up; chosen by hand."""
+"""Extra time, as a share of the budget or in seconds if that is more, after which the process is
+forced to end; chosen by hand.
+"""
 
 
 class _Tables(TablesSeen):
@@ -48,7 +50,7 @@ class _Tables(TablesSeen):
 
     Attributes:
         adapters: frameworks that report them.
-        make: makes the checks.
+        make: function that runs the checks.
     """
 
     def __init__(self) -> None:
@@ -119,7 +121,7 @@ def _collect_tables(
     worker: Worker,
     close: Callable[[Worker], object],
 ) -> None:
-    """Keep the tables that an adapter reports, for checks of data at the end of the script."""
+    """Collect the tables that an adapter reports, for data checks at the end of the script."""
     assert adapter.checks.tables is not None
     adapter.checks.tables(_tables.take)
     _tables.adapters.append(adapter.framework)
@@ -140,7 +142,7 @@ def _collect_tables(
 
 
 def _end_by_force(seconds: float) -> None:
-    """End the process after some time, also where its main thread hangs."""
+    """End the process after some time, even if its main thread hangs."""
 
     def end() -> None:
         say_on_stderr("mothtrap: the check did not end in time, and was stopped")
@@ -152,15 +154,15 @@ def _end_by_force(seconds: float) -> None:
 
 
 def _end_after(seconds: float, end: Callable[[], object]) -> None:
-    """Interrupt a script of a framework that has no checks, unless another one has them."""
-    with suppress(ValueError):  # not in the main thread
+    """Interrupt the script of a framework without checks, unless another framework has some."""
+    with suppress(ValueError):  # not on the main thread
         if signal.getsignal(signal.SIGALRM) == signal.SIG_DFL:
             signal.signal(signal.SIGALRM, lambda *_: end())
             signal.setitimer(signal.ITIMER_REAL, max(0.1, seconds))
 
 
 def _without_samples(result: CheckResult) -> CheckResult:
-    """Hand samples for a person over to the command, so that the run does not keep them."""
+    """Pass samples for a person to the command, so that they are not stored in the run."""
     plan = read_plan(os.environ)
     if plan is not None and result.asked:
         (Path(plan.scratch) / ASKED).write_bytes(encode(result.asked[0]))
@@ -173,16 +175,16 @@ def _finish(
     late: str,
     close: Callable[[Worker], object],
 ) -> NoReturn:
-    """Record the results and end the process: nothing of the script runs any more.
+    """Record the results and end the process; no further code of the script runs.
 
     Args:
         worker: records the run.
         results: results of the checks.
-        late: why the time ended before the first step; empty if it did not.
+        late: reason why time ended before the first step; empty if it did not.
         close: closes the worker.
     """
     if _tables.has_fit and not any(result.state == "done" for result in results):
-        worker.adapters.abandon()  # models that checks fit are none of the script
+        worker.adapters.abandon()  # models fitted by checks are not part of the script
         results, late = _tables.make(), ""
         if worker.path is None:
             worker.job.make_step(_tables.adapters[0], "fit", skipped=False)
@@ -196,7 +198,7 @@ def _finish(
         say_on_stderr(f"mothtrap: nothing was checked: {results[0].reason}")
     for (
         child
-    ) in multiprocessing.active_children():  # workers of loaders: they use the scratch folder
+    ) in multiprocessing.active_children():  # worker processes of loaders use the scratch folder
         child.terminate()
         child.join(1.0)
     with suppress(OSError, ValueError, AttributeError):

@@ -1,8 +1,8 @@
-"""Close all descriptors of a script, but not the files that threads of mothtrap are reading.
+"""Let a script close all descriptors, except files that threads of mothtrap are using.
 
 A script that becomes a daemon calls `os.closerange(3, 256)`. A thread of mothtrap may have a file
-open at that moment, such as a module that it imports. It would close the file by its number
-afterwards, which may by then be the number of a new file of the script.
+open at that moment, such as a module that it imports. It would later close the file by its number,
+which may by then belong to a new file of the script.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from mothtrap.store.own_descriptors import path_of
 
 WAIT_S = 10.0
-"""Longest wait for pipes of mothtrap; git, the only program that it asks, is given as long."""
+"""Maximum wait for pipes of mothtrap; the same limit as for git, the only program it runs."""
 
 has_pipes = threading.Lock()
 """Lock held while a thread of mothtrap has pipes to another process."""
@@ -45,7 +45,7 @@ def keep_ours_open(run: Path) -> None:
 
     @functools.wraps(close_all)
     def closerange(fd_low: int, fd_high: int, /) -> None:
-        if os.getpid() != owner:  # a forked child has no thread of mothtrap
+        if os.getpid() != owner:  # a forked child has no threads of mothtrap
             close_all(fd_low, fd_high)
         else:
             _close(fd_low, fd_high, is_left_open)
@@ -57,7 +57,7 @@ def _close(low: int, high: int, is_left_open: Callable[[int], bool]) -> None:
     waited = has_pipes.acquire(timeout=WAIT_S)
     try:
         for number in [int(name) for name in os.listdir("/dev/fd")]:
-            with suppress(OSError):  # closed by now: what `closerange` ignores, too
+            with suppress(OSError):  # already closed, which `closerange` also ignores
                 if low <= number < high and not is_left_open(number):
                     os.close(number)
     finally:

@@ -1,4 +1,4 @@
-"""Compaction of a job's sealed segments, in the launcher's process, during the job."""
+"""Compaction of a job's sealed segments during the job, in the launcher's process."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from pathlib import Path
 from mothtrap.store import compacting, layout
 
 EVERY_S = 10.0
-"""Time between searches for sealed segments; chosen by hand."""
+"""Interval between searches for sealed segments; chosen by hand."""
 WAIT_S = 1.0
-"""Time within which the thread notices that the main thread has ended without `finish`."""
+"""Time in which the thread notices that the main thread has ended without `finish`."""
 END_S = 5.0
-"""Time after the end of a job in which a further segment is begun; chosen by hand."""
+"""Time after the end of a job in which compaction of another segment may begin; chosen by hand."""
 LESS_URGENT = 10
-"""Priority of the thread; chosen by hand. With the least one, 19, a segment takes half a minute on
-a busy machine, and the launcher ends only after it."""
+"""Niceness of the thread; chosen by hand. With the lowest priority, 19, a segment takes half a
+minute on a busy machine, and the launcher waits for it.
+"""
 
 
 class Compactor:
@@ -46,12 +47,13 @@ class Compactor:
         self._deadline_s = time.monotonic() + END_S
         self._over.set()
         self._thread.join(END_S)
-        # Not by that thread: a busy machine gives it no time, and this process has nothing else.
+        # Not on that thread, which gets no time on a busy machine, while this process has nothing
+        # else to do.
         if not self._thread.is_alive():
             self._look()
 
     def _work(self) -> None:
-        with suppress(OSError, AttributeError):  # of this thread alone, as Linux has it
+        with suppress(OSError, AttributeError):  # on Linux, this affects only this thread
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LESS_URGENT)
         looked_s = time.monotonic()
         while threading.main_thread().is_alive() and not self._over.wait(WAIT_S):
@@ -66,5 +68,5 @@ class Compactor:
                     if time.monotonic() > self._deadline_s:
                         return
                     compacting.compact(path)
-        except Exception as err:  # whatever a file or the system answers, the job continues
+        except Exception as err:  # errors of files or the system must not affect the job
             self._say(f"mothtrap: segments were not compacted ({type(err).__name__}: {err})")

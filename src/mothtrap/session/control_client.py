@@ -1,4 +1,4 @@
-"""Asks something of a job that runs elsewhere, and waits for the answer."""
+"""Send a request to a job in another process, and wait for the answer."""
 
 from __future__ import annotations
 
@@ -22,17 +22,19 @@ from mothtrap.store.remote import read_remote
 
 ANSWER_POLL_S = 0.1
 ANSWER_S, STORE_ANSWER_S = 30.0, 120.0
-"""Longest wait for the first answer, of a run in a folder and of one in an object store;
-chosen by hand: a store has a request after five seconds, and an answer after twenty."""
+"""Maximum wait for the first answer, for a run in a folder and in an object store. Chosen by hand:
+in a store, a request arrives after five seconds, and the answer after twenty.
+"""
 ALL_WORKERS_S, STORE_ALL_WORKERS_S = 5.0, 30.0
-"""Longest wait for the other workers once one has answered; chosen by hand."""
+"""Maximum wait for the other workers once one has answered; chosen by hand."""
 LEAD_S, STORE_LEAD_S = 3.0, 10.0
-"""Time before the common step of several workers when all should have a request; chosen
-by hand: three times, or not quite twice, as long as that takes."""
+"""Time before the common step of several workers by which all should have received a request.
+Chosen by hand: three times, or almost twice, as long as this takes.
+"""
 PACE_STEPS = 20
-"""Steps from whose times it is known how long one takes; chosen by hand."""
+"""Number of steps from which the duration of a step is estimated; chosen by hand."""
 NEAR = 3
-"""Tensors that are named beside a pattern that matches none."""
+"""Number of similar tensors that are named if a pattern matches none."""
 
 AnswerT = TypeVar("AnswerT", CaptureChanged, SnapshotKept, TrainingStopped)
 
@@ -46,8 +48,8 @@ def ask(path: Path, request: CaptureRequest, timeout_s: float | None) -> tuple[C
         timeout_s: seconds to wait for the first answer; None = a default that depends on the store.
 
     Raises:
-        ControlError: the job does not run, refuses, or does not answer; the message says what to
-            do.
+        ControlError: the job is not running, rejects the request, or does not answer; the message
+            says what to do.
         OSError: the folder or the store cannot be written.
     """
     return _ask(path, request, timeout_s, CaptureChanged)
@@ -89,7 +91,7 @@ def common_step(run: Run) -> int:
         return 0
     step_s = max((max(ends_s) - min(ends_s)) / (max(steps) - min(steps)), 1e-4)
     lead_s = STORE_LEAD_S if read_remote(run.path) is not None else LEAD_S
-    unread_s = min(max(time.time() - max(ends_s), 0.0), 2 * lead_s)  # clocks differ, jobs pause
+    unread_s = min(max(time.time() - max(ends_s), 0.0), 2 * lead_s)  # clocks differ, and jobs pause
     return run.steps + math.ceil((unread_s + lead_s) / step_s)
 
 
@@ -149,7 +151,7 @@ def when(
         return f"active from {begin} on"
     over = not any(name in in_force for name in request.add)
     if any(set(added.modes) != {Mode.TRAIN} for added in request.add.values()):
-        # Steps of other modes are their forwards: which they are is not known before.
+        # Steps of other modes are forwards, whose numbers are not known in advance.
         return f"from {begin} on, done" if over else f"active from {begin} on"
     last = steps[-1] + request.for_steps - 1
     if over:

@@ -15,7 +15,7 @@ _LIBRARIES = (
     *(sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib")),
     _PACKAGE,
 )
-"""Folders of code that is not the user's: the installed, and our own."""
+"""Folders of code that is not the user's: installed packages, and mothtrap itself."""
 
 
 class Told(TypedDict, total=False):

@@ -1,4 +1,4 @@
-"""In which order the workers of a job end."""
+"""Order in which the workers of a job end."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class ExitOrder:
     A launcher kills the other workers within a tenth of a second, so occasional checks of all
     workers would find them dead together. Works only on Linux.
 
-    A worker that ended before it could be watched died before all workers that are watched then.
-    Relative to workers whose end was observed earlier, its order is unknown.
+    A worker that ended before it could be watched died before all workers that are being watched at
+    that time. Relative to workers whose end was observed earlier, its order is unknown.
     """
 
     def __init__(self) -> None:
@@ -35,14 +35,15 @@ class ExitOrder:
         """Wait for the end of a worker."""
         if started.host != socket.gethostname() or not hasattr(os, "pidfd_open"):
             return
-        with suppress(OSError), self._lock:  # the kernel is too old, or has no room
+        with suppress(OSError), self._lock:  # the kernel is too old, or out of resources
             try:
                 handle = os.pidfd_open(started.pid)
             except ProcessLookupError:
                 self._is_gone(started.rank)
                 return
             try:
-                # The number may be that of another process by now, or of one to be reaped.
+                # The pid may belong to another process by now, or to a process that was not reaped
+                # yet.
                 if started.pid_ticks not in (0, start_ticks(started.pid)) or _has_ended(handle):
                     self._is_gone(started.rank)
                     os.close(handle)
@@ -55,7 +56,7 @@ class ExitOrder:
 
     def _is_gone(self, rank: int) -> None:
         if self._poll is not None:
-            self._note_ends(self._poll)  # work that the thread has not begun yet
+            self._note_ends(self._poll)  # work that the thread has not started yet
         if rank not in self._order:
             self._order[rank] = 0, self._next_place()
 
@@ -93,7 +94,7 @@ class ExitOrder:
             os.close(self._waker)
 
     def _watching(self) -> select.epoll:
-        """Return the poll object of the processes; raises OSError where none is available."""
+        """Return the poll object of the processes; raises OSError if none is available."""
         if self._poll is None:
             poll = select.epoll()
             wake, waker = os.pipe()
@@ -102,7 +103,7 @@ class ExitOrder:
             try:
                 poll.register(wake, select.EPOLLIN)
                 thread.start()
-            except (OSError, RuntimeError) as err:  # no more threads
+            except (OSError, RuntimeError) as err:  # no more threads can be started
                 os.close(wake)
                 os.close(waker)
                 raise OSError(str(err)) from err
@@ -114,13 +115,13 @@ class ExitOrder:
         while not ended:
             poll.poll()
             with self._lock:
-                # Asked again: a number that was free meanwhile may be that of another worker.
+                # Checked again, because a freed number may now belong to another worker.
                 found = self._note_ends(poll)
             ended = wake in found
 
     def _note_ends(self, poll: select.epoll) -> list[int]:
         found = [handle for handle, _ in poll.poll(0)]
-        place = self._next_place()  # the same for all that are found dead together
+        place = self._next_place()  # shared by all that are found dead at the same time
         for handle in found:
             if handle in self._rank_of:
                 self._order.setdefault(self._rank_of[handle], (place, place))

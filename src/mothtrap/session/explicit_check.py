@@ -23,7 +23,7 @@ from mothtrap.session.adapters import load
 from mothtrap.tracing.handle import AdapterSpec
 
 CHECKED = ("keras", "torch")
-"""Frameworks whose models can be checked; models of Keras may be modules of PyTorch, too."""
+"""Frameworks whose models can be checked; Keras models may also be PyTorch modules."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +147,7 @@ def _adapter(model: object) -> AdapterSpec:
 
 
 def _sets(made: AdapterSpec, loader: object, eval_loader: object) -> tuple[DataSet, ...]:
-    """Return the data sets of the given loaders, except those that can be read only once."""
+    """Return the datasets of the given loaders, except those that can be read only once."""
     if made.checks.data_set is None:
         return ()
     found = [made.checks.data_set(loader, "train")]

@@ -1,4 +1,4 @@
-"""Narrows a step whose processes cannot be copied: by starting the script again, watched."""
+"""Localize a step whose processes cannot be copied, by restarting the script under observation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mothtrap.core.replays import ReplayPlan, ReplayResult, with_localization
 from mothtrap.snapshot.row_search import guilty, has_rows_to_blame, went_wrong
 
 MAX_STARTS = 8
-"""Times the script is started again to verify rows. Chosen by hand: each takes seconds."""
+"""Maximum number of restarts to verify rows. Chosen by hand: each takes seconds."""
 
 Play = Callable[[ReplayPlan], Sequence[ReplayResult]]
 
@@ -42,7 +42,7 @@ def narrowed(
 
 
 def _with_rows(watched: ReplayResult, plan: ReplayPlan, play: Play) -> ReplayResult:
-    """Verify the rows whose results were bad; others are not looked for."""
+    """Verify the rows whose results were bad, without searching for other rows."""
     if not watched.suspects or not has_rows_to_blame(watched):
         return watched
 

@@ -1,4 +1,4 @@
-"""Certain repairs of the findings of a run, and a trial of one of them in a copy of the folder."""
+"""Certain repairs of the findings of a run, and a test of one of them in a copy of the folder."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mothtrap.session.own_runs import is_own
 from mothtrap.store.layout import attempts
 
 LAST_SHARE = 0.1
-"""Share of the steps whose losses are averaged for the comparison."""
+"""Share of the steps whose mean loss is compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class Trial:
     """Result of the repaired script.
 
     Attributes:
-        gone: the finding did not occur again.
+        gone: whether the finding did not occur again.
         verdict: verdict of the repaired run.
         steps: number of steps that both runs made.
         loss_before, loss_after: mean loss of the last of these steps; None if unknown.
@@ -83,7 +83,7 @@ def _patched(run: Run, finding: Finding, file: str) -> Patch:
     """Return the repair of one file.
 
     Raises:
-        NoCertainRepairError: the file is not as it was in the run, or cannot be repaired.
+        NoCertainRepairError: the file has changed since the run, or cannot be repaired.
     """
     from mothtrap.repairs.script import NoCertainRepairError
 
@@ -94,7 +94,7 @@ def _patched(run: Run, finding: Finding, file: str) -> Patch:
 
 
 def _searched(run: Run, finding: Finding) -> Patch:
-    """Return the repair of the only file of the run that can be repaired.
+    """Return the repair of the run's only file that can be repaired.
 
     Raises:
         NoCertainRepairError: no file can be repaired, or several can.
@@ -123,7 +123,7 @@ def tried(run: Run, patch: Patch, scratch: Path, timeout_s: float, *, anyway: bo
     """Run the repaired script in a copy of its folder, and compare it with the run.
 
     Args:
-        run: run that the patch is of.
+        run: run with the finding.
         patch: the repair.
         scratch: empty folder for the copy and for the new run.
         timeout_s: time limit of the script.
@@ -179,7 +179,7 @@ def _compared(before: Run, after: Run, finding: Finding) -> Trial:
 
 
 def _loss(run: Run, steps: int) -> float | None:
-    """Return the mean training loss of the last steps below a number."""
+    """Return the mean training loss of the last steps before a step number."""
     for one in run.scalars("loss", "train"):
         values = one.values_S[(one.steps_S < steps) & (one.steps_S >= steps * (1 - LAST_SHARE))]
         values = values[np.isfinite(values)]

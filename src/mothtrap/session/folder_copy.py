@@ -1,4 +1,4 @@
-"""A copy of the folder of a script, in which it can be run without touching the user's files."""
+"""Copy of a script's folder, in which the script can run without touching the user's files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from mothtrap.core.errors import ReplayError
 
 MAX_BYTES = 500 << 20
-"""Size of a folder that is copied. Chosen by hand: seconds on a disk."""
+"""Maximum size of a folder that is copied. Chosen by hand: the copy takes seconds."""
 
 
 def copy_folder(folder: Path, target: Path, runs: Path) -> None:

@@ -1,8 +1,8 @@
 """Run the command of a job as a child process that behaves as if it were started directly.
 
-The command inherits the descriptors, the signal mask and the ignored signals of mothtrap. It gets
-each signal once. A sender that signals the whole process group, like a terminal, reaches the
-command directly. This process forwards all other signals, and lives until the command ends.
+The command inherits the descriptors, the signal mask and the ignored signals of mothtrap. It
+receives each signal once. A sender that signals the whole process group, like a terminal, reaches
+the command directly. This process forwards all other signals, and lives until the command ends.
 """
 
 from __future__ import annotations
@@ -26,23 +26,25 @@ _OWN = frozenset(
     getattr(signal, name)
     for name in (
         *("SIGKILL", "SIGSTOP"),  # cannot be caught
-        "SIGCHLD",  # about our children
-        *("SIGPIPE", "SIGXFSZ"),  # a write of our own failed; Python ignores them
-        *("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL"),  # a handler would return to the same fault
+        "SIGCHLD",  # about our own children
+        *("SIGPIPE", "SIGXFSZ"),  # a failed write; Python ignores it
+        # a handler would return to the faulting instruction
+        *("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL"),
     )
 )
 PASSED_ON = tuple(sorted(signal.valid_signals() - _OWN))
-"""Signals sent to us that are meant for the job."""
+"""Signals to this process that are meant for the job."""
 
 STOPS = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
-"""Signals with which a terminal stops a job. SIGSTOP is not included: whoever sends it to the
-command alone continues the command alone."""
+"""Signals with which a terminal stops a job. SIGSTOP is not included: a sender that stops only the
+command also continues only the command.
+"""
 
 NAMED_PROCESS = ("LISTEN_PID", "WATCHDOG_PID", "SYSTEMD_EXEC_PID")
-"""Variables in which systemd names the process that it has started."""
+"""Variables in which systemd stores the id of the process that it started."""
 
 ANSWER_S = 1.0
-"""Longest wait for the witness of signals, which may be stopped; chosen by hand."""
+"""Maximum wait for the signal witness, which may be stopped; chosen by hand."""
 
 
 def inherited_descriptors() -> tuple[int, ...]:
@@ -57,7 +59,7 @@ def inherited_descriptors() -> tuple[int, ...]:
         return ()
     found = []
     for descriptor in listed:
-        with suppress(OSError):  # the one of the listing is closed
+        with suppress(OSError):  # the descriptor of the directory listing is closed
             if descriptor > 2 and os.get_inheritable(descriptor):
                 found.append(descriptor)
     return tuple(found)
@@ -116,7 +118,7 @@ def run_command(
 def _as_we_were_started(
     command: Sequence[str], env: Mapping[str, str], children_ignored: bool
 ) -> list[str]:
-    """Return the program to start so that the command sees the environment of mothtrap."""
+    """Return the program to start so that the command gets the environment of mothtrap."""
     own = str(os.getpid())
     named = [name for name in NAMED_PROCESS if env.get(name) == own]
     if not named and not children_ignored:
@@ -126,23 +128,23 @@ def _as_we_were_started(
 
 
 def _follow(pid: int, signals: _CaughtSignals, witness: _Witness) -> int:
-    """Pass signals on to the command and stop with it until it ends; return its exit code."""
+    """Forward signals to the command, and stop together with it; return its exit code."""
     while True:
         changed, status = os.waitpid(pid, os.WNOHANG | os.WUNTRACED)
         if changed and os.WIFSTOPPED(status):
             if os.WSTOPSIG(status) in STOPS:
-                os.kill(os.getpid(), signal.SIGSTOP)  # so that a shell takes the terminal back
+                os.kill(os.getpid(), signal.SIGSTOP)  # so that a shell takes back the terminal
         elif changed:
             return os.waitstatus_to_exitcode(status)
         caught = signals.wait()
         for place, number in enumerate(caught):
-            void = number in STOPS and signal.SIGCONT in caught[place:]  # as the kernel has it
+            void = number in STOPS and signal.SIGCONT in caught[place:]  # as reported by the kernel
             if number != signal.SIGCHLD and not void and not witness.has_seen(number):
                 _send(pid, number)
 
 
 def _send(pid: int, number: int) -> None:
-    with suppress(OSError):  # it has ended, or belongs to another user by now
+    with suppress(OSError):  # it has ended, or now belongs to another user
         os.kill(pid, number)
 
 
@@ -196,7 +198,7 @@ class _CaughtSignals:
 
     def _catch(self, numbers: Iterable[int]) -> None:
         for number in numbers:
-            handler = signal.signal(number, lambda *_: None)  # the wakeup descriptor has it
+            handler = signal.signal(number, lambda *_: None)  # the wakeup descriptor receives it
             # None: that of a C library, which Python cannot set again.
             self._before[number] = signal.SIG_DFL if handler is None else handler
 
@@ -224,11 +226,11 @@ class _Witness:
         questions = self._process.stdin if self._process is not None else None
         if answers is None or questions is None:
             return False
-        with suppress(OSError):  # it was killed
+        with suppress(OSError):  # the witness was killed
             questions.write(bytes([number]))
             if _is_readable(answers.fileno(), ANSWER_S):
                 return answers.read(1) == b"\1"
-        self._end()  # a late answer would be mistaken for the next one
+        self._end()  # a late answer would be mistaken for the next answer
         self._start()
         return False
 
@@ -251,7 +253,7 @@ class _Witness:
     def _end(self) -> None:
         process, self._process = self._process, None
         if process is not None:
-            with process:  # closes its pipes and waits for its end
+            with process:  # closes its pipes and waits until it ends
                 process.kill()
 
 

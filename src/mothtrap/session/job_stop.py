@@ -1,8 +1,8 @@
 """Ends the training of this process at a step boundary that all workers agree on.
 
-A request reaches each worker on its own thread. There the worker promises, in the store of
-the job, a step that it will not pass before it knows the others' promises. The greatest of them is
-the common step: no worker has passed it, and no collective is needed to find it.
+A request reaches each worker on its own thread. The worker then publishes a step in the job's
+store, which it will not pass before it has read the steps of all others. The greatest of these
+steps is the common step: no worker has passed it, and finding it requires no collective.
 """
 
 from __future__ import annotations
@@ -29,20 +29,23 @@ from mothtrap.core.stopping import StopTraining, TrialEnded
 from mothtrap.session.attached import AttachedAdapters
 
 LEAD_STEPS = 2
-"""Steps from the one in progress to the promised one: time for a snapshot that was requested just
-before."""
+"""Steps from the current step to the published one: time for a snapshot that was requested just
+before.
+"""
 AGREE_S = 30.0
-"""Longest wait of a worker for the promises of the others; chosen by hand: a request reaches all
-within a second or two."""
+"""Maximum wait of a worker for the steps of the others; chosen by hand: a request reaches all
+workers within a second or two.
+"""
 SAVED_S = 540.0
-"""Time for a worker that has saved to wait for the others: launchers end them when the first one
-ends. Chosen by hand: less than what the launcher of the run grants (`reacting.NO_END_S`)."""
+"""Time for which a worker that has saved waits for the others, because launchers end them when the
+first one ends. Chosen by hand: less than the launcher's limit (`reacting.NO_END_S`).
+"""
 POLL_S = 0.05
 OWN_LOOP_STEPS = 2
-"""Steps that a framework's own loop has to end after it was asked to; chosen by hand."""
+"""Number of steps in which a framework's own loop must end after a request; chosen by hand."""
 
 _savers: list[Callable[[], object]] = []
-"""Functions of the script that are called before this process stops."""
+"""Functions of the script that are called before training in this process stops."""
 
 
 def on_stop(save: Callable[[], object]) -> Callable[[], object]:
@@ -74,7 +77,7 @@ class JobStop:
         exit_code: exit code of the process.
         functions: names of the functions that the configuration calls in the job.
         store: returns the store of the job; None in a job of one process.
-        end_loop: asks the framework to end its own loop; False if it has none.
+        end_loop: requests the framework to end its own loop; returns False if it has none.
     """
 
     def __init__(
@@ -123,7 +126,7 @@ class JobStop:
         recorder.boundary, self._tell, self._say = self.boundary, recorder.notes.observe, say
         self._heard = lambda: heard(recorder.unheard)
 
-    # On the thread of requests
+    # On the request thread
 
     def ask(self, request: Request, otherwise: Callable[[Any], None]) -> None:
         """Accept a request; other requests are passed to `otherwise`."""
@@ -141,7 +144,7 @@ class JobStop:
             otherwise(request)
 
     def _common_step(self, request: str) -> int:
-        """Leave the own promise in the store, and return the greatest of all workers'."""
+        """Publish this worker's step in the store, and return the greatest step of all workers."""
         store = self._store() if self._workers > 1 else None
         if store is None:
             return self._hold
@@ -150,7 +153,7 @@ class JobStop:
         try:
             store.leave(keys[self._rank], str(self._hold))
             _find_all(store, keys, promises, AGREE_S)
-        except Exception as err:  # of the framework's store: others may have ended
+        except Exception as err:  # errors of the framework's store: other workers may have ended
             self._say(f"mothtrap: cannot agree on a step to stop at ({type(err).__name__})")
         self._others = [key.replace("stop/", "saved/", 1) for key in promises]
         return max(map(int, promises.values()), default=self._hold)
@@ -197,7 +200,8 @@ class JobStop:
                 self._at = step + OWN_LOOP_STEPS
                 return
         if request.prunes:
-            self._request, self._hold, self._stopped = None, 0, 0  # the next trial continues
+            # training continues with the next trial
+            self._request, self._hold, self._stopped = None, 0, 0
             self._agreed.clear()
             _prune(request.prunes, request.reason)
         raise StopTraining(self._exit_code, step, request.reason)
@@ -224,21 +228,21 @@ class JobStop:
             try:
                 with self._heard():
                     save()
-            except Exception as err:  # whatever a function of the script's raises
+            except Exception as err:  # a function of the script may raise anything
                 name = getattr(save, "__name__", "a function")
                 self._say(f"mothtrap: on_stop: {name} raised {type(err).__name__}: {err}")
 
     def _wait_for_others(self, request: str) -> None:
-        """Wait until all workers that stop here have saved: the end of one ends the others."""
+        """Wait until all stopping workers have saved, because the end of one ends the others."""
         store = self._store() if self._workers > 1 else None
         if store is None:
             return
-        with suppress(Exception):  # of the framework's store: others have ended
+        with suppress(Exception):  # errors of the framework's store: other workers have ended
             store.leave(f"saved/{request}/{self._rank}", "yes")
             _find_all(store, self._others, {}, SAVED_S)
 
     def _call(self, call: CallRequest) -> None:
-        """Call a function that the configuration of this job names; no other is ever called."""
+        """Call a function named in the configuration of this job; no other is ever called."""
         if call.function not in self._functions:
             self._say(
                 f"mothtrap: {call.function!r} was not called, because the configuration of this "
@@ -248,7 +252,7 @@ class JobStop:
         try:
             with self._heard():
                 function_named(call.function)(call.event)
-        except (Exception, ConfigError) as err:  # whatever a function of the user's raises
+        except (Exception, ConfigError) as err:  # a function of the user may raise anything
             self._say(f"mothtrap: {call.function} raised {type(err).__name__}: {err}")
 
 
@@ -265,10 +269,10 @@ def _find_all(store: JobStore, keys: list[str], found: dict[str, str], wait_s: f
 
 
 def _prune(library: str, reason: str) -> None:
-    """Tell a library that a trial is over; returns where it takes the end of the process.
+    """End a trial of a library; return normally if the library expects the process to end.
 
     Raises:
-        TrialEnded: with the exception by which Optuna knows a pruned trial.
+        TrialEnded: with Optuna's exception for a pruned trial.
     """
     if library == "optuna":
         raise TrialEnded(importlib.import_module("optuna").TrialPruned(reason))

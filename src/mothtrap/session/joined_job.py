@@ -1,4 +1,4 @@
-"""The run of a job whose processes another program starts, such as the controller of Ray Train."""
+"""Run of a job whose processes another program starts, such as the controller of Ray Train."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Observes a process that neither `mothtrap run` nor the script started, such as a worker of Ray.
+"""Observe a process that another program started, such as a worker of Ray.
 
 `mothtrap run` puts its start-up hook on the path of each process. Here the hook is loaded later,
 when the process may have imported frameworks already.

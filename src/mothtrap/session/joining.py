@@ -1,4 +1,4 @@
-"""Takes part in a run that the launcher of another machine makes: one launcher per machine."""
+"""Join a run that the launcher of another machine creates: one launcher per machine."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from mothtrap.store.remote import Remote, write_remote
 from mothtrap.store.upload_queue import UploadQueue
 
 WAIT_S = 60.0
-"""Longest wait for the run to appear; chosen by hand: machines of a job seldom start
-further apart."""
+"""Maximum wait for the run to appear; chosen by hand: machines of a job rarely start further apart.
+"""
 LOOK_EVERY_S = 0.5
 
 
@@ -32,7 +32,7 @@ def join_run(runs_dir: str, name: str, wait_s: float = WAIT_S) -> Path:
 
     Raises:
         RunNotFoundError: it did not appear in time.
-        StoreError: the store cannot be reached, or refuses.
+        StoreError: the store cannot be reached, or rejects the request.
     """
     folder = folder_for(runs_dir)
     deadline_s = time.monotonic() + wait_s
@@ -54,7 +54,7 @@ def _latest(run: Path) -> Path | None:
 
 
 def _share(runs_url: str, name: str) -> Path | None:
-    """Make a spool for a part of the run, once the store has the run."""
+    """Create a spool for a part of the run, once the run exists in the store."""
     url = join(runs_url, name)
     store = open_store(url)
     description, number = _description(store)
@@ -75,5 +75,5 @@ def _description(store: Store) -> tuple[bytes | None, int]:
         try:
             return store.get(f"{number}/run.json"), number
         except ObjectNotFoundError:
-            continue  # it is being made
+            continue  # it is being created
     return None, 0

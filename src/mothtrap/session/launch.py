@@ -1,4 +1,4 @@
-"""Starts a job as a child process, passes everything through, and has the last word."""
+"""Start a job as a child process, pass everything through, and print the verdict."""
 
 from __future__ import annotations
 
@@ -40,8 +40,9 @@ from mothtrap.store.remarks import user_name
 from mothtrap.store.writers import wait_for_writers
 
 RECORDED_COLLECTIVES = "TORCH_FR_BUFFER_SIZE"
-"""Number of collective operations that PyTorch's flight recorder keeps, for jobs that hang. What
-the user has set stays."""
+"""Number of collective operations that PyTorch's flight recorder keeps, for jobs that hang. A value
+set by the user is kept.
+"""
 
 
 def launch(
@@ -120,7 +121,7 @@ def launch(
     with OutputKeeper(attempt), OutputTee(attempt, keeps_output) as tee:
         environ = child_environment(attempt, config) | dict(variables(attempt))
         code = run_command(command, environ, descriptors, beside.children, tee.streams, tee.started)
-        tee.finish()  # before anything is said of the job
+        tee.finish()  # before any message about the job
         beside.job_ended()
     from mothtrap.session.verdict import say_how_to_go_on, say_verdict, write_report
 
@@ -146,7 +147,7 @@ def launch(
 
 
 def _names_rules(config: Config) -> bool:
-    """Return whether a setting names rules or actions, which have to be loaded to check it."""
+    """Return whether a setting names rules or actions, which must be loaded for validation."""
     return any(
         (
             *(config.select, config.ignore, config.severity, config.per_layer_ignores),
@@ -191,7 +192,7 @@ def _take_part(
     descriptors: Sequence[int],
     node: Node | None,
 ) -> int:
-    """Run the command; the process that made the run also compares its workers and ends it."""
+    """Run the command; the creator of the run also compares the workers and ends the run."""
     merging = None
     if node is not None:
         from mothtrap.session.node_merging import NodeMerging
@@ -222,7 +223,7 @@ def exit_code_of(code: int, run: Path, config: Config) -> int:
         if stopped.stop_reason is not None:
             return config.stop_exit_code
         return STOPPED if stopped.stopped_at is not None else code
-    except Exception:  # damage is reported with the verdict
+    except Exception:  # damaged data is reported with the verdict
         return code
 
 

@@ -1,4 +1,4 @@
-"""Ledger of all that a worker's numbers depend on, read at its first step by a thread."""
+"""Ledger of everything that a worker's results depend on, collected at its first step."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mothtrap.session.surroundings import python_facts
 from mothtrap.store.layout import PACKAGES, write_ledger, write_source_texts
 
 TIMEOUT_S = 10.0
-"""Longest wait for the ledger at the end of a process; chosen by hand: it takes 0.2 s."""
+"""Maximum wait for the ledger at the end of a process; chosen by hand: it takes 0.2 s."""
 
 
 class LedgerKeeper:
@@ -32,7 +32,7 @@ class LedgerKeeper:
         folder: folder of the worker.
         rank: rank of the worker.
         framework: name of the adapter.
-        surroundings: what the adapters read at the first step.
+        surroundings: settings that the adapters read at the first step.
         failed: called once if the ledger cannot be written.
     """
 
@@ -59,7 +59,7 @@ class LedgerKeeper:
         try:
             ledger = self._ledger()
             write_ledger(self._folder, ledger)
-            if self._rank == 0:  # the workers of a job share their environment, as a rule
+            if self._rank == 0:  # the workers of a job usually share their environment
                 packages.write(self._folder / PACKAGES)
                 write_source_texts(self._folder, source_texts.read(ledger))
         except Exception as err:
@@ -104,7 +104,7 @@ class LedgerKeeper:
     def _settings(self, missing: dict[str, str]) -> Settings:
         try:
             return settle(self._seen)
-        except Exception as err:  # of an object of the user's
+        except Exception as err:  # raised by an object of the user
             missing["parameters"] = in_one_line(err)
             return Settings({}, (), "")
         finally:

@@ -1,4 +1,4 @@
-"""The class of `mothtrap.LightningCallback`, which needs that of the library."""
+"""Class of `mothtrap.LightningCallback`, which derives from the library's class."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from mothtrap.session.startup import process_worker
 from mothtrap.session.watching import Watch, watch
 
 _ROOTS = ("lightning.pytorch", "pytorch_lightning")
-"""The two names of the library: a callback must be of the one that the script uses."""
+"""Both names of the library: a callback must belong to the one that the script uses."""
 _Base: Any = importlib.import_module(
     next((name for name in _ROOTS if name in sys.modules), _ROOTS[0])
 ).Callback
 
 
 class WatchingCallback(_Base):  # type: ignore[misc]
-    """Watch what a trainer trains; see `session.callbacks.LightningCallback`.
+    """Observes the training run of a trainer; see `session.callbacks.LightningCallback`.
 
     Attributes:
         watch: result of `mothtrap.watch`; None before the first fit.
@@ -32,7 +32,7 @@ class WatchingCallback(_Base):  # type: ignore[misc]
         self._steps = 0
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        """Start watching."""
+        """Start observing."""
         self.watch = watch(pl_module, trainer.optimizers, name=self._name, **self._settings)
         self._losses.clear()
         self._steps = trainer.global_step

@@ -1,4 +1,4 @@
-"""Runs rules in the background, and reports and stores their findings."""
+"""Evaluate rules in the background, and report and store their findings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOOK_EVERY_S = 1.0
 """Seconds between two evaluations of rules about waiting, while no step ends."""
 
 REVISE_EVERY_S = 60.0
-"""Seconds after which a finding that lasts is stored again; chosen by hand: a line a minute."""
+"""Interval at which a lasting finding is stored again; chosen by hand: one line a minute."""
 
 KEEP_EVERY_S = 1.0
 """Seconds between two updates of the rules' stored states without a finding."""
@@ -33,7 +33,7 @@ class LiveMonitor:
 
     Args:
         monitor: the rules.
-        say: prints one line for the user; None = say nothing.
+        say: prints one line for the user; None = print nothing.
         on_error: called at the end with the reason why findings could not be stored; until then,
             storing is retried with the next findings.
         on_finding: called with each finding that is new or has become worse.
@@ -85,7 +85,7 @@ class LiveMonitor:
         self._keep_grown()
 
     def tend(self) -> None:
-        """Check rules that wait, and send stored findings; called while no record arrives."""
+        """Evaluate waiting rules, and send stored findings; called while no record arrives."""
         now_s = time.time()
         if now_s - self._looked_s >= LOOK_EVERY_S:
             self._looked_s = now_s
@@ -100,7 +100,7 @@ class LiveMonitor:
                 self._trouble = err
 
     def close(self) -> None:
-        """Evaluate a last time."""
+        """Evaluate for the last time."""
         self._tell(self._monitor.finish(), last=True)
         if self._trouble is None and self._log is not None:
             try:
@@ -111,7 +111,7 @@ class LiveMonitor:
             self._on_error(self._trouble)
 
     def _keep_grown(self) -> None:
-        """Store that findings last: as their numbers of steps double, and once a minute."""
+        """Store that findings last: when their step counts double, and once a minute."""
         if self._log is not None:
             now_s = time.monotonic()
             is_time = now_s - self._revised_s >= REVISE_EVERY_S
@@ -149,7 +149,7 @@ class LiveMonitor:
             return
         try:
             self._log.append(self._unsaved, statuses)
-        except OSError as err:  # a full disk does not blind the rules
+        except OSError as err:  # with a full disk, the rules continue
             self._trouble = err
             return
         self._trouble = None

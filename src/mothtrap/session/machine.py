@@ -1,4 +1,4 @@
-"""Samples the machine of a job once a second, from the launcher's process."""
+"""Sampling of machine metrics once a second, in the launcher's process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mothtrap.store.machine_log import MachineLog, Reading
 
 EVERY_S = 1.0
 WRITE_EVERY = 5
-"""Samples that are written together: a batch costs some hundred bytes."""
+"""Number of samples written together: a batch takes a few hundred bytes."""
 
 
 class MachineSampler:
@@ -41,7 +41,7 @@ class MachineSampler:
 
     def _run(self) -> None:
         try:
-            psutil.cpu_percent()  # the first call has nothing to compare with
+            psutil.cpu_percent()  # the first call has no reference
             count = 0
             while not self._ended.wait(EVERY_S):
                 self._waiting += sample(self._disk, self._rates, self._gpus)
@@ -50,7 +50,7 @@ class MachineSampler:
                     self._write()
             self._write()
             self._log.close()
-        except Exception as err:  # whatever the system answers, the job continues
+        except Exception as err:  # errors of the system must not affect the job
             self._say(f"mothtrap: stopped sampling the machine ({type(err).__name__})")
 
     def _write(self) -> None:
@@ -110,7 +110,7 @@ def gpus() -> list[Any]:
             import pynvml
         pynvml.nvmlInit()
         return [pynvml.nvmlDeviceGetHandleByIndex(i) for i in range(pynvml.nvmlDeviceGetCount())]
-    except Exception:  # of the import, or of a driver that is not there
+    except Exception:  # errors of the import, or of a missing driver
         return []
 
 

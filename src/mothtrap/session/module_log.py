@@ -81,13 +81,13 @@ def _record() -> Any:
 
 
 class _Nothing:
-    """Receives values that are logged outside of a run."""
+    """Discards values that are logged outside of a run."""
 
     def __getattr__(self, _: str) -> Any:
         return lambda *_, **__: None
 
 
 def _worker() -> Any:
-    # Where that module was not loaded nothing is watched: nothing is to be loaded.
+    # If that module was not loaded, nothing is watched, so it is not loaded here.
     startup: Any = sys.modules.get("mothtrap.session.startup")
     return startup.current_worker() if startup is not None else None

@@ -1,4 +1,4 @@
-"""The launcher of a node merges the steps of its workers into one log (`workers = "merged"`)."""
+"""Merge the steps of a node's workers into one log in the launcher (`workers = "merged"`)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LOOK_EVERY_S = 1.0
 QUIET_S = 2.0
 """Time without a step after which signs of life of a worker are passed on; chosen by hand."""
 RING_STEPS = 64
-"""Most steps of a worker that one look adds to the log; chosen by hand."""
+"""Maximum number of steps of a worker that are added to the log at a time; chosen by hand."""
 
 
 class NodeMerger:
@@ -103,7 +103,7 @@ class NodeMerger:
             now_s: Unix time.
 
         Raises:
-            OSError: the disk refused; it is tried again by the next call.
+            OSError: the disk rejected the data; the next call tries again.
         """
         lost = [s for rank, s in self._bad.items() if s not in self._steps[rank]]
         steps = [*lost, *(step for ring in self._steps.values() for step in ring)]
@@ -133,7 +133,7 @@ class NodeMerging:
 
     def __init__(self, attempt: Path, config: Config, node: Node) -> None:
         self._run, self._first = attempt.parent, int(attempt.name)
-        # Sealed twice for each upload, so that the newest rows wait for one upload only.
+        # Sealed twice per upload interval, so that the newest rows wait for at most one upload.
         self._node, self._roll_s = node, config.roll_s / 2 if config.roll_s else None
         rules = [rule for rule in load_rules(config) if rule.compares]
         kinds = {kind for rule in rules for need in rule.needs for kind in need.facts}
@@ -148,7 +148,7 @@ class NodeMerging:
         self._thread.start()
 
     def close(self) -> None:
-        """Merge the last data of the workers, and end."""
+        """Merge the last data of the workers, and stop."""
         self._stopped.set()
         self._thread.join()
         self.look()
@@ -218,7 +218,7 @@ class _Attempt:
     def _wanted(self) -> set[int]:
         """Return the workers whose own logs are sent: the first, and those with findings.
 
-        A monitor that joins the nodes asks for those with its own findings.
+        A monitor that joins the nodes requests the logs of workers with its own findings.
         """
         wanted = {0}
         for path in self._inbox.take():

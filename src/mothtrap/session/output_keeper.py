@@ -1,7 +1,7 @@
-"""Keeps the end of a job's output in its run, where that output goes to files.
+"""Store the end of a job's output in its run if the output goes to files.
 
-A script writes to the same files as without mothtrap; they are read as they grow. A terminal or a
-pipe cannot be read along without standing in between, and a job must outlive its launcher.
+A script writes to the same files as without mothtrap; they are read as they grow. The output to a
+terminal or pipe can only be read by intercepting it, but a job must outlive its launcher.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from types import TracebackType
 from mothtrap.store.output_log import FILE_BYTES, OutputLog
 
 POLL_S = 1.0
-"""Pause between two readings; chosen by hand: the page shows a line soon enough."""
+"""Interval between two reads; chosen by hand: the page shows a line soon enough."""
 STREAMS = (1, 2)
 READ_BYTES = 1 << 20
 
@@ -69,7 +69,7 @@ class OutputKeeper:
 
 
 class _Growing:
-    """A file that others append to, read from where it ended when this was made."""
+    """A growing file, read from its end at the time of creation."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
@@ -78,7 +78,7 @@ class _Growing:
     def skip_to(self, last_bytes: int) -> int:
         """Continue at the last bytes of new output; return the number of skipped bytes."""
         size = os.fstat(self.descriptor).st_size
-        if size < self._offset:  # it was made empty
+        if size < self._offset:  # the file was truncated
             self._offset = 0
         skipped = max(0, size - self._offset - last_bytes)
         self._offset += skipped

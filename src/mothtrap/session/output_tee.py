@@ -1,7 +1,7 @@
-"""Copies the output of a job to where it would go, and keeps its end in the run.
+"""Copy the output of a job to its destination, and store the end of it in the run.
 
 Used by `mothtrap run --keep-output` for a terminal or a pipe. The script then writes to a
-pseudo-terminal where it would have a terminal, so that it behaves as before, else to a pipe. Output
+pseudo-terminal instead of a terminal, so that it behaves as before, and otherwise to a pipe. Output
 that goes to a file is read from there (`output_keeper.py`).
 """
 
@@ -25,11 +25,11 @@ from mothtrap.store.output_log import OutputLog
 STREAMS = (1, 2)
 READ_BYTES = 1 << 16
 POLL_S = 0.2
-"""Interval between checks of the window's size, and of the end; chosen by hand."""
+"""Interval between checks of the window size, and for the end of the job; chosen by hand."""
 LAST_S = 2.0
-"""Longest time to copy remaining output; chosen by hand: a process may outlive the job."""
+"""Maximum time for copying remaining output; chosen by hand: a process may outlive the job."""
 MOST_HELD_BYTES = 1 << 16
-"""Longest line that is masked as a whole; chosen by hand. A longer one is masked in pieces."""
+"""Maximum length of a line that is masked as a whole; chosen by hand. Longer ones are split."""
 
 
 class OutputTee:

@@ -8,7 +8,7 @@ import time
 import psutil
 
 PREFIX = "mothtrap"
-"""Begins the name of every thread of mothtrap."""
+"""Prefix of the name of every thread of mothtrap."""
 
 _ended: dict[threading.Thread, float] = {}
 """Processor seconds of threads that have ended, or are about to."""

@@ -1,4 +1,4 @@
-"""Reads the table that a probe run is about."""
+"""Read the table for a probe run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def read_table(path: str, target: str | None, leave_out: tuple[str, ...] = ()) -
     Args:
         path: path of a CSV, Parquet, Arrow or JSON-lines file, or of arrays as safetensors.
         target: column of the targets; None for a file without them.
-        leave_out: columns that the model does not get.
+        leave_out: columns that are not passed to the model.
 
     Returns:
         A pandas data frame, or without pandas a mapping of columns, and the targets (R,). For

@@ -1,4 +1,4 @@
-"""Stores the pictures of a probe run as figures of its record."""
+"""Store the pictures of a probe run as figures of its record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mothtrap.probe`: ask a trained model questions, and keep the findings as a run.
+"""`mothtrap.probe`: test a trained model, and store the findings as a run.
 
 Shape suffixes: R = rows.
 """
@@ -79,13 +79,13 @@ def probe(
         train: training rows and targets, to compare with the held-out rows.
         new: rows that the model predicted later, or a tuple of rows and targets. They are
             compared with the training rows, or with the held-out rows if there are none.
-        task: "classification" or "regression", if the model's output does not show it.
+        task: "classification" or "regression"; required if the model's output does not show it.
         classes: class labels in the order of the output's columns.
         monotone: "+" or "-" by column: the output must not decrease, or increase, as the column
             increases.
         expect_used: columns that the model is meant to use.
         time: time of each row, shape (R,), or the name of the column with the time.
-        about: further columns that the model does not get, such as metadata of images.
+        about: further columns that are not passed to the model, such as metadata of images.
         loss: function of outputs and targets that returns one loss per row, shape (R,).
         refit: function of rows and targets that trains a new model and returns its predict
             function.
@@ -104,7 +104,7 @@ def probe(
         **settings: keys of the configuration file, e.g. `runs_dir="runs"`.
 
     Returns:
-        The findings, and methods for further questions to the model.
+        The findings, with methods to inspect the model further.
 
     Raises:
         ConfigError: data, targets, outputs, or settings do not fit together.
@@ -153,7 +153,7 @@ def store(
 
     Raises:
         RunExistsError: the name is already used.
-        OSError: the disk refused.
+        OSError: the run cannot be written.
     """
     default = f"probe-{clock.strftime('%Y%m%d-%H%M%S')}"
     attempt = launch.create(

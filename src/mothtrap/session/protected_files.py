@@ -1,9 +1,9 @@
-"""Keep the files of the user as they are while a script is checked.
+"""Keep the user's files unchanged while a script is checked.
 
-Files that the script writes go to a scratch folder, under their own path; reads of a file that
-was written there are answered from there. Any other change to a file outside of it is refused, as
-are connections to other machines. It imports the standard library only, since every Python
-process of a checked script imports it first.
+Files that the script writes go to a scratch folder, under their own path; a file that was written
+there is also read from there. Any other change to a file outside of the folder is rejected, and so
+are connections to other machines. It imports the standard library only, since every Python process
+of a checked script imports it first.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _CHANGES: dict[str, tuple[int, ...]] = {
     "os.chmod": (0,),
     "shutil.rmtree": (0,),
 }
-"""Audit events of changes to files, and which of their arguments are paths that change."""
+"""Audit events of file changes, and the arguments that are changed paths."""
 
 
 class ProtectedFiles:
@@ -45,7 +45,7 @@ class ProtectedFiles:
     Args:
         scratch: the folder.
         free: folders that may be written to.
-        network: connections to other machines are allowed.
+        network: whether connections to other machines are allowed.
     """
 
     def __init__(self, scratch: str, free: tuple[str, ...], *, network: bool) -> None:
@@ -97,7 +97,7 @@ class ProtectedFiles:
         return self.for_reading(path)
 
     def install(self) -> None:
-        """Wrap the functions that open and change files, for the life of the process."""
+        """Wrap the functions that open and change files, until the process ends."""
         self._replace_open()
         self._replace_os()
         connect = sqlite3.connect
@@ -132,7 +132,7 @@ class ProtectedFiles:
         os.open = open_descriptor
 
     def _replace_os(self) -> None:
-        """Lead changes of paths to the scratch folder, and questions about written files."""
+        """Redirect path changes, and queries about written files, to the scratch folder."""
         for name in ("mkdir", "truncate", "chmod"):
             setattr(os, name, self._led(getattr(os, name), 1, keeps=name != "mkdir"))
         for owner, name in ((os, "remove"), (os, "unlink"), (os, "rmdir"), (shutil, "rmtree")):
@@ -178,7 +178,7 @@ class ProtectedFiles:
         return ask
 
     def _audit(self, event: str, args: tuple[Any, ...]) -> None:
-        """Refuse writes that were not redirected to the scratch folder."""
+        """Reject writes that were not redirected to the scratch folder."""
         if event == "open":
             path, _, flags = args
             if isinstance(flags, int) and flags & _WRITING:
@@ -203,7 +203,7 @@ class ProtectedFiles:
 
 
 def _in_folder(path: Any, event: str, args: tuple[Any, ...]) -> Any:
-    """Return the path that an event names, also where it is relative to an open folder."""
+    """Return the path that an event names, also if it is relative to an open folder."""
     if event in ("os.remove", "os.rmdir") and isinstance(args[1], int) and args[1] >= 0:
         return os.path.join(os.readlink(f"/proc/self/fd/{args[1]}"), os.fsdecode(path))
     return path
@@ -216,7 +216,7 @@ def protect(plan: str) -> None:
     """Protect the user's files in this process.
 
     Args:
-        plan: path of the orders, as `core.check_plan.CheckPlan` writes them.
+        plan: path of the plan (`core.check_plan.CheckPlan`).
     """
     orders = json.loads(Path(plan).read_bytes())
     scratch = orders["scratch"]

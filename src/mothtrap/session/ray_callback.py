@@ -1,4 +1,4 @@
-"""The class of `mothtrap.RayCallback`, which needs those of Ray Train."""
+"""Class of `mothtrap.RayCallback`, which derives from classes of Ray Train."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _Of: Any = importlib.import_module("ray.train.v2._internal.execution.callback")
 
 
 def _contained(hook: Callable[..., None]) -> Callable[..., None]:
-    """Catch and report an exception of a hook, at which Ray would end the training."""
+    """Report an exception of a hook instead of raising it, which would end the training."""
 
     @functools.wraps(hook)
     def run(*arguments: Any) -> None:
@@ -59,7 +59,7 @@ class WatchingCallback(_Of.ControllerCallback, _Of.WorkerGroupCallback, _Of.Work
         config, warnings = load_config(start=Path.cwd(), environ=os.environ, overrides=settings)
         for warning in warnings:
             say_on_stderr(f"mothtrap: {warning}")
-        if not is_url(config.runs_dir):  # controller and workers have other working folders
+        if not is_url(config.runs_dir):  # controller and workers have different working folders
             config = msgspec.structs.replace(config, runs_dir=absolute(config.runs_dir))
         self._config = inherited_config() or config
         self._command = [sys.executable, *sys.argv]
@@ -74,7 +74,7 @@ class WatchingCallback(_Of.ControllerCallback, _Of.WorkerGroupCallback, _Of.Work
 
     @_contained
     def before_worker_group_start(self, _: Any) -> None:
-        """Make the run, or the next attempt if the workers start again."""
+        """Create the run, or the next attempt if the workers are restarted."""
         if self._opened is None:
             self._job = JoinedJob(self._command, self._config, self._name)
             self._opened = self._job.attempt
@@ -85,7 +85,7 @@ class WatchingCallback(_Of.ControllerCallback, _Of.WorkerGroupCallback, _Of.Work
 
     @_contained
     def after_init_train_context(self) -> None:
-        """Begin to observe a worker."""
+        """Start to observe a worker."""
         if self.attempt is None:
             return
         if not self.attempt.is_dir():

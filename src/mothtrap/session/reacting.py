@@ -1,4 +1,4 @@
-"""Follows a run from the launcher's process, and reacts to its events."""
+"""Follow a run from the launcher's process, and run actions for its events."""
 
 from __future__ import annotations
 
@@ -29,17 +29,19 @@ from mothtrap.store.journal import Journal
 LOOK_EVERY_S = 0.5
 """Interval between reads of the run; chosen by hand."""
 CLOSE_S = 10.0
-"""Time for which messages are still tried when the job has ended; chosen by hand."""
+"""Time for which messages are still retried after the job has ended; chosen by hand."""
 NO_ANSWER_S, NO_END_S = 120.0, 600.0
-"""Time for a job to come to the step at which it stops, and to save and end after that, before it
-is sent SIGTERM; as long again, and it is sent SIGKILL. Chosen by hand: checkpoints take minutes."""
+"""Time for a job to reach the step at which it stops, and time to save and end after that, before
+it receives SIGTERM. After the same time again, it receives SIGKILL. Chosen by hand: checkpoints
+take minutes.
+"""
 
 
 class RunningJob:
     """One run's job, as actions use it; requests go through its control files.
 
     Args:
-        run: the run, as it is followed.
+        run: the followed run.
     """
 
     def __init__(self, run: Run) -> None:
@@ -71,7 +73,7 @@ class RunningJob:
         self._ask(SnapshotRequest(id=control_inbox.new_id(), attempt=self._attempt))
 
     def capture(self, add: Mapping[str, Collection], for_steps: int | None) -> None:
-        """Capture more from the next step on."""
+        """Capture more data from the next step on."""
         self._ask(
             CaptureRequest(
                 id=control_inbox.new_id(),
@@ -151,7 +153,7 @@ class Executor:
             return
         try:
             act()
-        except Exception as err:  # whatever fails here, the job must not
+        except Exception as err:  # errors here must not affect the job
             self._containment.report("actions", err)
 
     def _open(self) -> tuple[Run, RunningJob, Journal, Deliveries, Reactions]:
@@ -168,7 +170,7 @@ class Executor:
         )
         deliveries.resend(reactions.senders)
         first = layout.FIRST_ATTEMPT
-        if int(self._attempt.name) > first:  # reported now; the reaction was then
+        if int(self._attempt.name) > first:  # reported now, although the reaction was earlier
             reactions.look(glance(run, time.time()), acts=False)
         return run, job, journal, deliveries, reactions
 
@@ -183,7 +185,7 @@ class Executor:
             self._enforce(run, time.monotonic() - job.stop_asked_s)
 
     def _enforce(self, run: Run, since_s: float) -> None:
-        """Send signals to a job that does not obey a stop."""
+        """Send signals to a job that ignores a stop request."""
         obeyed = bool(run.observations(TrainingStopped))
         limit_s = (NO_END_S if obeyed else NO_ANSWER_S) * (1 + self._signalled)
         pid = self._pid()
@@ -219,7 +221,7 @@ def begin(
 ) -> Executor | None:
     """Start an executor for the actions of a configuration.
 
-    None if it has none, or where a monitor elsewhere runs them.
+    None if there are none, or if a separate monitor runs them.
     """
     here = bool(config.actions) and config.evaluate == "job"
     return Executor(attempt, config, say, pid) if here else None

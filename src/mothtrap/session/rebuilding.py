@@ -1,4 +1,4 @@
-"""Run as a program: repeats a recorded step with the result of `--build module:function`."""
+"""Program that repeats a recorded step with the result of `--build module:function`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Recheck of a bad step while the job runs: does a replay give the same bits as the run?
+"""Recheck a bad step while the job runs: compare the bits of a replay with those of the run.
 
-The script is started once more in a copy of its folder, with a low priority, up to the step.
+The script is restarted in a copy of its folder, with a low priority, and runs up to the step.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Rechecker:
                 return
 
     def _bad_step(self) -> Stored | None:
-        """Return the first bad step that this job has kept."""
+        """Return the first bad step that this job has stored."""
         return next(
             (
                 one
@@ -120,7 +120,7 @@ def conclusion(results: Sequence[ReplayResult], warnings: Sequence[str]) -> str:
 
     Args:
         results: results of the replay, by rank.
-        warnings: warnings of the replay; a second replay adds what it means.
+        warnings: warnings of the replay, including the interpretation of a second replay.
     """
     if all_match(results):
         return REPEATABLE

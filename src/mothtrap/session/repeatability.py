@@ -1,4 +1,4 @@
-"""Distinguish transient from repeatable faults: a second replay must give the same bits."""
+"""Distinguish transient from repeatable faults by whether a second replay gives the same bits."""
 
 from __future__ import annotations
 

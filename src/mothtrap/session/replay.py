@@ -1,4 +1,4 @@
-"""Repeats a recorded step: starts its script again as a child that replays the snapshot."""
+"""Repeat a recorded step: restart its script as a child process that replays the snapshot."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ from mothtrap.snapshot.retention import is_onset
 from mothtrap.store.naming import name_here
 
 SHOWN_LINES = 20
-"""Lines of the script's output that are shown where the replay failed."""
+"""Number of lines of the script's output that are shown if the replay failed."""
 BACKGROUND_PRIORITY = 10
-"""Niceness of a replay that runs during training: a tenth of a processor that both want."""
+"""Niceness of a replay during training: a tenth of a processor that both compete for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,12 +122,12 @@ def replay(
 
     Raises:
         StepUnavailableError: the run has no snapshot (of that step).
-        DamagedSnapshotError: its files are not what was written.
+        DamagedSnapshotError: the files of the snapshot have changed since they were written.
         ReplayError: the script could not be started or never reached the step, or the run is still
             active in the folder in which it would be started.
     """
     chosen = choose(run, options.step)
-    loaded = {one.worker: load(one.folder) for one in chosen}  # refuse damaged files at once
+    loaded = {one.worker: load(one.folder) for one in chosen}  # reject damaged files immediately
     snapshot = loaded[min(loaded)].snapshot
     if options.repro_file and snapshot.framework != "torch":
         raise ReplayError(
@@ -176,7 +176,7 @@ def _may_be_transient(
     options: ReplayOptions,
     warnings: Sequence[str],
 ) -> bool:
-    """Return whether a bad step gives other bits here, though nothing is known to differ."""
+    """Return whether a bad step gives different bits here without a known difference."""
     converted = options.device or options.dtype or options.eager or options.build
     elsewhere = _folder(options, snapshot) and not options.copied
     alike = not (converted or warnings or options.debug or elsewhere)
@@ -190,7 +190,7 @@ def _absolute(file: str | None) -> str | None:
 def _allowed(
     run: Path, snapshot: Snapshot, options: ReplayOptions, starting: Callable[[Start], None]
 ) -> ReplayOptions:
-    """The request with the command to execute."""
+    """Return the request with the command to execute."""
     start = start_of(run, snapshot, options.command, options.cwd, build=options.build is not None)
     if start.running and not options.anyway:
         raise ReplayError(
@@ -205,8 +205,8 @@ def _allowed(
 def choose(run: Path, step: int | None) -> list[Stored]:
     """Return the snapshots of a step, one per worker; None means the most important step.
 
-    This is the first step that was not finite or ended in an exception, else the first step with a
-    finding (preferably that of the root cause), else the last step; see `snapshot.choosing`.
+    This is the first step that was not finite or ended in an exception, otherwise the first step
+    with a finding (preferably of the root cause), otherwise the last step; see `snapshot.choosing`.
 
     Raises:
         StepUnavailableError: there is no snapshot.
@@ -226,11 +226,11 @@ def choose(run: Path, step: int | None) -> list[Stored]:
 
 
 def _why_none(run: Path) -> str:
-    """Return the reason why a run has no snapshots, and when it would have some."""
+    """Return the reason why a run has no snapshots, and when it will have some."""
     try:
         opened = open_run(run)
         why = why_unkept(opened, name_here(run)) or why_refused(opened)
-    except (MothtrapError, OSError, ValueError):  # it cannot be read
+    except (MothtrapError, OSError, ValueError):  # the run cannot be read
         why = None
     return why or (
         "one is taken when a loss or gradient is not finite, at an exception, at a finding of "
@@ -250,10 +250,10 @@ def _rank(one: Stored, root: Finding | None) -> Rank:
 
 
 def _root(run: Path) -> Finding | None:
-    """The finding with which the diagnosis of a run opens."""
+    """Return the root finding with which the diagnosis of a run begins."""
     try:
         found = diagnose(open_run(run).findings, explains())
-    except (MothtrapError, OSError, ValueError):  # a run that cannot be read may be replayed
+    except (MothtrapError, OSError, ValueError):  # a run may be replayed even if it cannot be read
         return None
     fingerprint = found.stories[0].root if found.stories else None
     return next((one for one in found.findings if one.fingerprint == fingerprint), None)
@@ -262,7 +262,7 @@ def _root(run: Path) -> Finding | None:
 def _play_again(
     plan: ReplayPlan, snapshot: Snapshot, options: ReplayOptions
 ) -> Sequence[ReplayResult]:
-    """The same step by another plan, in its own folder."""
+    """Repeat the same step with another plan, in a separate folder."""
     with tempfile.TemporaryDirectory(prefix="mothtrap-replay-") as scratch:
         try:
             return _play(msgspec.structs.replace(plan, scratch=scratch), snapshot, options)[0]
@@ -284,7 +284,7 @@ def _warnings(run: Path, snapshot: Snapshot, options: ReplayOptions) -> tuple[st
 
 
 def _folder(options: ReplayOptions, snapshot: Snapshot) -> str | None:
-    """The folder with the sources that are executed, where that is not the one of the run."""
+    """Return the folder with the executed sources, if it is not the folder of the run."""
     here = options.cwd
     return here if here and Path(here).resolve() != Path(snapshot.cwd).resolve() else None
 
@@ -344,7 +344,7 @@ def _command(snapshot: Snapshot, options: ReplayOptions) -> list[str]:
 
 
 def _environment(scratch: Path, options: ReplayOptions) -> dict[str, str]:
-    # What is built begins the replay by itself: without the start-up hook.
+    # A built model starts the replay itself, without the start-up hook.
     paths = ["" if options.build else str(SITE), os.environ.get("PYTHONPATH", "")]
     environment = {
         **os.environ,
@@ -367,7 +367,7 @@ def _run(
     options: ReplayOptions,
     output: object,
 ) -> str:
-    """Run the script to its end; how it ended, in words."""
+    """Run the script to its end; return how it ended, in words."""
     streams = {} if options.debug else {"stdin": subprocess.DEVNULL, "stdout": output}
     try:
         child = subprocess.Popen(
@@ -398,7 +398,7 @@ def _run(
 
 
 def _wait_debugging(child: subprocess.Popen[bytes]) -> int:
-    """Wait while the user debugs: Ctrl-C is for the debugger."""
+    """Wait while the user debugs; Ctrl-C is passed to the debugger."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         return child.wait()
@@ -407,7 +407,7 @@ def _wait_debugging(child: subprocess.Popen[bytes]) -> int:
 
 
 def _end(child: subprocess.Popen[bytes], *, whole_group: bool) -> None:
-    """End the script and all that it started, such as its loader workers."""
+    """End the script and all processes that it started, such as loader workers."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         if whole_group:
             with suppress(ProcessLookupError, PermissionError):

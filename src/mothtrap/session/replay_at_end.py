@@ -1,4 +1,4 @@
-"""The replay with which `mothtrap run --replay` ends: operation, line and rows of a bad step."""
+"""Replay at the end of `mothtrap run --replay`: operation, line and rows of a bad step."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def replay_at_end(run: Path) -> None:
         keep(run, found)
     except KeyboardInterrupt:
         say_on_stderr(f"  replay skipped; later: mothtrap replay {run.name} --step {step}")
-    except Exception as err:  # the job is done
+    except Exception as err:  # the job has ended
         say_on_stderr(f"mothtrap: cannot replay step {step} ({in_one_line(err)})")
 
 
 def _refuse_foreign(start: Start) -> None:
-    """Refuse a step that another user recorded, as a resumed run may hold: no question is asked."""
+    """Refuse a step recorded by another user, possible in a resumed run, without asking."""
     if start.foreign:
         raise ReplayError(
             f"the step was recorded on {start.foreign}; run `mothtrap replay`, which asks before "
@@ -58,7 +58,7 @@ def _refuse_foreign(start: Start) -> None:
 def _bad_step(run: Path) -> int | None:
     try:
         chosen = choose(run, None)[0]
-    except MothtrapError:  # the verdict gives the reason why nothing was kept
+    except MothtrapError:  # the verdict explains why nothing was stored
         return None
     about = chosen.snapshot
     return chosen.step if about is not None and is_onset(about.reason) else None
@@ -66,7 +66,7 @@ def _bad_step(run: Path) -> int | None:
 
 @contextmanager
 def _progress(text: str) -> Iterator[None]:
-    """Show a line with a spinner while it takes; a plain line where stderr is no terminal."""
+    """Show a line with a spinner during the replay; a plain line if stderr is not a terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
         say_on_stderr(f"mothtrap: {text}")

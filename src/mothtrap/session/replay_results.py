@@ -1,4 +1,4 @@
-"""Results of replays, kept in the run: `show`, the page, and the report repeat them."""
+"""Results of replays, stored in the run and shown again by `show`, the page, and the report."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def keep(run: Path, found: Replayed, more: Sequence[str] = ()) -> None:
     """Store the result of a replay, keeping the earlier one of the same or the original script.
 
     Args:
-        run: its folder.
-        found: the result.
+        run: folder of the run.
+        found: result of the replay.
         more: further lines.
 
     Raises:
@@ -51,8 +51,8 @@ def keep_if_plain(run: Path, found: Replayed, asked: ReplayOptions) -> None:
     A run that cannot be written to is left unchanged.
 
     Args:
-        run: its folder.
-        found: the result.
+        run: folder of the run.
+        found: result of the replay.
         asked: options that the user passed.
     """
     other = (asked.build, asked.eager, asked.device, asked.dtype, asked.debug, asked.command)

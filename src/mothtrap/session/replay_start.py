@@ -1,4 +1,4 @@
-"""Restart of a snapshot's script: its command and its folder."""
+"""Command and folder with which the script of a snapshot is restarted."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Start:
         command: command of the script; empty if `--build` replaces it.
         folder: folder in which it is started.
         foreign: origin of the command or folder, if they do not come from the user.
-        running: the run is still going on, in that folder.
+        running: whether the run is still active in that folder.
     """
 
     command: tuple[str, ...]
@@ -80,14 +80,15 @@ def start_of(
 
 
 def _foreign(info: RunInfo | None, *, command: bool, folder: str | None) -> str:
-    """Return where the parts of a start come from that a run names; "" if from this user.
+    """Return the origin of the command or folder that a run names; "" if they are this user's.
 
-    Python imports modules from the folder in which it starts, so a folder counts as a command does.
+    Python imports modules from the folder in which it starts, so a folder is as critical as a
+    command.
 
     Args:
         info: description of the attempt.
         command: the command is that of the run.
-        folder: the one that the run names; None if the user gave it.
+        folder: folder that the run names; None if the user specified one.
     """
     elsewhere = folder is not None and Path(folder) != working_folder()
     if not command and not elsewhere:
@@ -147,5 +148,5 @@ def _info(run: Path, snapshot: Snapshot) -> RunInfo | None:
 def _is_running(run: Path) -> bool:
     try:
         return open_run(run).state == "running"
-    except (MothtrapError, OSError, ValueError):  # no run, or one that is reported elsewhere
+    except (MothtrapError, OSError, ValueError):  # no run, or a run that is reported elsewhere
         return False

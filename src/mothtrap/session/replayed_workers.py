@@ -1,4 +1,4 @@
-"""Limits of a replay of a step of several ranks, not all of which have a snapshot."""
+"""Limits of replaying a step of several ranks if some have no snapshot."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ def compared_alone(plan: ReplayPlan, results: Sequence[ReplayResult]) -> tuple[R
 
     Args:
         plan: contains the ranks that have a snapshot.
-        results: results of all ranks; a rank without a snapshot replays that of another.
+        results: results of all ranks; a rank without a snapshot replays the snapshot of another
+            rank.
     """
     without = sorted({result.rank for result in results} - set(plan.workers))
     if not without:

@@ -1,4 +1,4 @@
-"""The state of the git repository of a script, read with git."""
+"""State of a script's git repository, read with git."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ from mothtrap.session.closing_descriptors import has_pipes
 from mothtrap.store.layout import write_source
 
 TIMEOUT_S = 10.0
-"""For all questions together; chosen by hand: large repositories on slow disks give up."""
+"""Time limit for all queries together; chosen by hand: it is exceeded only by large repositories on
+slow disks.
+"""
 CHANGED = 500
-"""Names of changed files that are kept."""
+"""Maximum number of stored names of changed files."""
 
 
 def read_source(folder: Path) -> Source:
@@ -55,8 +57,8 @@ class SourceKeeper:
     """Writes `source.json` of an attempt on its own thread.
 
     Args:
-        attempt: its folder.
-        folder: the script's.
+        attempt: folder of the attempt.
+        folder: folder of the script.
     """
 
     def __init__(self, attempt: Path, folder: Path) -> None:
@@ -73,7 +75,7 @@ class SourceKeeper:
     def _keep(attempt: Path, folder: Path) -> None:
         with has_pipes:
             source = read_source(folder)
-        with suppress(OSError):  # a full disk: the run reports it
+        with suppress(OSError):  # a full disk is reported by the run
             write_source(attempt, source)
 
 
@@ -88,7 +90,7 @@ def git(folder: Path, until_s: float, *words: str) -> str:
 
     Args:
         folder: folder inside the repository.
-        until_s: monotonic time at which it gives up.
+        until_s: monotonic time at which to give up.
         *words: arguments of git.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Searches for requests to this job, during training."""
+"""Search for requests to this job during training."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mothtrap.core.errors import MothtrapError
 from mothtrap.store import control_inbox as store
 
 POLL_S = 1.0
-"""Interval between reads of the folder, which take one system call."""
+"""Interval between reads of the folder, each of which takes one system call."""
 
 
 class RequestPoller:
@@ -53,7 +53,7 @@ class RequestPoller:
                 self._refuse(path.stem, str(err))
                 continue
             if isinstance(request, DetailsRequest):
-                continue  # for the launcher
+                continue  # requests for the launcher
             if request.attempt == self._number:
                 self._ask(request)
 

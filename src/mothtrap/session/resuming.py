@@ -1,4 +1,4 @@
-"""A job that starts again: which attempt it is, and where its steps continue."""
+"""Restart of a job: number of its attempt, and the step at which it continues."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from mothtrap.store.worker_reading import StepEvents
 
 MAX_SPLITS = 4
-"""Splits of earlier attempts that are compared: the latest ones."""
+"""Number of latest splits of earlier attempts that are compared."""
 MAX_LOSSES = 16
-"""Losses before the step at which a job continues that are compared with those after it."""
+"""Number of losses before and after the resumption that are compared."""
 MAX_STEPS = 100_000
-"""Latest steps of earlier attempts among which that step is searched for. Chosen by hand: 10 MB."""
+"""Number of latest steps of earlier attempts that are searched for it. Chosen by hand: 10 MB."""
 RESTARTS = "TORCHELASTIC_RESTART_COUNT"
-"""Variable in which torchrun counts how often it restarted its workers after a failure."""
+"""Variable in which torchrun counts its restarts of workers after failures."""
 
 
 def restarts_of(environ: Mapping[str, str]) -> int:
@@ -57,8 +57,8 @@ def earlier_attempt(runs: Path, name: str | None, environ: Mapping[str, str]) ->
 
     Args:
         runs: folder of the runs.
-        name: name of the run, where the user gave one.
-        environ: environ of this process.
+        name: name of the run, if the user chose one.
+        environ: environment of this process.
 
     Returns:
         Its folder. None if this is the first start, if that start created no run, or if it created
@@ -88,7 +88,7 @@ def own_attempt(opened: Path, environ: Mapping[str, str]) -> Path:
 
     Args:
         opened: the attempt that the launcher of mothtrap opened.
-        environ: environ of this process.
+        environ: environment of this process.
     """
     return layout.attempt_folder(opened.parent, int(opened.name) + restarts_of(environ))
 
@@ -111,7 +111,7 @@ def open_attempt(opened: Path, own: Path) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class _Trained:
-    """A step of an earlier attempt; `record` is its place in the log in `folder`."""
+    """A step of an earlier attempt; `record` is its position in the log in `folder`."""
 
     attempt: int
     folder: Path
@@ -145,8 +145,8 @@ class Resumption:
 
     Args:
         opened: the attempt that the launcher of mothtrap opened.
-        own: the attempt of this process.
-        rank: rank of this process, where it has one.
+        own: attempt of this process.
+        rank: rank of this process, if it has one.
     """
 
     def __init__(self, opened: Path, own: Path, rank: Callable[[], int | None]) -> None:
@@ -156,7 +156,7 @@ class Resumption:
         """Return where the job continues.
 
         Args:
-            digests: digests of the weights as they are now, by root.
+            digests: digests of the current weights, by root.
             own_steps: number of steps according to the optimizer, if it counts them.
         """
         saved: dict[tuple[str, str], int] = {}
@@ -195,7 +195,7 @@ class Resumption:
             )
         else:
             step, evidence = begun, "it loaded no saved state, so it started over"
-        # Evaluations bear the number of the step that follows them.
+        # Evaluations have the number of the step that follows them.
         evaluations = max((n for at, n in evaluated if at <= step), default=0)
         before = tuple(split for split in splits if split.step <= step)
         continues = bool(matched or own_steps)

@@ -1,4 +1,4 @@
-"""Differences that may keep a replay here from being identical."""
+"""Differences between a run and this environment that may make a replay differ."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mothtrap.store import layout
 from mothtrap.store.source_digests import digests_of
 
 SHOWN = 3
-"""Files that are named."""
+"""Maximum number of named files."""
 
 
 def differences_here(run: Path, snapshot: Snapshot, folder: str | None = None) -> Iterator[str]:
@@ -44,7 +44,7 @@ def differences_here(run: Path, snapshot: Snapshot, folder: str | None = None) -
 
 
 def _packages(then: Mapping[str, str], known: Iterable[str]) -> Iterator[str]:
-    """Yield one line about installed packages that differ, but for those that are known."""
+    """Yield one line about installed packages that differ, except those already reported."""
     if not then:
         return
     now = layout.packages_in(lock_lines())
@@ -69,7 +69,7 @@ def changed_sources(run: Path, snapshot: Snapshot, folder: str | None = None) ->
     Args:
         run: folder of the run.
         snapshot: snapshot of the run.
-        folder: folder in which to look for them; None = that of the run.
+        folder: folder in which to search for them; None = that of the run.
     """
     attempt = layout.attempt_folder(run, snapshot.attempt)
     ledger = _ledger(layout.worker_folder(attempt, snapshot.worker))

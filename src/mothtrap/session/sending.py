@@ -1,4 +1,4 @@
-"""Upload of a whole run that has ended, for `mothtrap upload`."""
+"""Upload of a complete run that has ended, for `mothtrap upload`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def send(run: Path, to: str | None = None, name: str | None = None) -> str:
     uploaded; any other run stays.
 
     Args:
-        run: its folder.
+        run: folder of the run.
         to: URL of a location of runs; None = the location that the run was intended for.
         name: name of the run in the store; None = its current name.
 
@@ -37,9 +37,9 @@ def send(run: Path, to: str | None = None, name: str | None = None) -> str:
 
     Raises:
         ConfigError: no URL is known.
-        RunBusyError: the run is still written or sent.
+        RunBusyError: the run is still being written or uploaded.
         CollisionError: the store has another run of that name.
-        StoreError: the store cannot be reached, or refuses; call again.
+        StoreError: the store cannot be reached, or rejects the request; call again.
     """
     remote = read_remote(run)
     if to is None and remote is None:

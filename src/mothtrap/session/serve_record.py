@@ -38,17 +38,21 @@ if TYPE_CHECKING:
     from mothtrap.session.reacting import Executor
 
 FLUSH_S = 1.0
-"""Pause between two writes of the counts; chosen by hand. `kill -9` loses the counts since."""
+"""Interval between two writes of the counts; chosen by hand. `kill -9` loses the counts since the
+last write.
+"""
 MAX_ROWS_OF_CALL = 20
-"""Failing rows of one call and assertion that are recorded; chosen by hand."""
+"""Maximum number of recorded failing rows per call and assertion; chosen by hand."""
 WAIT_S = 0.05
-"""Seconds that a call waits for another thread's write; chosen by hand."""
+"""Seconds that a call waits for a write by another thread; chosen by hand."""
 GROWTH = 1.1
-"""A finding is written again when its count is this many times larger; chosen by hand: a billion
-failing predictions make 200 revisions."""
+"""Factor by which a count must grow for its finding to be written again. Chosen by hand: a billion
+failing predictions make 200 revisions.
+"""
 MAX_TIMES = 5
-"""Recorded rows of an assertion at most, in multiples of `keep_rows`; chosen by hand: with a
-falling probability a thousand times as many failing rows fill it."""
+"""Maximum number of recorded rows per assertion, in multiples of `keep_rows`. Chosen by hand: with
+decreasing probability, this is reached after a thousand times as many failing rows.
+"""
 
 
 class NoRecord:
@@ -104,7 +108,7 @@ class KeptRecord:
         self._begin(os.getpid())
 
     def _begin(self, pid: int) -> None:
-        """Forget all that belongs to another process."""
+        """Reset everything that belongs to another process."""
         self._pid = pid
         self._counting, self._writing = threading.Lock(), threading.Lock()
         self._counts = {each.code: _Counts() for each in self._assertions}
@@ -114,13 +118,13 @@ class KeptRecord:
         self._run: _ServeRun | None = None
         self._is_off = self._is_closing = False
         self._ended = threading.Event()
-        self._random = random.Random(0)  # the user's generators stay as they are
+        self._random = random.Random(0)  # the user's random generators are not affected
 
     def called(self, rows: int, added_s: float, broken: Sequence[Broken], X: Any, y: Any) -> None:
         """Count a call, and write pending data."""
         try:
             self._called(rows, added_s, broken, X, y)
-        except Exception as err:  # whatever fails here, predictions continue
+        except Exception as err:  # failures here must not affect predictions
             self._fail(err)
 
     def _called(self, rows: int, added_s: float, broken: Sequence[Broken], X: Any, y: Any) -> None:
@@ -141,7 +145,7 @@ class KeptRecord:
         return not self._counts[broken.assertion.code].written
 
     def check_failed(self, assertion: Assertion, error: Exception, *, is_off: bool) -> None:
-        """Count an error of a check; report the first, and the one that disables the check."""
+        """Count an error of a check; report the first error and the one that disables the check."""
         self._notice_fork()
         with self._counting:
             counts = self._counts[assertion.code]
@@ -196,9 +200,9 @@ class KeptRecord:
         ]
 
     def _write(self, kept: Sequence[FailingRow] = ()) -> None:
-        """Write rows, and findings and states that are new."""
+        """Write rows, and new findings and states."""
         if self._is_off or not self._writing.acquire(timeout=WAIT_S):
-            return  # another thread meets a slow disk: these rows are left out
+            return  # another thread waits for a slow disk, so these rows are skipped
         try:
             is_new = self._run is None
             if self._run is None:
@@ -208,20 +212,20 @@ class KeptRecord:
             self._run.append(kept, self._findings(), self._statuses())
             if is_new:
                 self._run.replace(self._summary())
-        except Exception as err:  # whatever fails here, predictions continue
+        except Exception as err:  # failures here must not affect predictions
             self._fail(err)
         finally:
             self._writing.release()
 
     def _write_counts(self) -> None:
-        """Replace the counts where they have changed."""
+        """Replace the counts if they have changed."""
         self._write()
         try:
             summary = self._summary()
             if self._run is not None and summary != self._written and not self._is_off:
                 self._run.replace(summary)
                 self._written = summary
-        except Exception as err:  # whatever fails here, predictions continue
+        except Exception as err:  # failures here must not affect predictions
             self._fail(err)
 
     def _fail(self, error: Exception) -> None:

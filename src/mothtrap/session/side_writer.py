@@ -29,13 +29,13 @@ from mothtrap.store.durability import Durability
 from mothtrap.store.wire import decode
 
 MIN_RING_BYTES = 4 << 20
-"""Chosen by hand: the definitions of some 10,000 tensors fit."""
+"""Minimum size of the memory; chosen by hand: the definitions of about 10,000 tensors fit."""
 START_TIMEOUT_S = 30.0
 START_WAIT_S = 0.005
 POLL_S = 0.05
 FIRST_WAIT_S = 0.001
 CHUNK_BYTES = 32 << 20
-"""Read and written at once; bounds the memory of the writer process."""
+"""Number of bytes read and written at once; limits the memory of the writer process."""
 _IGNORED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT")
 _SINGLE_THREADED = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -51,7 +51,7 @@ def start(
     """Start a writer for this process, and wait until it is ready.
 
     Args:
-        folder: the worker's own folder, which exists.
+        folder: existing folder of the worker.
         queue_bytes: maximum size of waiting data; twice that for steps with fewer statistics.
         durability: as in the configuration.
         roll_s: as in the configuration.
@@ -61,7 +61,7 @@ def start(
         The memory to write to, and whether the process lives.
 
     Raises:
-        OSError: it cannot be started.
+        OSError: the writer cannot be started.
     """
     file, size = Ring.create(max(MIN_RING_BYTES, int(2 * queue_bytes)))
     try:
@@ -78,7 +78,7 @@ def start(
         if ring.reader_pid and not _watch(ring.reader_pid)() and not ring.state:
             raise OSError("it was killed as soon as it started")
         if time.monotonic() >= deadline_s:
-            ring.finish()  # so that it ends should it begin after all
+            ring.finish()  # so that it ends if it starts after all
             raise OSError(f"it was not ready within {START_TIMEOUT_S:g} s")
         time.sleep(START_WAIT_S)
     return ring, _watch(ring.reader_pid)
@@ -142,10 +142,10 @@ def write_from(
         durability: as in the configuration.
         sleep: waits for this many seconds.
         roll_s: as in the configuration.
-        limit_bytes: as of `start`.
+        limit_bytes: as in `start`.
 
     Raises:
-        OSError: the disk refused writes until the end; what was written before can be read.
+        OSError: the disk rejected writes until the end; earlier data can be read.
     """
     from mothtrap.store.patient_log import PatientLog
     from mothtrap.store.worker_log import WorkerLog
@@ -166,7 +166,7 @@ def write_from(
         patient = PatientLog(log, rest, _say_nothing)
         wait_s, ended, step = POLL_S, False, 0
         while True:
-            over = ring.closing or not alive()  # before reading: all that will come is there then
+            over = ring.closing or not alive()  # before reading, so that all data has arrived
             records = inbox.take()
             patient.append(records)
             for record in records:
@@ -183,7 +183,7 @@ def write_from(
 
 
 def _say_nothing(line: str) -> None:
-    """Discard messages of this process: the queue reports its losses."""
+    """Discard messages of this process, because the queue reports its losses."""
 
 
 class _Inbox:
@@ -209,7 +209,7 @@ class _Inbox:
 
 
 def _loss(step: int, pid: int) -> StepRecord:
-    """The record that reports the end of a worker."""
+    """Return the record that reports the end of a worker."""
     return StepRecord(
         key=StepKey(step=step, mode=Mode.PREDICT),
         wall_s=time.time(),
@@ -220,7 +220,7 @@ def _loss(step: int, pid: int) -> StepRecord:
 
 
 def _leave() -> None:
-    """Let go of everything that was inherited."""
+    """Release everything that was inherited."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(nothing, standard)
@@ -242,7 +242,7 @@ def main() -> None:
         how = {"roll_s": roll_s, "limit_bytes": limit_bytes}
         write_from(ring, Path(folder), peer, durability, **how)
         ring.enter(ReaderState.DONE)
-    except BaseException as err:  # any error: the peer reports it
+    except BaseException as err:  # any error, which the peer reports
         ring.enter(ReaderState.FAILED, in_one_line(err))
 
 

@@ -1,4 +1,4 @@
-"""Program of `mothtrap run` that says whether a signal was sent to the whole process group.
+"""Program with which `mothtrap run` finds out whether a signal was sent to its whole process group.
 
 It is a member of the group that blocks every signal and does nothing else. A signal that was sent
 to the group is pending here; a signal that was sent to the launcher alone is not. It answers
@@ -11,8 +11,9 @@ import signal
 import time
 
 GROUP_S = 0.02
-"""Time for a signal to reach all members of a group, or a supervisor that sends it to one process
-after the other; chosen by hand."""
+"""Time in which a signal reaches all members of a group, also if a supervisor sends it to one
+process after another; chosen by hand.
+"""
 
 
 def _was_sent_here(number: int) -> bool:

@@ -1,4 +1,4 @@
-"""The folder on the path of a script whose `sitecustomize` starts mothtrap."""
+"""Folder on the path of a script whose `sitecustomize` starts mothtrap."""
 
 from __future__ import annotations
 

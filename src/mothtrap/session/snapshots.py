@@ -1,4 +1,4 @@
-"""Writes snapshots during training, and keeps as many as there is room for."""
+"""Write snapshots during training, and keep as many as the limits allow."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ from mothtrap.snapshot.retention import Kept, superfluous
 from mothtrap.store.layout import read_info
 
 WAITING = 2
-"""Snapshots in memory at once, the one that is being written included."""
+"""Maximum number of snapshots in memory, including the one being written."""
 SAID = 3
-"""Snapshots that are reported on stderr; all are listed by `mothtrap snapshot RUN --list`."""
+"""Maximum number of snapshots reported on stderr; `mothtrap snapshot RUN --list` lists all."""
 ONSETS = Need(kinds=("gradient",), statistics=("nan", "inf"))
-"""As the rules on gradients that are not finite have it: beside these it costs nothing."""
+"""The same need as in rules about non-finite gradients, so it adds no cost to them."""
 CLOSE_S = 60.0
-"""Longest wait at the end of a job for pending writes."""
+"""Maximum wait at the end of a job for pending writes."""
 
 
 def onset_needs(config: Config) -> tuple[Need, ...]:
-    """Return the data needed to detect a bad step, whatever rules are active."""
+    """Return the data needed to detect a bad step, regardless of the active rules."""
     return (ONSETS,) if config.snapshots > 0 and config.ring_mb > 0 else ()
 
 
 Taker = tuple[SnapshotTaker, str, Mapping[str, str]]
-"""Taker of snapshots, name of its framework, and versions that matter for a replay."""
+"""Snapshot taker, name of its framework, and versions that matter for a replay."""
 
 
 class Snapshots:
@@ -62,7 +62,7 @@ class Snapshots:
         on_error: called with internal errors.
 
     Attributes:
-        taking: takes the snapshots; None if the adapter does not, or nothing is watched yet.
+        taking: snapshot taker; None if the adapter has none, or nothing is watched yet.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Snapshots:
         return self.taking is not None and self.taking.order(order)
 
     def open(self, attempt: Path, rank: int, found: Taker | None) -> None:
-        """Start writing, now that there is a folder, and an adapter that may take snapshots."""
+        """Start writing once a folder and an adapter that may take snapshots exist."""
         if found is None:
             return
         taker, framework, versions = found
@@ -128,11 +128,11 @@ class SnapshotWriter:
 
     Args:
         attempt: folder of the attempt.
-        worker: number of this one.
+        worker: number of this worker.
         config: number and size limits of snapshots.
         framework: name of the adapter.
         versions: versions of packages.
-        say: prints one line for the user; None = say nothing.
+        say: prints one line for the user; None = print nothing.
         tell: records a fact in the run; called on the thread.
         on_error: called once with internal errors.
     """
@@ -194,21 +194,21 @@ class SnapshotWriter:
         return not self._thread.is_alive()
 
     def _work(self) -> None:
-        # With no lower priority: on a busy machine the training would wait for the interpreter
-        # while this thread, which holds it, does not get a processor.
+        # The priority is not lower: on a busy machine, the training would wait for the interpreter
+        # lock while this thread, which holds it, does not get a processor.
         while (taken := self._queue.get()) is not None:
             try:
                 self._write(taken)
             except OSError as err:
                 self._failed(taken, err)
-            except BaseException as err:  # whatever it is: the thread continues
+            except BaseException as err:  # after any error, the thread continues
                 self._on_error(err)
             finally:
                 if taken.state is not None:
                     taken.state.give_back()
                 with self._lock:
                     self._pending -= 1
-                del taken  # not held while waiting for the next one
+                del taken  # not kept alive while waiting for the next one
 
     def _failed(self, taken: SnapshotDraft, err: OSError) -> None:
         why = f"{err.strerror or err}; training continues"
@@ -296,7 +296,7 @@ class SnapshotWriter:
         return msgspec.structs.replace(snapshot, lines=self._lines_of(snapshot, info))
 
     def _lines_of(self, snapshot: Snapshot, info: RunInfo | None) -> dict[str, LineDigests]:
-        """Digests of the lines of the sources that are named; read once, as the run began."""
+        """Return digests of the lines of the named sources as of the start of the run."""
         named = files_of(sites_of(snapshot))
         for file in named if info is not None else ():
             if info is not None and file not in self._lines:
@@ -349,7 +349,7 @@ class SnapshotWriter:
 
     @property
     def _name(self) -> str:
-        """The run as a user would write it here."""
+        """Return the name of the run as a user would write it here."""
         return shown(str(self._run))
 
     def _speak(self, line: str) -> None:
@@ -358,7 +358,7 @@ class SnapshotWriter:
 
 
 def _lay_there(path: Path, info: RunInfo) -> bool:
-    """Return whether a file is the one that lay there when the run began."""
+    """Return whether a file is unchanged since the run began."""
     try:
         return path.stat().st_mtime <= info.created_s
     except (OSError, ValueError):  # ValueError: a NUL in the path
@@ -366,7 +366,7 @@ def _lay_there(path: Path, info: RunInfo) -> bool:
 
 
 def _limits(taken: SnapshotDraft) -> str:
-    """Return the limits of its replay."""
+    """Return the limits of replaying this snapshot."""
     lost = f", but not {not_fed[0]}" if (not_fed := _not_fed(taken)) else ""
     if taken.state_step <= taken.step:
         return lost
@@ -376,6 +376,6 @@ def _limits(taken: SnapshotDraft) -> str:
 
 
 def _not_fed(taken: SnapshotDraft) -> list[str]:
-    """Return the inputs of the step that were not kept, apart from the script's other state."""
+    """Return the inputs of the step that were not stored, apart from the script's other state."""
     recorded = taken.steps[-1].recorded
     return [what for what in recorded.missing if not what.startswith("the variable")]

@@ -1,4 +1,4 @@
-"""Thread of a worker that records where its training thread is while no step ends.
+"""Thread of a worker that records the position of its training thread while no step ends.
 
 Nothing is sent to other workers, and no collective is called. Each worker writes a small file,
 `RUN/<attempt>/w<rank>/stalled.json`. A reader of all these files can find out which worker waits
@@ -27,22 +27,25 @@ from mothtrap.store.stalls import give_sign, write_stall
 from mothtrap.tracing.source import frames
 
 LOOK_EVERY_S = 1.0
-"""Pause between two looks; chosen by hand."""
+"""Interval between two checks; chosen by hand."""
 LEAST_S = 10.0
-"""Time without a step below which no job is stalled; chosen by hand."""
+"""Minimum time without a step for a job to count as stalled; chosen by hand."""
 TIMES_A_STEP = 10
-"""Times the mean duration of a step, but for the longest one, without a step; chosen by hand."""
+"""Time without a step, in multiples of the mean step duration (without the longest step); chosen by
+hand.
+"""
 TIMES_THE_LONGEST = 2
-"""Times the longest wait for a step so far: evaluations and checkpoints come again."""
+"""The same in multiples of the longest step so far, because evaluations and checkpoints recur."""
 IDLE_SHARE = 0.5
-"""Share of the limit for which a worker must have been idle; chosen by hand."""
+"""Share of this limit for which a worker must have been idle; chosen by hand."""
 BUSY_CPU = 0.1
-"""Share of one processor above which the processes of a worker compute; chosen by hand: the
-threads of mothtrap need less."""
+"""Share of one processor above which a worker counts as computing; chosen by hand: the threads of
+mothtrap use less.
+"""
 BUSY_BYTES_S = 100_000.0
-"""Bytes per second above which they read or write; chosen by hand."""
+"""Bytes per second above which a worker counts as reading or writing; chosen by hand."""
 STACK = 20
-"""Most calls of a stack that are stored."""
+"""Maximum number of stored calls of a stack."""
 
 
 class StallObserver:
@@ -56,8 +59,8 @@ class StallObserver:
             of the training thread.
         reading: returns the file and record that input pipelines are working on; None = there are
             no pipelines.
-        clock: seconds.
-        begins: start the thread.
+        clock: returns seconds.
+        begins: whether to start the thread.
         gives_signs: write a sign of life at every check, which the launcher of the node reads.
     """
 
@@ -160,7 +163,7 @@ class StallObserver:
         return max(LEAST_S, TIMES_A_STEP * mean_s, TIMES_THE_LONGEST * self._longest_s)
 
     def _is_still(self, frame: FrameType, now_s: float) -> bool:
-        """Return whether nothing happened since the last look."""
+        """Return whether nothing has happened since the last check."""
         users, call = frames.user_frame_of(frame) or frame, self._collective(frame)
         place = users.f_code, users.f_lineno, call.number if call is not None else 0
         same, self._place = place == self._place, place
@@ -174,10 +177,10 @@ class StallObserver:
         return cpu < BUSY_CPU and moved < BUSY_BYTES_S
 
     def _look_at_input(self, now_s: float) -> None:
-        """Record the current input of the pipelines, and since when."""
+        """Record the current input of the pipelines, and since when it is read."""
         before, self._read = self._read, InputState()
         if self._reading is not None:
-            with suppress(Exception):  # private parts of a framework
+            with suppress(Exception):  # private parts of a framework may raise anything
                 self._read = self._reading()
         if self._read != before:
             self._read_s = now_s

@@ -1,4 +1,4 @@
-"""Replace this process by a command, after a change that only the process itself can make.
+"""Replace this process with a command, after a change that only the process itself can make.
 
 `mothtrap run` starts this program instead of the command in two cases:
 
@@ -16,11 +16,11 @@ import sys
 
 
 def _become(ignores_children: bool, named: list[str], command: list[str]) -> None:
-    """Replace this process by the command.
+    """Replace this process with the command.
 
     Args:
         ignores_children: ignore SIGCHLD.
-        named: variables that get the id of this process.
+        named: variables that receive the id of this process.
         command: program and arguments.
     """
     os.environ.update(dict.fromkeys(named, str(os.getpid())))

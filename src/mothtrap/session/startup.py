@@ -1,4 +1,4 @@
-"""Watches this process: called once, right after a framework was imported."""
+"""Start the observation of this process; called right after a framework was imported."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from mothtrap.store import layout
 from mothtrap.tracing.handle import AdapterSpec
 
 _process: list[Worker] = []
-"""The worker of this process, once `attach` was called: a process has one."""
+"""The worker of this process, once `attach` was called; a process has only one."""
 
 _begun: set[str] = set()
 """Frameworks whose adapters are attached, or about to be."""
 
 _loggers: list[AdapterSpec] = []
-"""Adapters in which nothing trains, until there is a framework that does."""
+"""Adapters of loggers, which wait until a framework that trains is imported."""
 
 _kept: dict[Worker, None] = {}
 """Workers that are not closed yet, in the order in which they began."""
@@ -49,15 +49,15 @@ def attach(framework: str, began_s: float | None = None) -> None:
         began_s: time at which its mothtrap imports began, by `time.perf_counter`.
     """
     for parser in parsed.PARSERS:
-        parsed.install(parser)  # also where a parser was imported before anything of ours
+        parsed.install(parser)  # also if a parser was imported before any module of mothtrap
     name = framework_of(framework)
     if name in _begun or is_too_early(framework):
-        return  # begun by another import, maybe one that the adapter makes itself
+        return  # started by another import, possibly one that the adapter itself makes
     _begun.add(name)
     try:
         _attach(name)
     except BaseException:
-        _begun.discard(name)  # it may be imported again
+        _begun.discard(name)  # the module may be imported again
         raise
     if _process and began_s is not None:
         _process[0].start_s += time.perf_counter() - began_s
@@ -154,8 +154,8 @@ def finish(worker: Worker, error: BaseException | None = None) -> None:
 
 @functools.cache
 def _listen() -> None:
-    """Observe forks and the end of this process: only once, since no fork hook can be removed."""
-    from multiprocessing import util  # importing it registers things at exit
+    """Observe forks and the end of this process, only once: fork hooks cannot be removed."""
+    from multiprocessing import util  # importing it registers exit functions
 
     def close_with_multiprocessing(_: object = None) -> None:
         util.Finalize(None, _close_all, exitpriority=-100)
@@ -183,9 +183,9 @@ def _close_all() -> None:
 def _keep_interrupt() -> None:
     """Let a process that Ctrl-C ended still end by SIGINT.
 
-    CPython (3.8 to 3.13 at least) forgets an unhandled KeyboardInterrupt as soon as any
-    text is executed at exit, as imports of dataclasses do, and then exits with 1; text
-    that raises it again sets that right.
+    CPython (3.8 to 3.13 at least) forgets an unhandled KeyboardInterrupt as soon as any source text
+    is executed at exit, for instance when dataclasses are imported, and then exits with 1.
+    Executing text that raises the exception again corrects this.
     """
     if isinstance(getattr(sys, "last_value", None), KeyboardInterrupt):
         with suppress(KeyboardInterrupt):

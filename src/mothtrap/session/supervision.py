@@ -1,4 +1,4 @@
-"""The launcher's eye on all workers of a job: compares them, and sees which ends first."""
+"""Observation of all workers by the launcher: compares them, and finds out which ends first."""
 
 from __future__ import annotations
 
@@ -26,10 +26,12 @@ from mothtrap.store.worker_reading import EventReader, StepEvents
 LOOK_EVERY_S = 1.0
 """Interval at which workers' files are read; chosen by hand."""
 LOOK_SOON_S = 0.1
-"""The same while some workers have begun and others are awaited: one that dies before it is
-watched cannot be told from those that are killed for it. Chosen by hand: as torchrun looks."""
+"""The same interval while some workers have begun and others are awaited. A worker that dies before
+it is watched cannot be distinguished from workers that are killed because of it. Chosen by hand:
+the interval of torchrun.
+"""
 MONITOR = layout.MAX_WORKERS
-"""The monitor of the launcher: a number that no worker has."""
+"""Number of the launcher's monitor, which no worker has."""
 
 
 class Supervision:
@@ -41,7 +43,7 @@ class Supervision:
     Args:
         attempt: the folder of the attempt that this launch opened; a launcher within the
             job that restarts workers opens the ones after it.
-        config: rules in force.
+        config: configuration of the active rules.
     """
 
     def __init__(self, attempt: Path, config: Config) -> None:
@@ -100,7 +102,7 @@ class Supervision:
 
     @property
     def _is_watching_all(self) -> bool:
-        """Return whether no worker is awaited: no worker has begun, or all of them have."""
+        """Return whether no worker is awaited: none has begun, or all have."""
         return all(not attempt.awaited for attempt in self._attempts.values())
 
     def _contained(self, *, last: bool) -> None:
@@ -108,7 +110,7 @@ class Supervision:
             return
         try:
             self._look(last=last)
-        except Exception as err:  # whatever fails here, the job must not
+        except Exception as err:  # failures here must not affect the job
             self._containment.report("supervision", err)
 
     def _look(self, *, last: bool) -> None:
@@ -117,7 +119,7 @@ class Supervision:
             if number not in self._attempts:
                 if len(layout.workers(folder)) < 2:
                     continue
-                self._exits.forget()  # ranks of the attempt before
+                self._exits.forget()  # ranks of the previous attempt
                 self._attempts[number] = _Attempt(folder, self._config)
             for started in self._attempts[number].look(last=last):
                 self._exits.expect(started)
@@ -126,8 +128,8 @@ class Supervision:
 class _Attempt:
     """The workers of one attempt, and the rules that compare them.
 
-    `last_stored_s`: the time of the last step that a worker stored. `awaited`: workers of the
-    job, on this host or others, of which nothing was read yet; 0 before the first of them.
+    `last_stored_s`: the time of the last step that a worker stored. `awaited`: number of workers of
+    the job, on any host, without data so far; 0 before the first worker.
     """
 
     def __init__(self, folder: Path, config: Config) -> None:
@@ -176,7 +178,7 @@ class _Attempt:
         return begun
 
     def _look_for_stall(self, rank: int) -> None:
-        """Read where a worker is that does not step."""
+        """Read the position of workers that do not step."""
         if rank not in self._stalls:
             self._stalls[rank] = StallReader(layout.worker_folder(self._folder, rank))
         state = self._stalls[rank].poll()
@@ -186,7 +188,7 @@ class _Attempt:
             self._judge.consume([record])
 
     def unclosed(self) -> set[int]:
-        """Workers that began and never closed their record."""
+        """Return the workers that have begun and never closed their record."""
         return self._started - self._ended
 
     def _unsaved(self, err: OSError) -> None:
@@ -194,7 +196,7 @@ class _Attempt:
 
 
 def _record(events: StepEvents) -> StepRecord:
-    """Events as a record without numbers."""
+    """Return events as a record without numbers."""
     return StepRecord(
         key=events.key,
         wall_s=events.commit.wall_s,

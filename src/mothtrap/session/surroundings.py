@@ -1,4 +1,4 @@
-"""Surroundings of a process, in any framework: versions, hardware, variables, sources."""
+"""Surroundings of a process, for any framework: versions, hardware, variables, sources."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ VARIABLES = (
     *("PYTORCH_ALLOC_CONF", "TORCHINDUCTOR_MAX_AUTOTUNE", "TORCH_COMPILE_DISABLE"),
     *("HF_DATASETS_OFFLINE", "TOKENIZERS_PARALLELISM", "LC_ALL", "LANG", "TZ"),
 )
-"""Variables that are kept: all others may hold secrets."""
+"""Variables that are stored; all others may contain secrets."""
 MAX_VALUE = 200
 MAX_SOURCES = 500
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -99,12 +99,12 @@ def sources(modules: Mapping[str, object]) -> dict[str, LedgerValue]:
         if not isinstance(path, str) or not path.endswith(".py"):
             continue
         if _is_installed(path) or _is_of_python(path):
-            continue  # most modules: `absolute` takes longer
+            continue  # most modules; `absolute` would take longer
         whole = absolute(path)
         if _is_installed(whole) or _is_of_python(whole) or len(found) >= MAX_SOURCES:
             continue
         if os.path.basename(whole).startswith("__autograph_generated_file"):
-            continue  # TensorFlow writes one for each function that it rewrites
+            continue  # TensorFlow writes such a file for each function that it rewrites
         digest = digest_of(Path(whole))
         if digest is not None:
             found[shown(whole)] = digest
@@ -132,7 +132,7 @@ def installed_versions(wanted: Iterable[str]) -> dict[str, LedgerValue]:
 
 
 def _held(module: object) -> Mapping[str, object]:
-    """Return the contents of a module; empty for one that loads itself on access."""
+    """Return the contents of a module; empty for a module that loads lazily."""
     try:
         found = object.__getattribute__(module, "__dict__")
     except AttributeError:
@@ -141,7 +141,7 @@ def _held(module: object) -> Mapping[str, object]:
 
 
 def _installed() -> dict[str, str]:
-    """Versions of installed packages, by normalized name."""
+    """Return versions of installed packages, by normalized name."""
     found: dict[str, str] = {}
     for name, version, _ in package_folders():
         found.setdefault(name, version)

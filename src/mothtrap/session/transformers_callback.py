@@ -1,4 +1,4 @@
-"""The class of `mothtrap.TrainerCallback`, which derives from the library's class."""
+"""Class of `mothtrap.TrainerCallback`, which derives from the library's class."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _Base: Any = importlib.import_module("transformers").TrainerCallback
 
 
 class WatchingCallback(_Base):  # type: ignore[misc]
-    """Watch what a trainer trains; see `session.callbacks.TrainerCallback`.
+    """Observes the training run of a trainer; see `session.callbacks.TrainerCallback`.
 
     Attributes:
         watch: result of `mothtrap.watch`; None before the first training run.
@@ -22,7 +22,7 @@ class WatchingCallback(_Base):  # type: ignore[misc]
         self.watch: Watch | None = None
 
     def on_train_begin(self, *_: Any, model: Any, optimizer: Any = None, **__: Any) -> None:
-        """Start watching."""
+        """Start observing."""
         while hasattr(model, "module"):  # wrappers added for training
             model = model.module
         while hasattr(optimizer, "optimizer"):

@@ -1,4 +1,4 @@
-"""Imports of a script after which an adapter is loaded; nothing heavy is imported to know them."""
+"""Imports of a script after which an adapter is loaded, determined without heavy imports."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ TRIGGERS = {
     "transformers": ("transformers.trainer",),
     "tensorboard": ("torch.utils.tensorboard", "tensorboardX"),
 }
-"""Imports that load an adapter, where nearly every script imports the framework for other parts,
-or where it has another name."""
+"""Imports that load an adapter, for frameworks that almost every script imports for other reasons,
+or that have another name.
+"""
 TABLE_TRIGGERS = {
     "sklearn": tuple(
         f"sklearn.{name}"
@@ -24,14 +25,14 @@ TABLE_TRIGGERS = {
         )
     )
 }
-"""Further imports in a process that is checked: models that are fitted as a whole."""
+"""Further imports in a checked process: models that are fitted in one call."""
 
 
 def triggers(*, tables: bool = False) -> tuple[str, ...]:
     """Return the imports after which an adapter is loaded, with its framework.
 
     Args:
-        tables: also report those of models that are fitted as a whole.
+        tables: include imports of models that are fitted in one call.
     """
     further = TABLE_TRIGGERS if tables else {}
     return tuple(

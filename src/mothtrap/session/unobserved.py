@@ -1,4 +1,4 @@
-"""Stores why a process was not observed, where no step ever opened a record of it."""
+"""Store why a process was not observed, if no step ever opened a record."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def store_reasons(
 
     Args:
         attempt: folder of the attempt.
-        rank: rank of this process, where it has one.
+        rank: rank of this process, if it has one.
         reasons: what failed or was missing.
         ending: how the process ended, if known.
-        rules: rules in force.
+        rules: active rules.
         quiet: findings that are not reported.
 
     Returns:
@@ -58,14 +58,14 @@ def store_reasons(
 
 
 def _needs_only(rule: Rule, facts: Sequence[Fact]) -> bool:
-    """Return whether facts are all that a rule needs."""
+    """Return whether a rule needs only facts."""
     needed = [need for need in rule.needs if not need.optional]
     told = (any(isinstance(one, need.facts) for one in facts) for need in needed)
     return bool(needed) and all(told)
 
 
 def _store_findings(attempt: Path, number: int, monitor: Monitor, facts: Sequence[Fact]) -> bool:
-    """Store findings of rules in facts; return whether there are any."""
+    """Store the findings of rules from facts; return whether there are any."""
     from mothtrap.store.finding_log import FindingLog
     from mothtrap.store.layout import monitor_folder
 
@@ -136,4 +136,4 @@ def store_start_failure(part: str, error: BaseException) -> None:
         attempt = Path(os.environ["MOTHTRAP_RUN_DIR"])
         store_reasons(attempt, int(rank) if rank.isdigit() else None, [failure], ending)
     except Exception:
-        return  # the caller has reported the failure on stderr, and cannot add to it
+        return  # the caller has reported the failure on stderr, and can add nothing

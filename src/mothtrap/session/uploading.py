@@ -1,4 +1,4 @@
-"""Sends a run to its object store from a thread of the job, until everything is stored."""
+"""Upload a run to its object store from a thread of the job, until everything is stored."""
 
 from __future__ import annotations
 
@@ -30,22 +30,25 @@ from mothtrap.store.remote import Remote, read_remote, spool_folder, write_remot
 from mothtrap.store.upload_queue import CollisionError, UploadQueue
 
 MAX_PAUSE_S = 30.0
-"""Longest pause between two attempts while the store does not answer; chosen by hand."""
+"""Maximum pause between two attempts while the store does not answer; chosen by hand."""
 ALIVE_EVERY_S = 20.0
-"""Interval at which a job without news shows that it lives; chosen by hand, well below the
-`QUIET_S` after which readers on other hosts count it as dead."""
+"""Interval at which a job without new data sends a sign of life; chosen by hand, well below the
+`QUIET_S` after which readers on other hosts consider it dead.
+"""
 REQUESTS_EVERY_S = 5.0
-"""Interval at which requests to the job are searched for; chosen by hand: a list
-request every five seconds costs less than a tenth of a dollar a day."""
+"""Interval between searches for requests to the job; chosen by hand: a list request every five
+seconds costs less than a tenth of a dollar a day.
+"""
 GIVE_UP_S = 30.0
-"""Time without a successful upload at the end of a job after which the rest stays on this
-machine; chosen by hand: most hiccups are over by then."""
+"""Time without a successful upload at the end of a job after which the rest stays on this machine;
+chosen by hand: most short failures are over by then.
+"""
 ANSWER_S = 10.0
-"""Longest wait for the store at the start of a job; chosen by hand."""
+"""Maximum wait for the store at the start of a job; chosen by hand."""
 SILENT_S = 2.0
-"""Time after which a job reports at its end why it waits; chosen by hand."""
+"""Time after which a job that is ending reports why it waits; chosen by hand."""
 NUMBERS = 1000
-"""Names that are tried where one is taken; chosen by hand."""
+"""Maximum number of names that are tried if a name is taken; chosen by hand."""
 
 
 class RunBusyError(MothtrapError):
@@ -77,7 +80,7 @@ def bring_back(runs_dir: str, name: str) -> Path:
         name: name of the run.
 
     Raises:
-        StoreError: the store cannot be reached, or refuses.
+        StoreError: the store cannot be reached, or rejects the request.
     """
     run = folder_for(runs_dir) / name
     if not is_url(runs_dir) or layout.attempts(run):
@@ -107,12 +110,12 @@ def begin(
     """Start uploading a new run to the configured store.
 
     Args:
-        run: its folder.
+        run: folder of the run.
         config: settings.
         say: prints one line for the user.
         numbered: append a number to the name if the store already has a run of this name.
         ask: wait until the store confirms that the name is free.
-        node: merges its workers; see `UploadQueue`.
+        node: node whose workers are merged; see `UploadQueue`.
 
     Returns:
         The uploader; None if runs are stored on disk.
@@ -120,7 +123,7 @@ def begin(
     Raises:
         RunExistsError: `ask`, and the store has a run of that name; `run` is removed.
         CollisionError: `ask`, and another launcher has opened the same attempt.
-        RunBusyError: another process sends it.
+        RunBusyError: another process uploads it.
     """
     if not is_url(config.runs_dir):
         return None
@@ -146,11 +149,11 @@ class Uploader:
 
     Args:
         run: the run's folder on this machine.
-        url: url of the run.
+        url: URL of the run.
         say: prints one line for the user.
         every_s: seconds between two checks for new data.
         numbered: append a number to the name if the store already has a run of this name.
-        node: merges its workers; see `UploadQueue`.
+        node: node whose workers are merged; see `UploadQueue`.
     """
 
     def __init__(
@@ -204,7 +207,7 @@ class Uploader:
         Raises:
             RunExistsError: the store has a run of that name.
             CollisionError: another launcher has opened the same attempt.
-            StoreError: the store cannot be reached, or refuses.
+            StoreError: the store cannot be reached, or rejects the request.
         """
         name = split(self.url)[1]
         for number in range(2, NUMBERS):
@@ -275,7 +278,7 @@ class Uploader:
                     f"mothtrap: sending the rest to {self.url}; Ctrl-C keeps it on this machine"
                 )
             while self._thread.is_alive():
-                self._thread.join(0.2)  # in pieces: Ctrl-C is heard at once
+                self._thread.join(0.2)  # in pieces, so that Ctrl-C takes effect immediately
         except KeyboardInterrupt:
             self._trouble = StoreError("interrupted")
         self.let_go()
@@ -298,7 +301,7 @@ class Uploader:
         self._say(_kept(self._queue.left(), self.run, self.url, why))
 
     def let_go(self) -> None:
-        """Allow other processes to upload the run."""
+        """Let other processes upload the run."""
         os.close(self._hold)
 
     def _open(self) -> None:
@@ -330,7 +333,7 @@ class Uploader:
             try:
                 self.step(final=final)
                 pause_s = self._every_s
-            except OSError as err:  # the store, or the disk: both may do better later
+            except OSError as err:  # errors of the store or the disk, which may go away
                 if isinstance(err, RunExistsError):
                     self._stop(err)
                     return
@@ -340,7 +343,7 @@ class Uploader:
                     return
                 if final:
                     time.sleep(min(pause_s, 1.0))
-            except Exception as err:  # whatever it is: the run stays where it was written
+            except Exception as err:  # after any other error, the run stays on this machine
                 self._stop(err)
                 return
             if self._done:
@@ -357,7 +360,7 @@ class Uploader:
         self._looked_s = now_s
         try:
             control_inbox.fetch(self._store, self.run)
-        except StoreRefusedError as err:  # who may only write can still send
+        except StoreRefusedError as err:  # without permission to read, uploads still work
             self._looked_s = float("inf")
             self._say(f"mothtrap: this job cannot be controlled through its URL: {err}")
 
@@ -371,7 +374,7 @@ class Uploader:
         try:
             self._store.put_if_absent(key, b'{"alive_s":%d}' % time.time())
         except ObjectExistsError:
-            return  # another launcher of the same run has just done it
+            return  # another launcher of the same run has just done so
 
     def _gave_up(self, err: OSError) -> bool:
         return isinstance(err, StoreRefusedError) or self._is_long()
@@ -384,7 +387,7 @@ def hold(run: Path) -> int:
     """Acquire the exclusive right to upload a run, until the returned file is closed.
 
     Raises:
-        RunBusyError: another process sends it.
+        RunBusyError: another process uploads it.
     """
     file = os.open(run / ".upload-lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:

@@ -1,4 +1,4 @@
-"""The last word on a run, when it has ended."""
+"""Verdict on a run that has ended."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def say_how_to_go_on(path: Path) -> None:
                 f"  to continue from there: {command} {shlex.join(run.info.command)}\n  (a script "
                 "that loads what it saved in mothtrap.on_stop continues where it stopped)"
             )
-    except Exception:  # damage was reported with the verdict
+    except Exception:  # damaged data was reported with the verdict
         return
 
 
@@ -75,5 +75,5 @@ def write_report(path: Path, config: Config, file: str) -> None:
         summary = summarize(run, explains(rules), called=name_here(path))
         write(Path(file), written(gather(run, summary), form_of(file), rules))
         say_on_stderr(f"  report: {file}")
-    except Exception as err:  # the job is done
+    except Exception as err:  # the job has ended
         say_on_stderr(f"mothtrap: cannot write the report {file} ({in_one_line(err)})")

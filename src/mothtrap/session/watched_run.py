@@ -1,8 +1,8 @@
-"""The run of a watched model: of one process, or of all processes of a job that each watch theirs.
+"""Run of a watched model: of one process, or of all processes of a job that watch their models.
 
-The first rank makes the run and leaves word of it in the job's own store; the others look
-for that word at their first step, and write to their own folders in the same run. The
-first one also does what a launcher does: it compares the workers, and has the last word.
+The first rank creates the run and publishes it in the job's store. The other ranks read this
+message at their first step, and write to their own folders in the same run. The first rank also
+does the work of a launcher: it compares the workers, and prints the verdict.
 """
 
 from __future__ import annotations
@@ -27,12 +27,14 @@ from mothtrap.session.verdict import say_verdict
 from mothtrap.store import layout
 
 WORD_S = 5.0
-"""Longest wait of a process for word of the first one; chosen by hand: in a job that averages
-gradients all make their first step together."""
+"""Maximum wait of a process for the message of the first one; chosen by hand: in a job that
+averages gradients, all make their first step together.
+"""
 LOOK_EVERY_S = 0.01
 OTHERS_S = 5.0
-"""Longest wait of the first process at its end for the others to close their records; chosen
-by hand: they end together."""
+"""Maximum wait of the first process at its end for the records of others; chosen by hand: they end
+together.
+"""
 
 
 class Word(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,7 +122,7 @@ class WatchedRun:
         """Set the step at which a restarted job continues; called before the first step.
 
         Args:
-            digests: digests of the weights as they are now, by root.
+            digests: digests of the current weights, by root.
             own_steps: number of steps according to the optimizer, if it counts them.
 
         Returns:
@@ -183,7 +185,8 @@ class WatchedRun:
             info = layout.read_info(attempt)
         except (DamagedDataError, OSError):
             return None
-        here = info is not None and info.created_s == word.created_s  # on a disk that both see
+        # on a disk that both can access
+        here = info is not None and info.created_s == word.created_s
         return attempt if here and self._name in (None, word.name) else None
 
 

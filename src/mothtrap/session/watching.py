@@ -230,8 +230,8 @@ def watch(
 def _running(adapters: Sequence[AdapterSpec], name: str | None) -> Worker | None:
     """Return the worker that a watch takes part in: that of the process, or of another watch.
 
-    Models of one framework that are watched at a time have their own runs, as have those
-    that are given a name; those of several frameworks have one.
+    Several watched models of one framework have separate runs, and so have models with a given run
+    name. Models of different frameworks share one run.
     """
     if (worker := startup.process_worker()) is not None:
         return worker
@@ -248,7 +248,7 @@ def _running(adapters: Sequence[AdapterSpec], name: str | None) -> Worker | None
 def _attach(
     worker: Worker, adapters: Sequence[AdapterSpec], targets: Sequence[object]
 ) -> list[Handle]:
-    """Have adapters watch objects, where they do not watch the whole process."""
+    """Let adapters watch objects, unless they watch the whole process."""
     handles = []
     try:
         for adapter in adapters:
@@ -266,7 +266,7 @@ def _attach(
 
 
 def _stepping(adapters: Sequence[AdapterSpec], handles: Sequence[Handle]) -> Handle:
-    """Return the handle of the adapter that knows most of the model, and counts its steps."""
+    """Return the handle of the adapter that is most specific to the model, and counts its steps."""
     counting = [
         handle for adapter, handle in zip(adapters, handles, strict=True) if adapter.steps == "own"
     ]
@@ -290,7 +290,7 @@ def _close(worker: Worker, handles: Sequence[Handle], error: BaseException | Non
 def _begin(
     adapters: Sequence[AdapterSpec], name: str | None, settings: Mapping[str, Any]
 ) -> Worker:
-    """Make the worker of a run that begins at its first step."""
+    """Create the worker of a run that begins at its first step."""
     if name:
         check_name(name, "watch: name")
     config, warnings = load_config(start=Path.cwd(), environ=os.environ, overrides=settings)
@@ -300,7 +300,7 @@ def _begin(
     notebook = notebook_name()
     called = [notebook] if notebook else command if sys.argv[0] else ["session"]
     load_reactions(config)
-    uploading.folder_for(config.runs_dir)  # unusable settings are reported before the training
+    uploading.folder_for(config.runs_dir)  # invalid settings are reported before the training
     run = WatchedRun(
         name,
         launch.default_name(called),

@@ -70,17 +70,17 @@ class Worker:
         arrays: the `mothtrap.statistics` module for values that do not come from an adapter.
         say: prints one line for the user.
         last_word: called with the run's folder after everything is closed.
-        launched: this process belongs to a job that a launcher of mothtrap has started.
-        is_job: the launcher itself has started it.
+        launched: whether this process belongs to a job that a launcher of mothtrap has started.
+        is_job: whether the launcher itself has started this process.
         is_compared: whether this worker is compared with others; queried once its attempt exists.
 
     Attributes:
         config: settings for capture and rules.
-        job: the one of this process.
-        adapters: those of all frameworks that take part in it.
+        job: job of this process.
+        adapters: adapters of all frameworks in the job.
         record: stores what the script logs besides numbers and tensors.
         start_s: time of mothtrap's imports in seconds.
-        saved_s: seconds that garbage collection was shorter by, as estimated.
+        saved_s: estimated seconds saved on garbage collection.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class Worker:
         self._contained("closing", lambda: self.adapters.detach(handle))
 
     def add_collections(self, collections: Mapping[str, Collection]) -> None:
-        """Capture more from the step in progress on."""
+        """Capture more data from the step in progress on."""
         self._contained("collections", lambda: self.recorder.changes.make(collections))
 
     def afterwards(self, act: Callable[[], object]) -> None:
@@ -203,14 +203,14 @@ class Worker:
         self.recorder.ends = True
         for handle in self.adapters.handles():
             self.detach(handle)
-        # Before the queues run dry: that is no training time.
+        # Before the queues are drained, which is not training time.
         ending = self._contained("closing", self._ending)
         if ending is not None and not self._opened and self.config.capture != "off":
             rank = place.rank if place is not None else None
             self._contained("run folder", lambda: self._store_reasons(ending, rank, taker))
         self._contained("record", self.record.close)
         self._contained("closing", self.recorder.hand_on_facts)
-        self._close_part("rules")  # what fails there is still reported in the last record
+        self._close_part("rules")  # failures there are still reported in the last record
         self._contained("snapshots", self._snapshots.close)
         if ending is not None:
             closed = ending.closed_after(time.perf_counter() - began_s)
@@ -221,14 +221,14 @@ class Worker:
         if writer is not None and self._folder is not None:
             reserve.release(worker_folder(self._folder, self._rank))
         if ending is not None and writer is not None and self._containment.is_off("writer"):
-            # What failed is asked once more: the disk may take not even that, and what else is
-            # wrong with the writer was reported.
+            # The failure is queried again, because the disk may not even accept this; other errors
+            # of the writer were reported.
             with suppress(Exception):
                 self._store_end(ending, getattr(writer[0], "lost", 0))
         for keeper in self._keepers:
             self._contained("ledger", keeper.close)
         if self._lost is not None and not self._containment.is_off("writer"):
-            self._failed("findings", self._lost)  # else the disk has been complained of
+            self._failed("findings", self._lost)  # otherwise the disk was reported
         if self._last_word is not None and self.path is not None and self._rank == 0:
             self._last_word(self.path, self.config)
         self._tell_of_nothing()
@@ -246,7 +246,7 @@ class Worker:
             )
 
     def _store_end(self, ending: WorkerEnded, lost: int) -> None:
-        """Store how the process ended, and how much is lost, where its writer failed."""
+        """Store how the process ended, and how much data is lost if its writer failed."""
         failed = [each for each in self._containment.failures if each.part == "writer"]
         reason = failed[0].error if failed else "the writer failed"
         dropped = Dropped(step=ending.step, what="steps", count=lost, reason=reason)
@@ -255,10 +255,11 @@ class Worker:
             store_facts(folder, [*failed, *[dropped] * (lost > 0), ending])
 
     def _store_reasons(self, ending: WorkerEnded, rank: int | None, taker: Taker | None) -> None:
-        """Store why there was no step; nothing of a process that never trained.
+        """Store why there was no step; nothing for a process that never trained.
 
-        An exception is a reason in the job's own process and in ranks, not in a helper process,
-        such as a probe of an import, and not where workers that the job started have ended it.
+        An exception counts as a reason in the job's own process and in ranks. It does not count in
+        a helper process, such as a test of an import, or if workers that the job started have ended
+        it.
         """
         notes = self.recorder.notes
         reasons = (*self._containment.failures, *notes.unstepped, *self.record.waiting)
@@ -307,7 +308,7 @@ class Worker:
         )
 
     def _open(self) -> None:
-        """Become a worker: called when the first step closes, on the training thread."""
+        """Create the worker's folder when the first step closes; called on the training thread."""
         self._opened = True
         environment = self.adapters.environment()
         rank = environment.rank
@@ -358,7 +359,7 @@ class Worker:
         return stop
 
     def _save(self, together: bool) -> None:
-        """Call the functions of `on_stop`; maybe in the first step, before anything is opened."""
+        """Call the `on_stop` functions, possibly in the first step, before anything is opened."""
         if self._stop is None:
             self._stop = self._connected_stop(self.adapters.environment())
         self._stop.save(together)
@@ -433,7 +434,7 @@ class Worker:
         if attempt is not None:
             how = self.config.durability, self.config.roll_s
             self._contained("findings", lambda: monitor.keep_in(attempt, self._rank, *how))
-        # What the rules missed is a fact of the run: it goes where the writer gets it.
+        # Data that the rules missed is a fact of the run, so it is passed to the writer.
         lost = self.recorder.notes.observe
         self._add_part(
             "rules", monitor.consume, monitor.close, on_dropped=lost, raw=False, idle=monitor.tend
@@ -479,7 +480,7 @@ class Worker:
         )
 
     def _found(self, finding: Finding) -> None:
-        """A finding is new or became worse: captures and snapshots may wait for it."""
+        """Handle a new or worse finding, which may trigger captures and snapshots."""
         self.recorder.plan.call(finding.code)
         self._snapshots.found(finding)
 

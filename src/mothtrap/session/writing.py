@@ -1,4 +1,4 @@
-"""Writers of a worker's finished steps: a thread of it, or another process."""
+"""Writers of a worker's finished steps: a thread of the worker, or another process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def open_log(
     """Open the log of a worker for a writer thread.
 
     Args:
-        folder: the worker's own folder, which exists.
+        folder: existing folder of the worker.
         config: writing settings.
         limit_bytes: size of the folder at which less is written; None = no limit.
         rest: see `PatientLog`.
@@ -48,7 +48,7 @@ def start_beside(
     """Start a writer process; None, with a message, if that is not possible.
 
     Args:
-        folder: the worker's own folder, which exists.
+        folder: existing folder of the worker.
         config: writing settings.
         limit_bytes: bytes after which less is written; None = no limit.
         on_error: called with the reason if the process fails.
@@ -72,7 +72,7 @@ def start_beside(
 
 
 class LateLog:
-    """A log that is opened for the first records, on the thread that writes them.
+    """A log that is opened with the first records, on the writing thread.
 
     Args:
         opened: opens the log.

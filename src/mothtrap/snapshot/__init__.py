@@ -1,1 +1,1 @@
-"""Snapshots as files, for replay. Arrays and JSON, nothing executable."""
+"""Snapshots as files for replay: arrays and JSON, without executable code."""

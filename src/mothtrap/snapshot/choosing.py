@@ -6,17 +6,17 @@ from mothtrap.core.snapshots import BASE
 from mothtrap.snapshot.retention import is_onset
 
 Rank = tuple[int, bool, bool, int]
-"""Sorts snapshots, the most informative one first."""
+"""Sort key of snapshots, the most informative one first."""
 ASKED_FOR = ("request", "step", "exception")
 """Reasons of snapshots that the user requested or waits for."""
 
 
 def is_offered(reason: str, *, exact: bool) -> bool:
-    """Return whether a snapshot is shown without a request; one with a later state is not.
+    """Return whether a snapshot is offered without a request; not with a state after the step.
 
     Args:
         reason: reason for the snapshot, see `core.snapshots.Snapshot`.
-        exact: its state is that of the step.
+        exact: whether its state is that of the step.
     """
     return reason != BASE and (exact or reason.startswith(ASKED_FOR))
 
@@ -26,14 +26,15 @@ def rank(
 ) -> Rank:
     """Return the priority of a snapshot among those of its run.
 
-    The first step that was not finite or raised an exception, then the first with a finding, then
-    the last requested one. If a state is later than the step, there is nothing to compare with.
+    The first step that was not finite or raised an exception comes first, then the first with a
+    finding, then the last requested one. If the state is later than the step, there is nothing to
+    compare with.
 
     Args:
-        step: step of the snapshots.
+        step: step of the snapshot.
         reason: reason for the snapshot, see `core.snapshots.Snapshot`.
-        exact: its state is that of the step.
-        root_step: step of the finding with which the diagnosis opens.
+        exact: whether its state is that of the step.
+        root_step: step of the finding with which the diagnosis begins.
         root_code: code of that finding.
     """
     at_root = step == root_step

@@ -1,7 +1,8 @@
-"""Current places of a recorded step in a script that was changed since.
+"""Current locations of a recorded step in a script that was changed since the run.
 
-A place is `file:line`. A snapshot holds a digest of each line of the files with its places, no
-source; compared with those of the files as they are, they tell where each line went.
+A location is `file:line`. A snapshot contains no source, only a digest of each line of the files
+with its locations. Comparing them with the digests of the current files shows where each line has
+moved.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from pathlib import Path
 from mothtrap.core.snapshots import LineDigests, Snapshot
 
 MAX_LINES = 20_000
-"""Lines of a file that is followed. Chosen by hand: longer ones are made by programs."""
+"""Maximum number of lines of an inspected file. Chosen by hand: longer ones are generated."""
 ANYWHERE = (1, 1 << 31)
-"""The lines of which one may hold a place that is not to be found."""
+"""Range of all lines, for a location that cannot be found."""
 
 Moved = dict[str, tuple[int, int]]
-"""First and last line at which a recorded place may be today, by place. Places that have not moved
-are left out."""
+"""First and last possible line of a recorded location, by location. Locations that have not moved
+are left out.
+"""
 
 
 def line_digests(path: Path) -> LineDigests:
@@ -118,7 +120,7 @@ class CodeLocations:
         """Return `expected` with the locations at which its values were found.
 
         Args:
-            expected: values by `file:line`, or `file:line#n` for the n-th at one place.
+            expected: values by `file:line`, or `file:line#n` for the n-th at one location.
             found: corresponding names in the current script, in order.
         """
         free, renamed = list(found), dict[str, str]()

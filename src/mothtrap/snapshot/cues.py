@@ -1,8 +1,8 @@
 """Matching of recorded events to the calls of a script that runs again.
 
-The script runs unchanged up to the place of the first recorded event. From there on, its calls
-are matched with the recorded ones, in order. A call without a counterpart is left to the script,
-so an evaluation before the training, for example, runs as usual.
+The script runs unchanged up to the location of the first recorded event. From there on, its calls
+are matched with the recorded ones, in order. A call without a counterpart is left to the script, so
+an evaluation before the training, for example, runs as usual.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Cues:
 
     @property
     def step(self) -> RecordedStep:
-        """The step with the next events."""
+        """Step with the next events."""
         return self._steps[self._at]
 
     @property
@@ -70,7 +70,7 @@ class Cues:
         return self._matched == 0
 
     def expected(self) -> ForwardCalled | None:
-        """The next recorded model call; None if a batch comes first."""
+        """Next recorded model call; None if a batch comes first."""
         for event in self.step.events[self._next :]:
             if isinstance(event, BatchHanded):
                 return None

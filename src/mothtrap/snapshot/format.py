@@ -38,15 +38,15 @@ from mothtrap.store.snapshot_head import HEAD, MAX_HEAD_BYTES, StoredFile
 deserialize: Callable[[bytes], list[tuple[str, dict[str, Any]]]] = _untyped
 
 FORM = 1
-"""Of the files; one with another number was written by another mothtrap."""
+"""Version of the files; files with another version were written by another version of mothtrap."""
 
 STATE, STEPS = "state.safetensors", "steps.safetensors"
 
 CHUNK_BYTES = 1 << 22
-"""Bytes of one write: other threads get the processor between two writes."""
+"""Number of bytes per write; other threads get the processor between two writes."""
 
 FOREIGN = "foreign"
-"""Key of types that the format does not have: their arrays are stored as bytes."""
+"""Key of types that the format does not have; their arrays are stored as bytes."""
 
 _CODES = {
     "bool": "BOOL",
@@ -82,7 +82,7 @@ class Loaded:
     """A snapshot with its arrays, by the keys that its trees name.
 
     Attributes:
-        folder: its folder.
+        folder: folder of the snapshot.
         state: arrays of the state.
         steps: arrays of the recorded steps.
     """
@@ -99,7 +99,7 @@ class Stored:
 
     Attributes:
         size_bytes: size of all its files.
-        snapshot: its description; None if it cannot be read.
+        snapshot: description of the snapshot; None if it cannot be read.
         damage: reason why it cannot be read.
     """
 
@@ -228,7 +228,7 @@ def _look(folder: Path, step: int, worker: int) -> Stored:
 
 def _write_arrays(path: Path, arrays: Mapping[str, Array]) -> StoredFile:
     """Write a safetensors file: length of the header, header (JSON), data without gaps."""
-    # Wide elements first, so that every array begins at a multiple of its element.
+    # Wide elements come first, so that every array begins at a multiple of its element size.
     order = sorted(arrays, key=lambda key: -_width(arrays[key].dtype))
     header: dict[str, Any] = {}
     foreign: dict[str, str] = {}
@@ -257,7 +257,7 @@ def _write_arrays(path: Path, arrays: Mapping[str, Array]) -> StoredFile:
 
 
 def _take_over(other: Path, draft: Path) -> StoredFile:
-    """Have the state of another snapshot in this one, too, without a copy where possible."""
+    """Store the state of another snapshot in this one, too, without a copy if possible."""
     try:
         os.link(other / STATE, draft / STATE)
     except OSError:
@@ -285,7 +285,7 @@ def _remove_if_empty(folder: Path) -> None:
     try:
         folder.rmdir()
     except OSError:
-        return  # another worker's snapshot is there
+        return  # another worker's snapshot exists
 
 
 def _width(dtype: str) -> int:
@@ -322,7 +322,7 @@ def _read_head(folder: Path) -> tuple[_Head, Snapshot]:
 
 
 def _with_numbers(snapshot: dict[str, Any]) -> dict[str, Any]:
-    """Make numbers of the losses that JSON cannot hold."""
+    """Convert losses that JSON cannot store back to numbers."""
     words = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
     steps = snapshot.get("steps")
     holding = [(step, "losses") for step in (steps if isinstance(steps, list) else ())]

@@ -1,8 +1,8 @@
 """Assignment of the events of a recorded step to its micro-batches.
 
-Where a loader gives k batches at one place, and all models are called k times (or a multiple of
-k) at theirs, there are k micro-batches, in this order; where no loader gives any, as many as
-there are backwards. Anything else is one.
+If a loader returns k batches at one location, and all models are called k times (or a multiple of
+k) at theirs, there are k micro-batches, in this order. If no loader returns any, there are as many
+as backward passes. Otherwise, the step counts as one micro-batch.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class MicroBatches:
     def __init__(self, step: RecordedStep, truth: ReferenceDigests | None) -> None:
         places = [_place(event) for event in step.events]
         times = Counter(place for place in places if place is not None)
-        # Where an earlier step is played, too, its rows continue into this one.
+        # If an earlier step is replayed, too, its rows continue into this one.
         self.count = 1 if step.carried else _count(times, truth)
         self._of: dict[int, int | None] = {}
         seen = Counter[Hashable]()
@@ -41,7 +41,7 @@ class MicroBatches:
             each, rest = divmod(times[place], self.count)
             self._of[id(event)] = seen[place] // each if each and not rest else None
             seen[place] += 1
-        self._events = step.events  # kept: their ids stay their own
+        self._events = step.events  # kept alive, so that their ids are not reused
 
     def of(self, event: RecordedEvent) -> int | None:
         """Return the micro-batch that an event feeds; None if it may feed any."""
@@ -49,7 +49,7 @@ class MicroBatches:
 
 
 def _place(event: RecordedEvent) -> Hashable:
-    """Return a key for calls of one place in the code; None without autograd."""
+    """Return a key for calls at one location in the code; None without autograd."""
     if isinstance(event, BatchHanded):
         return "batch", event.site
     if isinstance(event, ForwardCalled):

@@ -1,4 +1,4 @@
-"""Selection of the snapshots that are removed to make room for another one."""
+"""Selection of the snapshots to remove, to make room for another one."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from mothtrap.core.snapshots import BASE
 
 BASES = 4
-"""Bases that are kept: a step is found bad up to some hundred steps later."""
+"""Number of base snapshots to keep: a step is found bad up to a few hundred steps later."""
 ONSETS = ("unsound step", "exception")
-"""Reasons whose only snapshot never goes."""
+"""Reasons whose only snapshot is never removed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +31,8 @@ def superfluous(there: Sequence[Kept], coming: Kept, *, most: int, most_bytes: f
     others.
 
     Args:
-        there: stored snapshots.
-        coming: the one that is about to be written.
+        there: existing snapshots.
+        coming: the snapshot that is about to be written.
         most: maximum number of snapshots afterwards, not counting bases.
         most_bytes: limit on their total size.
     """

@@ -1,4 +1,4 @@
-"""The latest steps in bounded memory: the oldest make room."""
+"""The latest steps in bounded memory; the oldest are removed to make room."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 Entry = TypeVar("Entry")
 
 MAX_STEPS = 256
-"""Steps that are kept however small they are; twice as many as live rules wait for at most."""
+"""Maximum number of steps, however small; twice as many as live rules wait for at most."""
 
 
 class Ring(Generic[Entry]):
@@ -37,7 +37,7 @@ class Ring(Generic[Entry]):
         return len(self._steps)
 
     def __iter__(self) -> Iterator[int]:
-        """The numbers of the steps, oldest first."""
+        """Yield the numbers of the steps, oldest first."""
         return iter(list(self._steps))
 
     @property
@@ -51,7 +51,7 @@ class Ring(Generic[Entry]):
         Args:
             step: step number; an entry with the same number is replaced.
             entry: data to keep.
-            sizes: bytes of its parts, by a name under which other steps may share them.
+            sizes: bytes of its parts, by names under which other steps may share them.
         """
         if step in self._steps:
             self._drop(step)

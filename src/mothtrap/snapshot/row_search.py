@@ -1,8 +1,7 @@
-"""Finds the rows of a batch that make a step go wrong, by doing the step with other rows.
+"""Find the rows of a batch that make a step fail, by repeating the step with other rows.
 
-A row is **guilty** when the step goes wrong with it alone, and not without it. Before "alone"
-counts, a row that is not suspected must pass alone: one row has no deviation over the batch,
-whichever it is.
+A row is **guilty** if the step fails with this row alone, and does not fail without it. "Alone"
+only counts if an unsuspected row passes alone: any single row has no deviation over the batch.
 """
 
 from __future__ import annotations
@@ -14,9 +13,11 @@ from typing import Literal, Protocol
 from mothtrap.core.replays import ReplayResult
 
 MAX_TRIALS = 64
-"""Steps that are replayed to find rows. Chosen by hand: 8 halvings and 8 rows verified."""
+"""Maximum number of replayed steps for finding rows. Chosen by hand: 8 halvings, and 8 rows
+verified.
+"""
 MAX_GUILTY = 8
-"""Guilty rows that are searched for. Chosen by hand."""
+"""Maximum number of guilty rows that are searched for. Chosen by hand."""
 
 Evidence = Literal["alone", "left out", "together", "none"]
 
@@ -25,14 +26,14 @@ class Trial(Protocol):
     """Repeats the step with some rows of its batch."""
 
     def __call__(self, rows: Sequence[int], *, repeat: bool) -> bool | None:
-        """Return whether it goes wrong in the same way.
+        """Return whether the step fails in the same way.
 
         Args:
             rows: positions on the first axis, at least one.
             repeat: rows are repeated until the batch has its own size.
 
         Returns:
-            None if it goes wrong in another way: the script cannot do with such a batch.
+            None if it fails in another way, because the script does not accept such a batch.
         """
 
 
@@ -41,12 +42,12 @@ class Guilty:
     """Rows that make the step fail.
 
     Attributes:
-        rows: the guilty rows; empty if there are no single ones.
+        rows: the guilty rows; empty if no single rows are guilty.
         evidence: `alone`: each row makes the step fail by itself, and without them it does not
             fail; `left out`: without them it does not fail, and single rows could not be tested;
             `together`: only all of them together make it fail; `none`: no particular rows.
-        count: rows of the batch.
-        trials: steps that were done.
+        count: number of rows of the batch.
+        trials: number of trials.
     """
 
     rows: tuple[int, ...]
@@ -84,7 +85,7 @@ def listed(rows: Sequence[int]) -> str:
 
 
 def has_rows_to_blame(watched: ReplayResult) -> bool:
-    """Return whether a row search makes sense: not with a single row or with bad weights."""
+    """Return whether a row search makes sense: not for a single row, or with bad weights."""
     return watched.batch_rows > 1 and not watched.holder.startswith(("weight", "buffer"))
 
 
@@ -94,14 +95,14 @@ def went_wrong(trial: ReplayResult, watched: ReplayResult, *, closely: bool) -> 
     Args:
         trial: the step with some rows.
         watched: the step with all of them.
-        closely: the operation must be the same.
+        closely: whether the operation must be the same.
     """
     if not trial.reached:
         return None
     if not trial.exception and not trial.nonfinite:
         return False
     if (trial.micro_batch or 0) > (watched.micro_batch or 0):
-        return False  # the tried rows are good, and later ones are bad too
+        return False  # the tested rows are good, and later ones are also bad
     if (trial.exception is None) is not (watched.exception is None):
         return None
     if trial.exception is not None and watched.exception is not None:
@@ -123,7 +124,7 @@ def guilty(
 
     Args:
         trial: repeats the step with the chosen rows.
-        count: rows of the batch.
+        count: number of rows of the batch.
         candidates: rows to try first.
         most: maximum number of trials.
     """
@@ -144,7 +145,7 @@ class _Search:
     _repeats: bool = False
 
     def fails(self, rows: Iterable[int]) -> bool:
-        """Return whether the step goes wrong with some rows, repeated if too few for a batch."""
+        """Return whether the step fails with some rows, repeated if too few for a batch."""
         chosen = tuple(sorted(rows))
         if not chosen or len(chosen) == self.count:
             return bool(chosen)
@@ -167,12 +168,12 @@ class _Search:
         self._known.clear()
 
     def is_in_order_without(self, rows: Iterable[int]) -> bool:
-        """Return whether the step is in order without some rows."""
+        """Return whether the step succeeds without some rows."""
         rest = set(range(self.count)) - set(rows)
         return bool(rest) and not self.fails(rest) and self.trials <= self.most
 
     def suspects(self) -> tuple[int, ...]:
-        """Rows without which the step is in order, or a small set that fails together."""
+        """Return rows without which the step succeeds, or a small set that fails together."""
         rest, found = list(range(self.count)), list[int]()
         while len(found) < MAX_GUILTY and rest and self.fails(rest):
             smallest = self.smallest(rest)
@@ -185,7 +186,7 @@ class _Search:
         return tuple(found) if self.is_in_order_without(found) else ()
 
     def smallest(self, rows: Sequence[int]) -> list[int]:
-        """A set of rows that goes wrong, and of which no part does (Zeller, 2002: ddmin)."""
+        """Return a set of rows that fails, of which no part fails (Zeller, 2002: ddmin)."""
         kept, parts = list(rows), 2
         while len(kept) > 1 and self.trials < self.most:
             size = -(-len(kept) // parts)
@@ -208,7 +209,7 @@ class _Search:
         return bool(rows) and all(self.fails([row]) for row in (rows[0], rows[-1]))
 
     def verdict(self, suspects: Sequence[int]) -> Guilty:
-        """Describe the fault of the suspect rows."""
+        """Describe the fault of the suspected rows."""
         if not suspects:
             return self._guilty((), "none")
         if len(suspects) == self.count:
@@ -216,7 +217,7 @@ class _Search:
         if not self.is_in_order_without(suspects):
             return self._guilty((), "none")
         for _ in range(2):
-            if not self._passes_alone(suspects):  # no test of anybody: keep the size
+            if not self._passes_alone(suspects):  # nothing was tested: keep the batch size
                 self.only_repeated()
                 continue
             alone = tuple(row for row in suspects[:MAX_GUILTY] if self.fails([row]))

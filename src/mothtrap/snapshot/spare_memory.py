@@ -1,4 +1,4 @@
-"""Limits on the memory of a copy, so that no process is killed for lack of it."""
+"""Limit on the memory of a copy, so that no process is killed because memory runs out."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def available_bytes(root: Path = Path("/")) -> float:
 
 
 def _groups(root: Path) -> Iterator[tuple[Path, tuple[str, str, str]]]:
-    """The cgroups that this process is in, from its own up; some may not be there."""
+    """Yield the cgroups of this process, beginning with its own; some may not exist."""
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:  # not on Linux
@@ -53,7 +53,7 @@ def _groups(root: Path) -> Iterator[tuple[Path, tuple[str, str, str]]]:
             continue
         mounted = root / "sys/fs/cgroup" / ("memory" if controllers else "")
         own = Path(name.lstrip("/"))
-        for path in (own, *own.parents):  # in a container the names above may be those outside
+        for path in (own, *own.parents):  # in a container, the names above may be those of the host
             yield mounted / path, _VERSION_1 if controllers else _VERSION_2
 
 
@@ -65,5 +65,5 @@ def _left_in(group: Path, version: tuple[str, str, str]) -> float:
         counted = dict(line.split(" ", 1) for line in lines)
         cached = sum(int(counted.get(f"{prefix}{kind}_file", 0)) for kind in ("active", "inactive"))
         return max(0.0, int(most) - max(0, int(used) - cached))
-    except (OSError, ValueError):  # there is none, or "max": no limit
+    except (OSError, ValueError):  # no file, or "max": no limit
         return math.inf

@@ -1,8 +1,8 @@
-"""Nestings of values as plain JSON beside arrays, and back (see `core.snapshots.Tree`).
+"""Conversion of nested values to plain JSON and arrays, and back (see `core.snapshots.Tree`).
 
-Going there copies nothing but plain values; what becomes of tensors and arrays is the
-caller's matter. Coming back runs no code that a snapshot names: nothing is imported, no
-constructor called, and objects are made only of classes that need none.
+Converting to a tree copies only plain values; the caller handles tensors and arrays. Converting
+back runs no code that a snapshot names: nothing is imported, no constructor is called, and objects
+are created only for classes that need no constructor.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from mothtrap.core.snapshots import Array, Tree
 from mothtrap.statistics.dtypes import NAMES, dtype_of
 
 MAX_DEPTH = 60
-"""Deepest nesting that is followed; chosen by hand, below the limit of JSON parsers."""
+"""Maximum nesting depth; chosen by hand, below the limit of JSON parsers."""
 
 MAX_VALUES = 200_000
 """Maximum number of values in one tree; chosen by hand: the file names of a dataset fit."""
 
 OPAQUE_LENGTH = 200
-"""Characters that are kept of the text of an object that cannot be stored."""
+"""Maximum length of the text of an object that cannot be stored."""
 
 _NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _SEQUENCES: dict[str, type] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
@@ -92,7 +92,7 @@ class TreeMaker:
             return own
         try:
             return self._plain(value, kind, depth + 1)
-        except Exception as err:  # whatever an object of the user's raises
+        except Exception as err:  # objects of the user may raise anything
             return self._give_up(value, in_one_line(err))
 
     def _plain(self, value: Any, kind: type, depth: int) -> Tree:
@@ -300,10 +300,10 @@ def keys_of(tree: Tree) -> set[str]:
 
 
 def _is_data(cls: type) -> bool:
-    """Return whether objects of a class hold data alone, so that they need no constructor.
+    """Return whether objects of a class contain only data, so that they need no constructor.
 
-    Not one that does something when it goes away: made from fields of a file, that would
-    be code of the file's choice.
+    Classes with code that runs on deletion are excluded, because a file could then trigger this
+    code.
     """
     if hasattr(cls, "__del__") or cls.__module__ in ("builtins", "types"):
         return False
@@ -315,7 +315,7 @@ def _is_data(cls: type) -> bool:
 
 
 def _is_plain_object(cls: type) -> bool:
-    """Return whether a class is made in Python, and holds nothing but a `__dict__`."""
+    """Return whether a class is written in Python, and its objects have only a `__dict__`."""
     new: Any = cls.__new__
     return (
         new is object.__new__
@@ -345,13 +345,13 @@ def _made(
         slot = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
         if isinstance(slot, MemberDescriptorType):
             slot.__set__(made, value)
-        else:  # past any setter
+        else:  # bypasses any setter
             object.__getattribute__(made, "__dict__")[name] = value
     return made
 
 
 def _loaded_class(name: object) -> type | None:
-    """The class of that name, if a module that is loaded has it; imports nothing."""
+    """Return the class with a name if a loaded module has it; imports nothing."""
     parts = str(name).split(".")
     for end in range(len(parts) - 1, 0, -1):
         module = sys.modules.get(".".join(parts[:end]))
@@ -367,7 +367,7 @@ def _loaded_class(name: object) -> type | None:
 def _text(value: str) -> Tree:
     try:
         value.encode()
-    except UnicodeEncodeError:  # lone surrogates, as names of files can have them
+    except UnicodeEncodeError:  # lone surrogates, which file names may contain
         return {"text": base64.b64encode(value.encode("utf-16-le", "surrogatepass")).decode()}
     return value
 

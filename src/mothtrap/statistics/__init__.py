@@ -1,7 +1,7 @@
-"""The arithmetic that turns a tensor into a few numbers; pure, no state.
+"""Reduction of a tensor to a few numbers; pure and stateless.
 
-One module per array library (`numpy`, `torch`), reached by its own import; what is
-exported here needs numpy alone.
+There is one module per array library (`numpy`, `torch`), which must be imported separately. Names
+exported here need only NumPy.
 """
 
 from mothtrap.statistics.summary import EMPTY as EMPTY

@@ -1,4 +1,4 @@
-"""The arithmetic that every array library is given here, and that of arrays on the host."""
+"""Interface of the reductions for an array library, and their implementation for host arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The compiled part of the package, None if it was installed without a C compiler."""
+"""The compiled part of the package; None if it was installed without a C compiler."""
 
 from __future__ import annotations
 

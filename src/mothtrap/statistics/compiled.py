@@ -1,8 +1,8 @@
-"""Numbers of arrays that lie plainly in memory, read by the compiled part of the package.
+"""Statistics of arrays in plain memory, computed by the compiled part of the package.
 
-It reads where an array lies, once, without temporaries: 4 to 10 times as fast as operations of
-an array library. Whose memory it is does not matter: it takes addresses. An installation without
-a C compiler does not have it.
+It reads an array in place, once, without temporaries, and is 4 to 10 times as fast as operations of
+an array library. It takes addresses, so the memory may belong to any library. Installations without
+a C compiler do not have it.
 
 Shape suffixes: T = arrays, F = fields, N = bytes.
 """
@@ -23,13 +23,14 @@ Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 KINDS: Final = ("float32", "bfloat16", "float16", "float64", "uint8")
-"""Element types that are reduced, in the order of their kinds; the last one, which stands for
-all of one byte, only by `tallies`."""
+"""Supported element types, in the order of their kinds; the last one stands for all one-byte types,
+and is supported only by `tallies`.
+"""
 SUMMARIZED: Final = KINDS[:-1]
 
 _TALLIES: Final = 256
 _COLUMNS: Final = slice(COLUMN["zero"], COLUMN["l2"] + 1)
-"""Zero, min, max, mean, deviation_l2, abs_sum, l2: a test pins them."""
+"""Zero, min, max, mean, deviation_l2, abs_sum, l2; covered by a test."""
 
 
 def places(buffers: Sequence[Any], kinds: Sequence[int], item_bytes: Sequence[int]) -> Integers:
@@ -39,7 +40,7 @@ def places(buffers: Sequence[Any], kinds: Sequence[int], item_bytes: Sequence[in
         buffers: objects that expose their memory in C order, and stay alive while the addresses are
             in use.
         kinds: position of each kind in `KINDS`, -1 if it cannot be read in this way.
-        item_bytes: size of an element of each, in bytes.
+        item_bytes: size of an element of each buffer, in bytes.
 
     Returns:
         The kind is -1 for empty buffers, and for all if the extension was not built.
@@ -64,8 +65,8 @@ def norms(places_T3: Integers, region: int = 0) -> Floats:
 
     Args:
         places_T3: result of `places` for arrays that are alive, without kind -1.
-        region: address of `GOMP_parallel` in the runtime of a framework, whose threads share the
-            work, as in all functions here that take it; 0: only this thread reads.
+        region: address of `GOMP_parallel` in the runtime of a framework whose threads share the
+            work, as in all functions of this module; 0: only this thread reads.
     """
     l2_T = np.empty(len(places_T3))
     built.arrays.norms(places_T3, l2_T, region)
@@ -107,7 +108,7 @@ def digests(pieces_T3: Integers, region: int = 0) -> Digests:
     """Return the xxh3_64 of bytes, uint64, shape (T,).
 
     Args:
-        pieces_T3: int64, C order: address, number of bytes and seed of each.
+        pieces_T3: int64, C order: address, number of bytes, and seed of each piece.
         region: as for `norms`.
     """
     digest_T = np.empty(len(pieces_T3), np.uint64)
@@ -136,18 +137,19 @@ def gather(pieces_T3: Integers, out_N: npt.NDArray[np.uint8], region: int = 0) -
     """Copy data from many addresses into one memory block.
 
     Args:
-        pieces_T3: int64, shape (T, 3): address, bytes and place in `out_N` of each.
+        pieces_T3: int64, shape (T, 3): address, number of bytes, and offset in `out_N` of each
+            piece.
         out_N: uint8.
         region: as for `norms`.
 
     Raises:
-        ValueError: one does not fit into `out_N`.
+        ValueError: a piece does not fit into `out_N`.
     """
     built.arrays.gather(pieces_T3, out_N, region)
 
 
 def whole_rows(count_T: npt.NDArray[Any], rows: Floats) -> tuple[Floats, Flags]:
-    """Return rows of all fields, and a mask of valid rows, from the columns that were read."""
+    """Return rows of all fields, and a mask of valid rows, from the given columns."""
     rows_TF = np.full((len(rows), WIDTH), np.nan)
     rows_TF[:, _COLUMNS] = rows
     rows_TF[:, COLUMN["count"]] = count_T

@@ -1,4 +1,4 @@
-"""The fingerprint of an array: equal for equal bytes, type and shape."""
+"""Digests of arrays: equal for equal bytes, type and shape."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from mothtrap.statistics import built
 Digests = npt.NDArray[np.uint64]
 
 COLUMNS = 256
-"""Elements of a row that are inspected, evenly spread; chosen by hand: all of a row of a
-table, a line of text or a small image, and of a photograph enough to recognize it."""
+"""Maximum number of inspected elements of a row, evenly spaced. Chosen by hand: all elements of a
+table row, a line of text or a small image, and enough of a photograph to recognize it.
+"""
 
 ROW_BYTES, BLOCKS = 4096, 8
-"""Bytes of a row that are inspected, at most, and in how many pieces of a longer one. Chosen
-by hand: a few hundred rows in a fifth of a millisecond, and photographs still differ."""
+"""Maximum number of inspected bytes of a row, and number of pieces for a longer row. Chosen by
+hand: a few hundred rows take a fifth of a millisecond, and photographs still differ.
+"""
 
 
 def digest_bytes(data: npt.NDArray[np.uint8], dtype: str, shape: Sequence[int]) -> int:
@@ -54,7 +56,7 @@ def digest_rows(
 
     Args:
         data: uint8, shape (rows * bytes of a row,): the elements in C order.
-        rows: at least 1.
+        rows: number of rows, at least 1.
         dtype: name of the element type without its library, e.g. `bfloat16`.
         shape: shape of one row.
 
@@ -101,7 +103,7 @@ def digest_bits(bits_RC: npt.NDArray[Any]) -> Digests:
     """Return a 64-bit digest of every row: a sum of products with odd numbers, modulo 2^64."""
     wide_RC = bits_RC.astype(np.uint64)
     # The low 52 bits of 1.0 and of other short float64 numbers are 0. A product with such a number
-    # keeps only 12 bits of the odd number, and rows of zeros and ones would be equal by chance.
+    # keeps only 12 bits of the odd number, so rows of zeros and ones could be equal by chance.
     wide_RC ^= wide_RC >> np.uint64(32)
     digest_R: Digests = (wide_RC * _odd_numbers(bits_RC.shape[1])).sum(axis=1)
     return digest_R

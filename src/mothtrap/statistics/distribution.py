@@ -1,4 +1,4 @@
-"""Quantiles of an array, and its distribution as stored in an array."""
+"""Quantiles of an array, and its distribution stored as an array."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def quantiles(array: Array) -> npt.NDArray[np.float64]:
 
 
 EXPONENTS: Final = "exponents"
-"""Taken from a tensor where it lies: `statistics.exponents.count_exponents`."""
+"""Computed from a tensor in place: `statistics.exponents.count_exponents`."""
 
 DISTRIBUTIONS: Final[Mapping[str, Callable[[Array], Array]]] = MappingProxyType(
     {"quantiles": quantiles}
 )
-"""Worked out from copies, by name; each returns an array of a fixed shape and type."""
+"""Distributions computed from copies, by name; each returns an array of a fixed shape and type."""
 
 SHAPES: Final = MappingProxyType(
     {EXPONENTS: ((2, BINS), "int64"), "quantiles": ((len(QUANTILES),), "float64")}
 )
-"""Shape and element type of a statistic that is an array."""
+"""Shape and element type of statistics that are arrays."""

@@ -1,4 +1,4 @@
-"""Names of element types, the same for every framework, and their numpy types."""
+"""Framework-independent names of element types, and their NumPy types."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ NATIVE = (
     *("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),
     *("float16", "float32", "float64", "complex64", "complex128"),
 )
-"""Types that numpy itself has."""
+"""Types of NumPy itself."""
 
 EXTENDED = (
     "bfloat16",
     *("float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz"),
     *("float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
 )
-"""Types that ml_dtypes adds to numpy."""
+"""Types that ml_dtypes adds to NumPy."""
 
 NAMES = (*NATIVE, *EXTENDED)
 
 HALF_COMPLEX = "complex32"
-"""Pairs of float16: a type of frameworks for which numpy and ml_dtypes have none."""
+"""Pairs of float16: a type of some frameworks that neither NumPy nor ml_dtypes has."""
 
 
 def dtype_of(name: str) -> np.dtype[Any]:
@@ -62,7 +62,7 @@ def name_of(dtype: npt.DTypeLike) -> str:
     """Return the name of a NumPy type.
 
     Raises:
-        UnknownNameError: arrays of this type (text, objects, records) are no tensors.
+        UnknownNameError: arrays of this type (text, objects, records) are not tensors.
     """
     return _name(np.dtype(dtype))
 

@@ -1,4 +1,4 @@
-"""Distribution of values over powers of two: the counts, and their computation in numpy.
+"""Distribution of values over powers of two: the bins, and counting with NumPy.
 
 Shape suffixes: T = tensors, B = bins, N = elements.
 """
@@ -15,17 +15,17 @@ Counts = npt.NDArray[np.int64]
 
 LOWEST_POWER: Final = -40
 BINS: Final = 64
-"""Powers of two from 2^-40 to 2^23: what fp32, bf16, fp16 and fp8 distinguish in training."""
+"""Powers of two from 2^-40 to 2^23: the range of fp32, bf16, fp16 and fp8 values in training."""
 
 EDGES: Final = 2.0 ** np.arange(LOWEST_POWER, LOWEST_POWER + BINS)
 """Lower edges of the bins; the first and the last bin are open-ended."""
 EDGES.setflags(write=False)
 
-_BLOCK: Final = 1 << 18  # elements at a time: temporaries stay in a CPU's cache
+_BLOCK: Final = 1 << 18  # elements per block, so that temporaries stay in a CPU's cache
 _BIAS: Final = 1023
 _CODES: Final = 1 << 12
 _NOT_FINITE: Final = 0x7FF
-"""Of a float64 the first twelve bits: its sign, and its exponent plus the bias."""
+"""First twelve bits of a float64: its sign, and its biased exponent."""
 _STARTS: Final = (0, *range(_BIAS + LOWEST_POWER + 1, _BIAS + LOWEST_POWER + BINS))
 _NEGATIVE_ZERO: Final = np.iinfo(np.int64).min
 
@@ -41,13 +41,13 @@ def count_exponents(array: Array) -> Counts:
         int64, shape (2, B): negative values, then positive ones. Bin `i` counts those whose
         magnitude is at least `EDGES[i]` and below twice that; the first and last bins also count
         all smaller and larger ones. Zeros, NaN and infinities are in no bin. Counts of parts add up
-        to those of the whole.
+        to the counts of the whole.
     """
     flat = np.ascontiguousarray(array).reshape(-1)
     if np.iscomplexobj(flat):
         flat = flat.view(flat.real.dtype)
     counts = np.zeros((2, BINS), np.int64)
-    with np.errstate(all="ignore"):  # NaN, Inf and values beyond float64 are data here
+    with np.errstate(all="ignore"):  # NaN, Inf and values beyond float64 are valid data here
         for at in range(0, len(flat), _BLOCK):
             counts += _count(flat[at : at + _BLOCK].astype(np.float64))
     return counts

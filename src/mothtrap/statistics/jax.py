@@ -1,4 +1,4 @@
-"""Statistics of JAX arrays, read on the host: on a CPU without a copy."""
+"""Statistics of JAX arrays, computed on the host; on a CPU without a copy."""
 
 from __future__ import annotations
 

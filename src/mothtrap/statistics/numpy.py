@@ -1,4 +1,4 @@
-"""Statistics of numpy arrays: by the compiled part where they lie plainly, else in float64.
+"""Statistics of NumPy arrays: by the compiled part for arrays in plain memory, else in float64.
 
 Shape suffixes: N = elements or rows, T = tensors, F = fields.
 """
@@ -25,12 +25,12 @@ Array = npt.NDArray[Any]
 
 _LITTLE: Final = sys.byteorder == "little"
 _KNOWN_TO_PYTHON: Final = "biufc"
-"""Kinds of elements that a memoryview knows."""
+"""Kinds of elements that a memoryview supports."""
 _MOVED_AT_ONCE: Final = 1 << 18
-"""Bytes, of which a copy takes some 30 us."""
-_BLOCK: Final = 1 << 18  # elements at a time: temporaries of 2 MB stay in a CPU's cache
+"""Number of bytes whose copy takes about 30 us."""
+_BLOCK: Final = 1 << 18  # elements per block, so that temporaries of 2 MB stay in a CPU's cache
 _VALUES: Final = {"nan", "zero"}
-"""One of these columns is needed wherever values are read."""
+"""One of these columns is needed whenever values are read."""
 _NORM: Final = frozenset({"l2", "nan", "inf"})
 _LOOKED_AT: Final = [COLUMN[name] for name in ("count", "nan", "inf", "l2")]
 
@@ -111,7 +111,7 @@ def count_exponents_of(arrays: Sequence[Array]) -> Counts:
 def _places(
     arrays: Sequence[Array], names: tuple[str, ...]
 ) -> tuple[list[Array], in_memory.Integers]:
-    """Return the addresses of the elements of arrays, in any order, and views that keep them."""
+    """Return the addresses of arrays' elements, in any order, and views that keep them alive."""
     views = [_in_memory_order(_real(array)) for array in arrays]
     kinds = [_kind(view.dtype, names) if view.flags.c_contiguous else -1 for view in views]
     return views, in_memory.places(views, kinds, [view.itemsize for view in views])
@@ -131,13 +131,13 @@ def _is_plain(dtype: np.dtype[Any]) -> bool:
 
 
 def _exact_row(array: Array, columns: frozenset[str]) -> Floats:
-    """Return the row, shape (F,), of an array, taken block by block in float64."""
+    """Return the row, shape (F,), of an array, computed block by block in float64."""
     first = np.zeros(1, dtype=np.intp)
     flat_N = _real(array).reshape(-1)
     blocks = [flat_N[at : at + _BLOCK] for at in range(0, len(flat_N), _BLOCK)]
     if not blocks:
         return constant_row(0, columns)
-    with np.errstate(all="ignore"):  # NaN, Inf and values beyond float64 are data here
+    with np.errstate(all="ignore"):  # NaN, Inf and values beyond float64 are valid data here
         rows = [summarize_segments(b.astype(np.float64), first, columns) for b in blocks]
     row_F: Floats = merge_segments(np.concatenate(rows), first)[0]
     return row_F
@@ -147,7 +147,7 @@ def describe(array: Array) -> tuple[str, tuple[int, ...], int]:
     """Return the element type, shape and number of bytes of an array.
 
     Raises:
-        UnknownNameError: its elements are no numbers.
+        UnknownNameError: its elements are not numbers.
     """
     return name_of(array.dtype), array.shape, array.nbytes
 
@@ -160,7 +160,7 @@ def copy_bytes(array: Array, out_N: npt.NDArray[np.uint8]) -> None:
     elif built.arrays is not None and _is_known_to_python(dtype):
         built.arrays.copy(array, out_N)
     elif 0 < array.nbytes <= _MOVED_AT_ONCE and _is_known_to_python(dtype):
-        out_N.data[:] = array.data.cast("B")  # a view as bytes takes longer to make
+        out_N.data[:] = array.data.cast("B")  # a view as bytes takes longer to create
     else:
         move_bytes(array.reshape(-1).view(np.uint8), out_N)
 
@@ -187,12 +187,12 @@ def gather_bytes(
 
 
 def _is_known_to_python(dtype: np.dtype[Any]) -> bool:
-    # Types of ml_dtypes are of the kind of floats, or of none.
+    # Types of ml_dtypes have the kind of floats, or none.
     return dtype.isbuiltin == 1 and dtype.kind in _KNOWN_TO_PYTHON
 
 
 def _lies_in_order(array: Array) -> bool:
-    """Return whether the bytes of an array are as they are stored, and Python knows their type."""
+    """Return whether an array is stored in C order with a type that Python supports."""
     dtype = array.dtype
     return _LITTLE and array.flags.c_contiguous and dtype.isnative and _is_known_to_python(dtype)
 
@@ -215,7 +215,7 @@ def to_numpy(array: Array) -> Array:
 
 
 def digests(arrays: Sequence[Array]) -> Digests:
-    """Return the digest of each array, uint64, shape (T,): `digest` of many."""
+    """Return the digest of each array, uint64, shape (T,); see `digest`."""
     return np.array([digest(array) for array in arrays], np.uint64)
 
 

@@ -1,7 +1,7 @@
 """Products of arrays without BLAS.
 
-numpy's BLAS shares larger products among threads, which then wait actively: for 0.1 s after each
-product they take a core from the training (OpenBLAS 0.3, measured by the threads' times).
+NumPy's BLAS distributes larger products over threads, which then busy-wait: for 0.1 s after each
+product, they take a core from the training (OpenBLAS 0.3, measured by the threads' times).
 
 Shape suffixes: N = elements, B = blocks, R = rows, F and G = features.
 """
@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 BLOCK = 4096
-"""Elements that are summed in the type of the values; the sums of blocks are added in float64."""
+"""Number of elements that are summed in the type of the values; block sums are added in float64."""
 
 
 def dot(first_N: Array, second_N: Array) -> float:
@@ -29,7 +29,7 @@ def dot(first_N: Array, second_N: Array) -> float:
 
 
 def norm(values_N: Array) -> float:
-    """Return the root of the sum of squares."""
+    """Return the square root of the sum of squares."""
     return math.sqrt(dot(values_N, values_N))
 
 

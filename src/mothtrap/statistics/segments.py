@@ -1,4 +1,4 @@
-"""The float64 arithmetic of sufficient statistics, over runs of consecutive values.
+"""Sufficient statistics in float64, over runs of consecutive values.
 
 Shape suffixes: N = elements, T = runs, F = fields.
 """
@@ -66,7 +66,7 @@ def summarize_segments(
 
 
 def constant_row(count: int, columns: Collection[str]) -> Floats:
-    """Return the row, shape (F,), of `count` zeros; of an empty array when `count` is 0."""
+    """Return the row, shape (F,), of `count` zeros; the row of an empty array if `count` is 0."""
     row_F = np.full(WIDTH, np.nan)
     for name in ("nan", "inf", "deviation_l2", "abs_sum", "l2"):
         if name in columns:
@@ -88,7 +88,7 @@ def _counts(flags_N: npt.NDArray[np.bool_], starts_T: npt.NDArray[np.intp]) -> F
 def _means(values_N: Floats, starts_T: npt.NDArray[np.intp], finite_T: Floats) -> Floats:
     divisor_T = np.maximum(finite_T, 1.0)
     mean_T: Floats = np.add.reduceat(values_N, starts_T) / divisor_T
-    if not np.isfinite(mean_T).all():  # the sum left float64: divide first
+    if not np.isfinite(mean_T).all():  # the sum overflows float64: divide first
         lengths_T = np.diff(starts_T, append=len(values_N))
         mean_T = np.add.reduceat(values_N / np.repeat(divisor_T, lengths_T), starts_T)
     return mean_T

@@ -1,13 +1,13 @@
-"""Rows of sufficient statistics: what they hold, how they merge, what follows from them.
+"""Rows of sufficient statistics: their columns, how to merge them, and derived statistics.
 
-A row has the columns of `FIELDS`, float64. `count`, `nan`, `inf`, `zero` are numbers
-of elements, exact; `min`, `max`, `mean`, `deviation_l2` (the root of the sum of squared
-deviations from the mean), `abs_sum` and `l2` are of the finite elements. Where a tensor
-has no finite element, `min`, `max` and `mean` are NaN and the sums are 0. A column that
-was not computed is NaN: not captured. So NaN in `min`, `max` or `mean` means "no finite
-element" when `count - nan - inf` is 0, and "not captured" otherwise; NaN elsewhere always
-means "not captured". `summarize` never fills `inactive`, `saturated` and `update_ratio`:
-they take more than one tensor, so whoever captures them writes them into the row.
+A row has the columns of `FIELDS`, float64. `count`, `nan`, `inf`, `zero` are numbers of elements,
+exact; `min`, `max`, `mean`, `deviation_l2` (the root of the sum of squared deviations from the
+mean), `abs_sum` and `l2` are computed over the finite elements. If a tensor has no finite element,
+`min`, `max` and `mean` are NaN and the sums are 0. A column that was not computed is NaN: not
+captured. So NaN in `min`, `max` or `mean` means "no finite element" when `count - nan - inf` is 0,
+and "not captured" otherwise; NaN elsewhere always means "not captured". `summarize` never fills
+`inactive`, `saturated` and `update_ratio`: they need more than one tensor, so the code that
+captures them writes them into the row.
 
 Shape suffixes: N = rows, T = tensors, F = fields.
 """
@@ -44,11 +44,11 @@ WIDTH: Final = len(FIELDS)
 COLUMN: Final = MappingProxyType({name: index for index, name in enumerate(FIELDS)})
 
 EMPTY: Final[Floats] = np.full(WIDTH, np.nan)
-"""A row in which nothing was captured. Read-only; copy it to fill it."""
+"""Row in which nothing was captured. Read-only; copy it to fill it."""
 EMPTY.setflags(write=False)
 
-# Which columns a statistic is derived from, beside `count`. Whoever reads the values
-# learns of non-finite ones on the way, so all statistics of values bring nan and inf.
+# Columns from which a statistic is derived, besides `count`. Reading the values also detects
+# non-finite ones, so all statistics of values include nan and inf.
 _NEEDED: Final = MappingProxyType(
     {
         "count": (),
@@ -68,7 +68,7 @@ _NEEDED: Final = MappingProxyType(
     }
 )
 STATISTICS: Final = tuple(_NEEDED)
-"""The statistics that `derive` knows."""
+"""Statistics that `derive` supports."""
 
 # Squares of numbers between these neither overflow nor underflow float64, nor do sums of 1e20.
 _SQUARE_SAFE: Final = (1e-140, 1e140)
@@ -126,7 +126,7 @@ def derive_from(column: Callable[[str], Floats], statistic: str) -> Floats:
         return np.maximum(np.abs(column("min")), np.abs(column("max")))
     finite_T = column("count") - column("nan") - column("inf")
     finite_T[finite_T == 0] = np.nan
-    with np.errstate(all="ignore"):  # NaN and Inf are data here
+    with np.errstate(all="ignore"):  # NaN and Inf are valid data here
         if statistic == "abs_mean":
             return column("abs_sum") / finite_T
         return column("deviation_l2") / np.sqrt(finite_T)
@@ -161,7 +161,7 @@ def merge_segments(rows_NF: Floats, starts_T: npt.NDArray[np.intp]) -> Floats:
     Returns:
         float64, shape (T, F).
     """
-    with np.errstate(all="ignore"):  # NaN and Inf are data here
+    with np.errstate(all="ignore"):  # NaN and Inf are valid data here
         return _merge_segments(rows_NF, starts_T)
 
 
@@ -212,7 +212,7 @@ def segment_norms(values_N: Floats, starts_T: npt.NDArray[np.intp]) -> Floats:
         scale_T = np.where(np.isfinite(peak_T) & (peak_T > 0), peak_T, 1.0)
         with np.errstate(all="ignore"):
             scaled_N = values_N / np.repeat(scale_T, np.diff(starts_T, append=len(values_N)))
-    with np.errstate(all="ignore"):  # small squares beside large ones may vanish
+    with np.errstate(all="ignore"):  # small squares next to large ones may vanish
         norm_T: Floats = scale_T * np.sqrt(np.add.reduceat(scaled_N * scaled_N, starts_T))
     return norm_T
 
@@ -227,7 +227,7 @@ def _needed(statistic: str) -> tuple[str, ...]:
 
 
 def _norms(column: Callable[[str], Floats]) -> Floats:
-    """Return the norms; the sum over no finite element is 0 in a row, but no norm."""
+    """Return the norms; NaN if a row has no finite element, whose sum is 0."""
     norm_T = column("l2")
     if (norm_T == 0).any():
         count_T = column("count")

@@ -1,1 +1,1 @@
-"""Bytes of a run on disk; knows no meaning beyond the records that it carries."""
+"""Files of a run, as bytes without further interpretation."""

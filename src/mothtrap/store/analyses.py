@@ -1,7 +1,7 @@
-"""Stored results of rules over a whole run: `RUN/analyses/<key>.json`, written once.
+"""Stored results of rules on a whole run: `RUN/analyses/<key>.json`, written once.
 
-The key is a digest of all that a result depends on, so whoever computes it writes the same
-bytes, and a result that is there need not be computed again.
+The key is a digest of everything that a result depends on. So every process that computes the
+result writes the same bytes, and an existing result need not be computed again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def content_digest(run: Path) -> str:
         attempt = layout.attempt_folder(run, number)
         for rank in layout.workers(attempt):
             for path in sorted(layout.worker_folder(attempt, rank).glob("*-*.arrow")):
-                with suppress(FileNotFoundError):  # compacted meanwhile
+                with suppress(FileNotFoundError):  # compacted in the meantime
                     digest.update(f"{number}/{rank}/{path.name}:{path.stat().st_size}\n".encode())
     return digest.hexdigest()
 

@@ -1,7 +1,7 @@
-"""Columns of a batch, made from numpy arrays and lists.
+"""Columns of a batch, created from NumPy arrays and lists.
 
-Not by `pyarrow.array`: where pandas is installed its first call imports pandas, which
-would take the training process a second and much memory.
+`pyarrow.array` is not used, because its first call imports pandas if installed, which would cost
+the training process a second and much memory.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def numbers(value_N: npt.NDArray[Any]) -> pa.Array:
 
 
 def nullable(value_N: npt.NDArray[Any], present_N: npt.NDArray[np.bool_] | None) -> pa.Array:
-    """Return a column of numbers with nulls for missing values; None: nothing is missing."""
+    """Return a column of numbers with nulls for missing values; None: no value is missing."""
     value_N = np.ascontiguousarray(value_N)
     there = None
     if present_N is not None and not present_N.all():

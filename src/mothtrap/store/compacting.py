@@ -1,9 +1,9 @@
 """Compaction of sealed segments: rewritten in place with large, compressed batches.
 
-A segment is replaced by one of the same name, with the same rows in the same order: whoever has
-it open reads on in the old file, and a reader that comes back to it finds another file and leaves
-out the rows that it has had (see `tailing`). The new file is a draft in the same folder, and takes
-its place when it is whole and on the disk, so that a death at any moment leaves one of the two.
+A segment is replaced with a new one of the same name, with the same rows in the same order. A
+process that has the old file open continues to read it. A reader that returns later finds the new
+file, and skips the rows that it has already read (see `tailing`). The new file is a draft in the
+same folder until it is complete and on the disk. So a crash at any moment leaves one of the two.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from mothtrap.store.unpacking import numbers, where_equal
 from mothtrap.store.worker_log import AGAIN
 
 TABLES = ("stats", "scalars", "events")
-"""Tables that are compacted; tensors kept whole are not: most do not become smaller."""
+"""Tables that are compacted; whole tensors are not, because most do not become smaller."""
 LEAST_BYTES = 1 << 16
-"""Size from which on it is worth it; chosen by hand."""
+"""Minimum size of a segment for compaction; chosen by hand."""
 BATCH_ROWS = 1 << 16
-"""Approximate maximum rows of a batch; chosen by hand: columns of half a megabyte."""
+"""Approximate maximum number of rows of a batch; chosen by hand: columns of half a megabyte."""
 PARTS = 8
 """Approximate number of batches of a small segment; damage to one costs only its rows."""
 LEAST_BATCH_ROWS = 1 << 5
-"""Approximate minimum rows of a batch; chosen by hand: an event has about 500 bytes."""
+"""Approximate minimum number of rows of a batch; chosen by hand: an event has about 500 bytes."""
 COMPACTED = {b"mothtrap": b"compacted"}
-"""Metadata of the schema of a segment that was compacted."""
+"""Schema metadata of a compacted segment."""
 _ERRORS = (OSError, pa.ArrowException, ValueError, KeyError, TypeError)
 
 
@@ -54,8 +54,8 @@ def compactable(attempt: Path) -> list[Path]:
 def compact(path: Path) -> bool:
     """Rewrite a sealed segment; return whether it became smaller.
 
-    A segment with any damage, of another version, or that would not become smaller stays as it
-    is, and so does one that cannot be written.
+    A segment with any damage, of another version, or that would not become smaller is left
+    unchanged, and so is one that cannot be written.
     """
     draft = path.with_name(f".{path.name}.compacting")
     try:
@@ -72,7 +72,7 @@ def _replace(path: Path, draft: Path) -> bool:
     batches = _rows(path)
     if not batches:
         return False
-    draft.unlink(missing_ok=True)  # of one that died
+    draft.unlink(missing_ok=True)  # left by a process that died
     writer = SegmentWriter(draft, batches[0].schema, "power", compressed=True)
     try:
         for batch in batches:
@@ -81,14 +81,14 @@ def _replace(path: Path, draft: Path) -> bool:
         writer.seal()
     if draft.stat().st_size >= before.st_size or _count(draft) != sum(map(len, batches)):
         return False
-    os.utime(draft, ns=(before.st_atime_ns, before.st_mtime_ns))  # when the job last wrote
+    os.utime(draft, ns=(before.st_atime_ns, before.st_mtime_ns))  # time at which the job last wrote
     os.replace(draft, path)
     sync_folder(path.parent)
     return True
 
 
 def _rows(path: Path) -> list[pa.RecordBatch]:
-    """Return the rows of a segment as they are to be written; none where it is to stay."""
+    """Return the rows of a segment in the form to write; none if it must be left unchanged."""
     reader = SegmentReader(path)
     found = reader.poll()
     if reader.damage or not reader.done or not found:
@@ -103,7 +103,7 @@ def _rows(path: Path) -> list[pa.RecordBatch]:
 
 
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Cut a batch where a record begins: readers find the rows of a record in one batch."""
+    """Split a batch where a record begins, because the rows of a record must be in one batch."""
     record_N = numbers(batch.column("record"))
     begins = np.flatnonzero(np.diff(record_N, prepend=-1))
     rows = min(BATCH_ROWS, max(LEAST_BATCH_ROWS, len(batch) // PARTS))
@@ -119,7 +119,7 @@ def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def _second_definitions(batch: pa.RecordBatch, record_N: npt.NDArray[np.int64]) -> int:
-    """Return where records define tensors again; these must not share a batch with the first."""
+    """Return where records define tensors again; these must be in a later batch."""
     if "type" not in batch.schema.names:
         return 0
     again = np.flatnonzero(where_equal(batch.column("type"), AGAIN))
@@ -127,7 +127,7 @@ def _second_definitions(batch: pa.RecordBatch, record_N: npt.NDArray[np.int64]) 
 
 
 def _count(path: Path) -> int:
-    """Return the number of rows that can be read of a segment."""
+    """Return the number of readable rows of a segment."""
     reader = SegmentReader(path)
     rows = sum(map(len, reader.poll()))
     return -1 if reader.damage or not reader.done else rows

@@ -25,7 +25,7 @@ from mothtrap.store.replacing import replace
 FOLDER = "control"
 
 MAX_BYTES = 1 << 16
-"""Bytes of a request that are read; chosen by hand, a hundred times the usual size."""
+"""Maximum size of a request; chosen by hand, a hundred times the usual size."""
 
 _NAME = re.compile(r"([0-9A-Za-z-]{1,64})\.json")
 
@@ -48,7 +48,7 @@ def send(run: Path, request: AnyRequest) -> Path:
         request: the request.
 
     Raises:
-        StoreError: the store cannot be reached, or refuses.
+        StoreError: the store cannot be reached, or rejects the request.
         OSError: the folder of the run cannot be written.
     """
     path, data = request_path(run, request.id), jsonable.encode(request)
@@ -64,7 +64,7 @@ def fetch(store: Store, run: Path) -> None:
     """Fetch missing requests from a run's store, using one list request.
 
     Raises:
-        StoreError: the store cannot be reached, or refuses.
+        StoreError: the store cannot be reached, or rejects the request.
         OSError: the folder of the run cannot be written.
     """
     for info in store.list(FOLDER):
@@ -78,7 +78,7 @@ def read(path: Path) -> AnyRequest:
     """Read a request.
 
     Raises:
-        DamagedDataError: the file is too large, or no request.
+        DamagedDataError: the file is too large, or is not a request.
         OSError: the file cannot be read.
     """
     with os.fdopen(open_plain(path), "rb") as file:

@@ -1,8 +1,8 @@
 """Durability of written bytes.
 
-`crash`: an append has reached the operating system when it returns, so it survives the
-end of any process. `power`: the disk is told to keep it, too, within `SYNC_EVERY_S` of the
-append, and when a segment is sealed; a new file's name is kept with its first bytes.
+`crash`: an append has reached the operating system when it returns, so it survives the end of any
+process. `power`: it is also synced to the disk, within `SYNC_EVERY_S` after the append, and when a
+segment is sealed. The name of a new file is synced with its first bytes.
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ from typing import Literal, Protocol
 
 Durability = Literal["crash", "power"]
 SYNC_EVERY_S = 1.0
-"""Chosen by hand: a sync takes 1 to 30 ms on common disks, so at most 3 % of their time."""
+"""Interval between syncs; chosen by hand: a sync takes 1 to 30 ms on common disks, so at most 3 %
+of the time.
+"""
 
 _CANNOT = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)
-"""Errors of file systems over networks or in user space that lack the request."""
+"""Errors of network or user-space file systems that do not support syncing."""
 
 
 class Syncable(Protocol):
-    """Something whose data may not be on the disk yet."""
+    """An object whose data may not be on the disk yet."""
 
     def sync(self) -> None:
         """Sync all written data to disk, unless it is already synced."""
@@ -35,9 +37,10 @@ class Syncer:
     """Syncs logs at intervals.
 
     Args:
-        logs: logs in the order in which they are synced: a log that refers to another comes later.
+        logs: logs in the order in which they are synced: a log that refers to another log comes
+            later.
         durability: with `crash`, nothing is done.
-        clock: seconds.
+        clock: returns seconds.
     """
 
     def __init__(
@@ -63,16 +66,16 @@ class Syncer:
 
 
 def sync_file(file: int) -> None:
-    """Sync the bytes of an open file to disk, if the file system can."""
+    """Sync the bytes of an open file to disk, if the file system supports this."""
     with _if_possible():
-        if hasattr(fcntl, "F_FULLFSYNC"):  # macOS: its fsync leaves them in the disk's cache
+        if hasattr(fcntl, "F_FULLFSYNC"):  # macOS: fsync leaves the data in the disk's cache
             fcntl.fcntl(file, fcntl.F_FULLFSYNC)
         else:
             os.fdatasync(file)
 
 
 def sync_folder(folder: Path) -> None:
-    """Sync the names in a folder to disk, if the file system can."""
+    """Sync the names in a folder to disk, if the file system supports this."""
     file = os.open(folder, os.O_RDONLY)
     try:
         with _if_possible():

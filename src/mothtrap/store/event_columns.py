@@ -1,8 +1,8 @@
-"""Events of one worker, as columns of its committed records: for readers of long runs.
+"""Events of one worker as columns of its committed records, for readers of long runs.
 
-What `worker_reading.EventReader` yields record by record: here no object is made for a record.
-Most commits differ in their time alone; each other text is decoded once.
-Shape suffixes: N = rows, C = committed records.
+Same content as `worker_reading.EventReader`, but without creating an object for each record. Most
+commits differ only in their time; each other text is decoded once. Shape suffixes: N = rows, C =
+committed records.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from mothtrap.store.unpacking import numbers, slices, where_equal
 from mothtrap.store.worker_log import AGAIN, DEFINED, STEP, Commit, Defined
 
 _TIME = b'{"wall_s":'
-"""Begins the text of a commit; its number follows, then a comma and the rest."""
+"""Beginning of the text of a commit, followed by its number, a comma and the rest."""
 PIECE_ROWS = 1 << 16
-"""Rows whose texts are decoded together; chosen by hand: about 20 MB of memory."""
+"""Number of rows whose texts are decoded together; chosen by hand: about 20 MB of memory."""
 T = TypeVar("T")
 Ints = npt.NDArray[np.int64]
 _BATCH_ERRORS = (pa.ArrowException, KeyError, ValueError, TypeError, AttributeError)
@@ -44,8 +44,8 @@ class EventBlock:
     """Consecutive committed records.
 
     Attributes:
-        record_C: their numbers, ascending.
-        step_C, mode_C, mode_step_C: their steps; modes as places in `Mode`.
+        record_C: their numbers, ascending. step_C, mode_C, mode_step_C: their steps; modes as
+            positions in `Mode`.
         wall_s_C: Unix time at which each was closed, seconds.
         commits: distinct commit data of the records, apart from the time.
         which_C: position of each record's data in `commits`.
@@ -90,7 +90,7 @@ class EventColumns:
             is_long = sum(map(len, batches)) >= PIECE_ROWS
             while batches:
                 yield from self._blocks(batches.pop(0))
-            if is_long:  # else Arrow keeps 100 MB of a million records for later
+            if is_long:  # otherwise Arrow keeps 100 MB for a million records
                 pa.default_memory_pool().release_unused()
 
     def _blocks(self, batch: pa.RecordBatch) -> Iterator[EventBlock]:
@@ -103,13 +103,13 @@ class EventColumns:
             self._damage.append(f"a batch of events has unknown columns: {err}")
 
     def damage(self, *, ended: bool) -> tuple[str, ...]:
-        """Return the damage; with `ended`, the writer has ended, so a torn end is damage."""
+        """Return the damage; with `ended`, the writer has ended, so an incomplete end is damage."""
         pending = self._tail.pending if ended else ()
         return (*self._tail.damage, *self._damage, *pending)
 
     def _block(self, batch: pa.RecordBatch) -> EventBlock:
         record_N = numbers(batch.column("record"))
-        # A record's last row is its commit; where that is another one, it never came to be.
+        # A record's last row is its commit; if it is another row, the record was never committed.
         is_last_N = np.ones(len(record_N), np.bool_)
         is_last_N[:-1] = np.diff(record_N) != 0
         last_C = np.flatnonzero(is_last_N & where_equal(batch.column("type"), STEP))
@@ -120,7 +120,7 @@ class EventColumns:
         last_C, mode_C = last_C[known_C], mode_C[known_C]
         others = np.flatnonzero(~is_last_N)
         place = np.searchsorted(last_C, others)
-        # Rows of a record that is committed: its commit is the next last row.
+        # Rows of committed records: the commit is the next last row.
         ends_N = np.flatnonzero(is_last_N)
         own_last = ends_N[np.searchsorted(ends_N, others)] if len(others) else others
         told = place < len(last_C)
@@ -143,7 +143,7 @@ class EventColumns:
     def _commits(
         self, column: pa.Array, rows: Ints
     ) -> tuple[list[Commit], Ints, npt.NDArray[np.float64]]:
-        """Decode commits: those that differ, which of them each is (-1: damaged), their times."""
+        """Decode commits: distinct ones, index of each record's commit (-1: damaged), and times."""
         commits: list[Commit] = []
         known: dict[bytes, int] = {}
         place_C, wall_s_C = np.full(len(rows), -1, np.int64), np.zeros(len(rows))
@@ -198,7 +198,7 @@ class EventColumns:
 
 
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Yield a batch in pieces of about `PIECE_ROWS`; a record is never divided."""
+    """Split a batch into pieces of about `PIECE_ROWS`; a record is never divided."""
     if len(batch) < 2 * PIECE_ROWS:
         yield batch
         return
@@ -211,12 +211,12 @@ def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def _time_s(head: bytes) -> float | None:
-    """Return the time of a commit by the first member of its text; None: it is another one."""
+    """Return the time of a commit from the first member of its text; None if it is another."""
     if not head.startswith(_TIME):
         return None
     try:
         return float(head[len(_TIME) :])
-    except ValueError:  # as of "NaN"
+    except ValueError:  # such as "NaN"
         return None
 
 
@@ -225,7 +225,7 @@ def _fact(kind: str, text: bytes) -> Fact:
 
 
 def _modes(column: pa.Array) -> Ints:
-    """Return the place of each mode in `Mode`.
+    """Return the position of each mode in `Mode`.
 
     Raises:
         ValueError: there is no such mode.

@@ -14,7 +14,7 @@ from mothtrap.store.tailing import SegmentTail
 
 TABLE = "failing"
 SAMPLED = ""
-"""Code of rows that were recorded whether or not they fail."""
+"""Code of rows that were recorded regardless of whether they fail."""
 SCHEMA = pa.schema(
     [
         pa.field("time_s", pa.float64(), nullable=False),
@@ -28,9 +28,9 @@ SCHEMA = pa.schema(
 class FailingRow(msgspec.Struct, frozen=True, kw_only=True):
     """A recorded row of a served model.
 
-    `time_s` is the Unix time of the call in seconds, `code` that of the assertion that the
-    prediction broke, or "" for a row of the sample of all calls, `row` the
-    values by column, and `prediction` the model's output before any correction.
+    `time_s` is the Unix time of the call in seconds, `code` is the code of the assertion that the
+    prediction broke, or "" for a row of the sample of all calls, `row` contains the values by
+    column, and `prediction` is the model's output before any correction.
     """
 
     time_s: float
@@ -43,7 +43,7 @@ class FailingLog:
     """Writes failing rows; appended rows survive the process.
 
     Args:
-        folder: folder of a monitor; exists.
+        folder: existing folder of a monitor.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Brings objects into a folder: a few at a time, each whole, those of a list in its order."""
+"""Fetch objects into a folder: a few at a time, each completely, and each list in order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mothtrap.store.objects import ObjectInfo, Store
 from mothtrap.store.progress import progress
 
 AT_ONCE = 8
-"""Requests at the same time; chosen by hand: more are no faster where one is long."""
+"""Number of concurrent requests; chosen by hand: more are not faster if one takes long."""
 _DRAFTS = ".fetch-"
 
 
@@ -30,8 +30,8 @@ def bring(store: Store, lists: Sequence[Sequence[ObjectInfo]], folder: Path) -> 
         folder: existing folder, below which the files are written.
 
     Raises:
-        StoreError: an object could not be had; the first error of several.
-        OSError: the disk refused.
+        StoreError: an object could not be fetched; the first error if there are several.
+        OSError: the disk rejected the write.
     """
     size = sum(info.size for infos in lists for info in infos)
     if not any(lists):
@@ -71,7 +71,7 @@ def _fetch(store: Store, info: ObjectInfo, drafts: Path) -> Path:
 
 
 def _place(draft: Path, path: Path) -> None:
-    """Show readers the whole file."""
+    """Move a complete file to its final name."""
     path.parent.mkdir(parents=True, exist_ok=True)
     os.replace(draft, path)
 

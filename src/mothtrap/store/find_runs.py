@@ -1,4 +1,4 @@
-"""Finds and lists runs, on a disk or in an object store, as users name them."""
+"""Find and list runs that users name, on a disk or in an object store."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def find_run(argument: str | Path | None, runs_dir: str | Path) -> Path:
 
     Raises:
         RunNotFoundError: there is no such run; the message suggests one.
-        StoreError: the object store cannot be reached, or refuses.
+        StoreError: the object store cannot be reached, or rejects the request.
     """
     if isinstance(argument, str) and is_url(argument):
         return _mirrors([argument])[0]
@@ -49,7 +49,7 @@ def list_runs(runs_dir: str | Path) -> list[Path]:
     list lacks the statistics of tensors until the run is opened by its URL.
 
     Raises:
-        StoreError: the object store cannot be reached, or refuses.
+        StoreError: the object store cannot be reached, or rejects the request.
     """
     if not isinstance(runs_dir, str) or not is_url(runs_dir):
         return layout.list_runs(Path(runs_dir))
@@ -58,13 +58,13 @@ def list_runs(runs_dir: str | Path) -> list[Path]:
 
 
 def _mirrors(urls: Sequence[str], *, whole: bool = True, all_of: bool = True) -> list[Path]:
-    """Fetch runs; where anything came, the mirrors used least recently make room.
+    """Fetch runs; if anything was fetched, remove the least recently used mirrors to make room.
 
     Args:
         urls: urls of runs.
         whole: whether to fetch the statistics of tensors, too.
-        all_of: whether one that is not there, or cannot be listed, is an error; else it was
-            removed meanwhile, or is left out with a warning.
+        all_of: whether a missing or unlistable run is an error; otherwise a missing one was removed
+            in the meantime, and an unlistable one is skipped with a warning.
     """
     folders, grew = [], False
     for url in urls:

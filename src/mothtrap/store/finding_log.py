@@ -23,7 +23,7 @@ SCHEMA = pa.schema(
 )
 _FINDING, _STATUS, _EVALUATED = "finding", "status", "evaluated"
 MAX_BYTES = 1 << 20
-"""Size of a finding up to which it is read; chosen by hand: 10,000 long names of layers fit."""
+"""Maximum size of a finding that is read; chosen by hand: 10,000 long names of layers fit."""
 _NONFINITE = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
 
 
@@ -55,7 +55,7 @@ class FindingLog:
         """Write revisions; a later revision of a fingerprint or code replaces earlier ones.
 
         Raises:
-            OSError: the disk refused; nothing of this call is written.
+            OSError: the disk rejected the write; nothing of this call is written.
         """
         rows = [(_FINDING, item.code, jsonable.text(item)) for item in findings]
         rows += [(_STATUS, item.code, jsonable.text(item)) for item in statuses]
@@ -63,7 +63,7 @@ class FindingLog:
         if rows:
             batch = [columns.texts(column) for column in zip(*rows, strict=True)]
             self._log.append(pa.record_batch(batch, schema=SCHEMA))
-            if self._durability == "power":  # they are few
+            if self._durability == "power":  # there are only a few
                 self._log.sync()
             self._clock.wrote()
         self.tend()
@@ -108,7 +108,7 @@ class FindingReader:
         return len(self.findings) + len(self.statuses) - before
 
     def damage(self, *, ended: bool = False) -> tuple[str, ...]:
-        """Return the damage; with `ended`, the writer has ended, so a torn end is damage."""
+        """Return the damage; with `ended`, the writer has ended, so an incomplete end is damage."""
         return (*self._tail.damage, *self._damage, *(self._tail.pending if ended else ()))
 
     def _read(self, batch: pa.RecordBatch) -> None:

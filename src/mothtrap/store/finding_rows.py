@@ -20,14 +20,14 @@ SCHEMA = pa.schema(
     [pa.field("fingerprint", pa.string(), nullable=False), pa.field("row", pa.int64(), False)]
 )
 BATCH = 100_000
-"""Rows of one batch; chosen by hand."""
+"""Number of rows of one batch; chosen by hand."""
 
 
 def write_rows(folder: Path, rows: Mapping[str, npt.NDArray[np.int64]]) -> None:
     """Store the rows of findings; raises OSError.
 
     Args:
-        folder: folder of a monitor; exists.
+        folder: existing folder of a monitor.
         rows: indices of rows (R,), by fingerprint of the finding.
     """
     log = SegmentLog(folder, TABLE)

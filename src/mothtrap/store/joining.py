@@ -1,9 +1,9 @@
-"""Many messages of the same layout, made one batch at once.
+"""Many messages with the same layout, joined into one batch.
 
-A training writes the statistics of the same tensors at every step: messages that differ
-in nothing but their mark and their numbers. Of those Arrow reads the first; where its
-columns lie in it they lie in all, so that each column is one copy. Words (the names of scalars)
-are the same in all of them, or the messages are not joined.
+A training run writes the statistics of the same tensors at every step. These messages differ only
+in their mark and their numbers. Arrow reads only the first one. Its columns are at the same
+positions in all messages, so each column needs only one copy. Messages are only joined if words
+(the names of scalars) are the same in all of them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mothtrap.store import columns, sealing
 from mothtrap.store.pages import Data
 
 MANY = 32
-"""Messages of one length that are worth their own batch; chosen by hand."""
+"""Minimum number of messages of one length for a separate batch; chosen by hand."""
 
 
 class Found(NamedTuple):
@@ -32,7 +32,7 @@ class Found(NamedTuple):
 
 def stretches(found: Found) -> Iterator[Found]:
     """Split messages into contiguous groups, and single messages of equal length."""
-    if len(found.starts) == 1:  # as of a run that grows, at every step
+    if len(found.starts) == 1:  # as in a growing run, at every step
         yield found
         return
     start_M, end_M = np.array(found.starts, np.int64), np.array(found.ends, np.int64)
@@ -57,7 +57,7 @@ def joined(
     Args:
         data: bytes that were read.
         found: the messages.
-        first: wanted columns of the first message.
+        first: requested columns of the first message.
         message: bytes of the first message, from which Arrow created `first`.
 
     Returns:
@@ -76,7 +76,7 @@ def joined(
 
 
 def _same_layout(data: Data, found: Found) -> bool:
-    """Return whether all messages have one length, and equal metadata apart from the marks."""
+    """Return whether all messages have one length, and equal metadata except for the marks."""
     start, length = found.starts[0], found.ends[0] - found.starts[0]
     if found.ends != [start + length * (i + 1) for i in range(len(found.ends))]:
         return False
@@ -118,7 +118,7 @@ def _joined_column(
 def _repeated_words(
     data: Data, found: Found, column: pa.Array, message: pa.Buffer
 ) -> pa.Array | None:
-    """Return the words of the first message as often as there are messages; None: they differ."""
+    """Return the words of the first message, repeated for each message; None if they differ."""
     buffers = column.buffers()
     if column.offset or buffers[0] is not None:
         return None
@@ -135,6 +135,6 @@ def _repeated_words(
 
 
 def _bytes(data: Data, found: Found, at: int, size: int) -> npt.NDArray[np.uint8]:
-    """The same bytes of each message, shape (messages, size), where they lie."""
+    """Return the same bytes of each message, shape (messages, size), without a copy."""
     strides = (found.ends[0] - found.starts[0], 1)
     return np.ndarray((len(found.starts), size), np.uint8, data, found.starts[0] + at, strides)

@@ -1,7 +1,7 @@
-"""Deliveries of messages, noted before and after each is sent: `RUN/alerts/journal.jsonl`.
+"""Deliveries of messages, recorded before and after sending: `RUN/alerts/journal.jsonl`.
 
-One JSON object a line, written and synced whole. A delivery that was noted and is not confirmed
-may or may not have arrived: it is sent again, under its id.
+It contains one JSON object per line, written and synced completely. A delivery that was recorded
+but not confirmed may or may not have arrived, so it is sent again with the same id.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mothtrap.store.plain_files import open_plain
 FOLDER = "alerts"
 FILE = "journal.jsonl"
 MAX_BYTES = 64 << 20
-"""Of a journal that is read; chosen by hand, some 30,000 messages."""
+"""Maximum size of a journal that is read; chosen by hand, about 30,000 messages."""
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -79,7 +79,7 @@ class Journal:
             return False
         size = os.fstat(descriptor).st_size
         if size and os.pread(descriptor, 1, size - 1) != b"\n":
-            os.write(descriptor, b"\n")  # of a process that was killed within a line
+            os.write(descriptor, b"\n")  # line of a process that was killed while writing
         self._file, self.is_held = file, True
         return True
 
@@ -133,7 +133,7 @@ def journal_damage(run: Path) -> tuple[str, ...]:
 
 
 def _entries(path: Path) -> Iterator[Entry | None]:
-    """Yield the lines of a journal, None for one that cannot be read; raises OSError."""
+    """Yield the lines of a journal, None for an unreadable one; raises OSError."""
     with os.fdopen(open_plain(path), "rb") as file:
         lines = file.read(MAX_BYTES).split(b"\n")
     for line in filter(None, lines):

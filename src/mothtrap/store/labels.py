@@ -17,7 +17,7 @@ def put_label(run: Path, kind: LabelKind, text: str = "") -> Label:
     """Label a run; raises the same errors as `put_remark`.
 
     Args:
-        run: its folder.
+        run: folder of the run.
         kind: kind of the label.
         text: the tag, note or group.
 

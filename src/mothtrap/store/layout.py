@@ -58,27 +58,27 @@ from mothtrap.store.durability import sync_file, sync_folder
 from mothtrap.store.plain_files import read_plain
 
 COMMITS: tuple[str, ...] = ("events", "findings")
-"""Tables that announce other data; sent last."""
+"""Tables that make other data valid; sent last."""
 TABLES_OF_STEPS: tuple[str, ...] = ("stats", "scalars", "raw", "index", "batches")
 """Tables whose rows belong to steps that an event commits."""
 TIMED = "time_"
-"""Begins the name of a table whose rows are indexed by time, and belong to no step."""
+"""Prefix of tables whose rows are indexed by time, and belong to no step."""
 FIRST_ATTEMPT = 1
 LEDGER = "ledger.json"
 PACKAGES = "packages.txt"
 SOURCES = "sources.json"
 MAX_WORKERS = 100_000
 MAX_DESCRIPTION_BYTES = 64 << 20
-"""Size up to which a description is read; chosen by hand, far above any that is written."""
+"""Maximum size of a description that is read; chosen by hand, far above any that is written."""
 NAMED = 5
-"""Runs of a folder that a message names; chosen by hand."""
+"""Maximum number of runs of a folder that a message names; chosen by hand."""
 T = TypeVar("T")
 
 MOST_LISTED = 10_000
-"""Most files that the end of an attempt lists (about 500 kB); chosen by hand."""
+"""Maximum number of files that the end of an attempt lists (about 500 kB); chosen by hand."""
 _LISTED = frozenset({".arrow", ".json", ".log"})
 NODE = re.compile("n[0-9a-f]{8}")
-"""Name of the folder of a node."""
+"""Pattern of the name of a node's folder."""
 _SEGMENT = re.compile(r"([a-z][a-z0-9_]*)-([0-9]{8})\.arrow")
 
 
@@ -105,13 +105,13 @@ def attempt_folder(run: Path, attempt: int) -> Path:
 
 
 def attempts(run: Path) -> list[int]:
-    """Return the attempts of a run, ascending; empty when `run` is no run."""
+    """Return the attempts of a run, ascending; empty if `run` is not a run."""
     numbers = (int(name) for name in _names(run) if re.fullmatch(r"[1-9][0-9]{0,8}", name))
     return sorted(n for n in numbers if _is_attempt(attempt_folder(run, n)))
 
 
 def _is_attempt(folder: Path) -> bool:
-    """Return whether a folder holds an attempt, also one whose description was lost."""
+    """Return whether a folder contains an attempt, even one without a description."""
     return os.path.isfile(folder / "run.json") or bool(workers(folder))
 
 
@@ -259,7 +259,7 @@ def read_info(attempt: Path) -> RunInfo | None:
     """Read `run.json`; None if absent.
 
     Raises:
-        DamagedDataError: the file is not what `write_info` writes.
+        DamagedDataError: the file was not written by `write_info`, or is damaged.
     """
     return _read(attempt / "run.json", RunInfo)
 
@@ -429,12 +429,12 @@ def _numbered(folder: Path, letter: str) -> list[int]:
 
 
 def _replace(path: Path, data: bytes) -> None:
-    # Readers must see the old file or the new one, never a part.
+    # Readers must see the old file or the new one, never a partial file.
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     with draft.open("wb") as file:
         file.write(sealed(data))
         file.flush()
-        sync_file(file.fileno())  # else a loss of power may leave the name without the bytes
+        sync_file(file.fileno())  # otherwise a loss of power may leave the name without the bytes
     os.replace(draft, path)
     sync_folder(path.parent)
 

@@ -1,9 +1,9 @@
 """Leases: the right to evaluate a run, held by one monitor at a time.
 
 A lease is an object `RUN/leases/<part>/<epoch>.json` with an owner and an end time. It is written
-only if it is absent, so of two processes that try one gets it. The holder renews it by
-the next epoch; the highest epoch is in force. On another machine a lease ends by the clock, so
-the clocks of machines must agree within a few seconds.
+only if it is absent, so only one of two competing processes gets it. The holder renews it with the
+next epoch; the highest epoch is valid. On another machine, a lease ends at its end time, so the
+clocks of machines must agree within a few seconds.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ from mothtrap.store.run_objects import store_of
 
 FOLDER = "leases"
 LEASE_S = 15.0
-"""Time for which a lease lasts; chosen by hand: a monitor that was killed on another machine is
-replaced after this time."""
+"""Duration of a lease; chosen by hand: a monitor that was killed on another machine is replaced
+after this time.
+"""
 RENEW_S = LEASE_S / 3
 REFUSED_S = 3.0
-"""Pause before another monitor's lease is inspected again; chosen by hand."""
+"""Pause before another monitor's lease is checked again; chosen by hand."""
 
 
 class _Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,7 +50,7 @@ class Lease:
     Args:
         run: folder of the run; of a run in an object store, its mirror.
         part: part of the rules; monitors of different parts do not exclude each other.
-        clock: Unix time.
+        clock: returns the Unix time.
     """
 
     def __init__(self, run: Path, part: str, clock: Callable[[], float] = time.time) -> None:
@@ -69,7 +70,7 @@ class Lease:
         """Take the lease, or renew it; return whether this process has it.
 
         Raises:
-            StoreError: the store cannot be reached, or refuses.
+            StoreError: the store cannot be reached, or rejects the request.
         """
         now_s = self._clock()
         if self.is_held and now_s < self._until_s - LEASE_S + RENEW_S:
@@ -84,10 +85,10 @@ class Lease:
         return self._take(latest + 1, epochs)
 
     def release(self) -> None:
-        """Release the lease, so that another monitor can take it at once.
+        """Release the lease, so that another monitor can take it immediately.
 
         Raises:
-            StoreError: the store cannot be reached, or refuses.
+            StoreError: the store cannot be reached, or rejects the request.
         """
         self._until_s = float("-inf")
         if self._epoch:
@@ -110,7 +111,7 @@ class Lease:
             read = self._read(epoch)  # the answer to an earlier attempt may have been lost
             if read is None or read.owner != self._owner:
                 return False
-        if self._epochs()[-1:] != [epoch]:  # a later holder has removed this epoch before
+        if self._epochs()[-1:] != [epoch]:  # a later holder has already removed this epoch
             self._store.delete(self._key(epoch))
             return False
         self._epoch, self._until_s = epoch, now_s + LEASE_S

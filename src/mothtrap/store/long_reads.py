@@ -1,7 +1,7 @@
-"""Long reads of a file: out of the cache of the operating system, or past it.
+"""Long reads of a file, from the operating system's cache or bypassing it.
 
-What was written past the cache is not in it (`long_writes`), and reading it through the cache
-costs as much processor time again. What is there is taken from there.
+Data that bypassed the cache when it was written (`long_writes`) is not in it, and reading it
+through the cache takes the same processor time again. Cached data is read from the cache.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ from mothtrap.store.pages import HUGE_BYTES, new_pages
 from mothtrap.store.plain_files import open_plain
 
 THREADS, PIECE_BYTES = 8, 1 << 21
-"""Requests that a disk is given at a time: with one it idles between two. Measured on a virtual
-disk: 1.5 GB/s with these, 0.9 with one of 16 MB."""
+"""Number and size of concurrent requests to a disk, which would idle between single requests.
+Measured on a virtual disk: 1.5 GB/s with these, 0.9 with a single request of 16 MB.
+"""
 READ_BYTES: Final = 1 << 30
-"""Most bytes of one read; Linux returns no more than 2 GiB."""
+"""Maximum size of one read; Linux returns at most 2 GiB."""
 
 
 def read_at(path: Path, offset: int, size: int) -> memoryview:
@@ -55,16 +56,16 @@ def _room(size: int) -> memoryview:
         return np.empty(size, np.uint8).data
     size = -(-size // BLOCK) * BLOCK
     room = np.frombuffer(new_pages(size + HUGE_BYTES), np.uint8)
-    begin = -room.ctypes.data % HUGE_BYTES  # else both ends get small pages
+    begin = -room.ctypes.data % HUGE_BYTES  # otherwise both ends get small pages
     return room[begin : begin + size].data
 
 
 def _is_cached(file: int, offset: int) -> bool:
-    """Return whether the page at an offset is in the cache, so that others will be, too."""
+    """Return whether the page at an offset is cached, so that its neighbors probably are."""
     if not hasattr(os, "RWF_NOWAIT"):
         return True
     try:
-        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)  # the question fetches nothing
+        os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)  # this query does not load the page
         return os.preadv(file, [bytearray(1)], offset, os.RWF_NOWAIT) == 1
     except BlockingIOError:
         return False
@@ -75,7 +76,7 @@ def _is_cached(file: int, offset: int) -> bool:
 
 
 def _past_cache(path: Path, room: memoryview, offset: int) -> int:
-    """Read from the disk into a room of whole blocks; return how many bytes from its begin on."""
+    """Read whole blocks from the disk into memory; return the number of bytes read."""
     pieces = range(0, len(room), PIECE_BYTES)
     try:
         file = open_plain(path, os.O_DIRECT)

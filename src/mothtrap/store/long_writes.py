@@ -1,9 +1,9 @@
-"""Long appends: through the cache of the operating system, or past it, whichever is faster.
+"""Long appends, through the operating system's cache or bypassing it, whichever is faster.
 
-The cache takes at once what a slow disk takes long for. But it has to find a page for every
-4 kB: in a virtual machine (Linux 6.18, ext4) that cost 2.8 ms of processor time a megabyte, thirty
-times what the disk itself took. What goes past the cache is in the file all the same when the
-write returns, for every process that reads it, and after the end of this one.
+The cache accepts data immediately, even if the disk is slow. But it needs a page for every 4 kB: in
+a virtual machine (Linux 6.18, ext4) this took 2.8 ms of processor time per megabyte, thirty times
+as long as the disk itself. Data that bypasses the cache is also in the file when the write returns,
+for every process that reads it, and after the end of this process.
 """
 
 from __future__ import annotations
@@ -23,15 +23,17 @@ import numpy.typing as npt
 from mothtrap.store.sealing import Bytes
 
 LONG_BYTES: Final = 1 << 20
-"""From this size on the way of an append makes a difference. Chosen by hand."""
+"""Size of an append from which the method makes a difference. Chosen by hand."""
 TRY_AGAIN: Final = 64
-"""Long appends between two trials of the slower way, since the speed of disks changes."""
+"""Number of long appends between two tries of the slower method, because the speed of disks
+changes.
+"""
 SMOOTHING: Final = 0.3
 """Weight of the newest time in the running mean; chosen by hand."""
 FILE_SYSTEMS: Final = frozenset({"ext4", "xfs"})
 """File systems known to bypass the cache correctly; on others, the cache is used."""
 BLOCK: Final = 4096
-"""Alignment of writes past the cache, in the file and in memory."""
+"""Alignment of writes that bypass the cache, in the file and in memory."""
 _STAGE_BYTES: Final = 1 << 20
 CANNOT: Final = (errno.EINVAL, errno.ENOTSUP)
 
@@ -42,8 +44,8 @@ class LongWrites:
     """Appends large data to files of one folder, remembering which method is faster.
 
     Args:
-        folder: where the files are.
-        clock: seconds.
+        folder: folder of the files.
+        clock: returns seconds.
     """
 
     def __init__(self, folder: Path, clock: Callable[[], float] = time.perf_counter) -> None:
@@ -64,12 +66,12 @@ class LongWrites:
 
         Args:
             path: path of the file.
-            at: its size.
+            at: current size of the file.
             parts: data to append.
             through_cache: appends through the cache.
 
         Raises:
-            OSError: the disk refused; a part may have been written.
+            OSError: the disk rejected the write; a part may have been written.
         """
         size = sum(memoryview(part).nbytes for part in parts)
         passes = size >= LONG_BYTES and self._chooses_to_pass()
@@ -100,14 +102,15 @@ class LongWrites:
         parts: Sequence[Bytes],
         through_cache: Callable[[Sequence[Bytes]], None],
     ) -> Sequence[Bytes]:
-        """Write whole blocks past the cache; return the remaining bytes."""
+        """Write whole blocks, bypassing the cache; return the remaining bytes."""
         try:
             file = os.open(path, os.O_WRONLY | os.O_DIRECT)
-        except OSError:  # e.g. too many are open; that of `through_cache` is open already
+        except OSError:  # e.g. too many open files; `through_cache` has its file open already
             self._can_pass = False
             return parts
         if self._stage is None:
-            self._stage = np.frombuffer(mmap.mmap(-1, _STAGE_BYTES), np.uint8)  # begins at a page
+            # begins at a page boundary
+            self._stage = np.frombuffer(mmap.mmap(-1, _STAGE_BYTES), np.uint8)
         source, stage = _Source(parts), self._stage
         head = -at % BLOCK
         try:
@@ -127,31 +130,31 @@ class LongWrites:
 
 
 class _Source:
-    """Reads parts as if they were one."""
+    """Reads several parts as if they were one."""
 
     def __init__(self, parts: Sequence[Bytes]) -> None:
         self._parts = [np.frombuffer(memoryview(part).cast("B"), np.uint8) for part in parts]
         self._parts.reverse()
 
     def read(self, stage: Stage) -> Stage:
-        """Fill `stage` as far as there is something; return that piece of it."""
+        """Fill `stage` with the available data; return the filled part."""
         filled = 0
         while self._parts and filled < len(stage):
             part = self._parts.pop()
             taken = part[: len(stage) - filled]
-            np.copyto(stage[filled : filled + len(taken)], taken)  # leaves the interpreter free
+            np.copyto(stage[filled : filled + len(taken)], taken)  # releases the interpreter lock
             filled += len(taken)
             if len(taken) < len(part):
                 self._parts.append(part[len(taken) :])
         return stage[:filled]
 
     def rest(self) -> list[Bytes]:
-        """Return the bytes not read."""
+        """Return the bytes that were not read."""
         return [part.data for part in reversed(self._parts)]
 
 
 def _write_at(file: int, piece: Stage, at: int) -> int:
-    """Return how many bytes were written: fewer where the file system takes none in this way."""
+    """Return the number of bytes written; fewer if the file system does not support this."""
     done = 0
     while done < len(piece):
         try:
@@ -165,7 +168,7 @@ def _write_at(file: int, piece: Stage, at: int) -> int:
 
 @functools.lru_cache(maxsize=256)
 def takes_past_cache(folder: Path) -> bool:
-    """Return whether files in a folder can be written and read without the page cache."""
+    """Return whether files in a folder can bypass the page cache when written and read."""
     return hasattr(os, "O_DIRECT") and file_system(folder) in FILE_SYSTEMS
 
 

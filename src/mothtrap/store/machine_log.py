@@ -1,4 +1,4 @@
-"""Numbers of the machine over time: `RUN/<attempt>/machine/time_machine-<seq>.arrow`.
+"""Machine metrics over time: `RUN/<attempt>/machine/time_machine-<seq>.arrow`.
 
 Rows are keyed by time, not by step: `time_s` (Unix seconds), `name`, `of` (a device, or ""),
 `value`.
@@ -58,7 +58,7 @@ class MachineLog:
         """Write readings.
 
         Raises:
-            OSError: the disk refused; nothing of this call is written.
+            OSError: the disk rejected the write; nothing of this call is written.
         """
         if readings:
             times, names, of, values = zip(*readings, strict=True)
@@ -76,10 +76,10 @@ class MachineLog:
 
 
 class MachineReader:
-    """Reads the readings of an attempt, even while they are being written.
+    """Reads the metrics of an attempt, even while they are being written.
 
     Attributes:
-        readings: values by name and device, the oldest first.
+        readings: values by name and device, oldest first.
     """
 
     def __init__(self, attempt: Path) -> None:
@@ -100,7 +100,7 @@ class MachineReader:
 
     @property
     def series(self) -> dict[tuple[str, str], MachineSeries]:
-        """Each metric over time, by name and device."""
+        """Return each metric over time, by name and device."""
         return {
             key: MachineSeries(np.array(self._times[key]), np.array(self._values[key]))
             for key in self._times

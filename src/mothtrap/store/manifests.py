@@ -1,7 +1,7 @@
-"""Manifests of nodes: the objects that a node has sent to the object store.
+"""Manifests of nodes: lists of the objects that a node has sent to the object store.
 
-A reader of a job on many nodes lists one folder per node, and knows from the manifests there which
-objects are new. Without them it has to list one folder for each worker.
+A reader of a job on many nodes lists one folder per node, and finds the new objects in its
+manifests. Without manifests, it would have to list one folder per worker.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mothtrap.store.objects import ObjectInfo, Store
 from mothtrap.store.processes import start_ticks
 
 FOLDER = "sent"
-"""Folder of the manifests in the folder of a node: a listing of it shows nothing else."""
+"""Subfolder of a node with its manifests, so that a listing contains nothing else."""
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,7 +89,7 @@ class ManifestSender:
             key = f"{self._folder}/{FOLDER}/{self._next:08d}.json"
             try:
                 self._store.put_if_absent(key, data)
-            except ObjectExistsError:  # maybe our own, if the answer to it was lost
+            except ObjectExistsError:  # may be our own, if the answer was lost
                 self._next += 1
                 if self._store.get(key) != data:
                     continue

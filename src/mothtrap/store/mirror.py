@@ -1,7 +1,7 @@
-"""Brings a run from an object store into a folder of the same layout, as it grows.
+"""Fetch a run from an object store into a local folder of the same layout, as it grows.
 
-Segments of tensors stay where they are: `raw_reading` fetches the bytes of one tensor by
-their range. Nothing is fetched twice, and keys that were seen are not listed again.
+Segments of tensors remain in the store: `raw_reading` fetches the byte range of a single tensor.
+Nothing is fetched twice, and known keys are not listed again.
 """
 
 from __future__ import annotations
@@ -34,20 +34,22 @@ from mothtrap.store.replacing import replace
 
 FETCHED = tuple(table for table in TABLES_OF_STEPS if table != "raw")
 FOR_A_LIST: tuple[str, ...] = ("scalars",)
-"""Files from which a run's line in a list is made, with events and findings."""
+"""Files needed for a run's line in a list, besides events and findings."""
 FETCH_EVERY_S = 0.5
-"""Interval between reads of the store for a reader that follows; chosen by hand."""
+"""Interval between reads of the store for a reader that follows a run; chosen by hand."""
 LISTS_A_LOOK = 10
-"""A look that takes more list requests is followed by a pause that is longer in proportion: so
-they never are more than 20 a second, which S3 sells for a third of a dollar an hour."""
+"""Number of list requests per read; a read with more is followed by a proportionally longer pause.
+So there are never more than 20 requests per second, which cost a third of a dollar per hour on S3.
+"""
 NODES_S = 10.0
 """Time for which only the manifests of nodes are listed, once all nodes are known: the other
 folders hold requests to the job and findings of monitors. Chosen by hand."""
 EARLIER_EVERY_S = 30.0
-"""Interval at which an earlier attempt is read once nothing was added to it for as long; chosen by
-hand."""
+"""Interval at which an earlier attempt is read after it has not grown for the same time; chosen by
+hand.
+"""
 _LOGS = ("events", "findings", "rows", "failing", node_log.TABLE)
-"""Tables of a manifest that are fetched for every reader."""
+"""Tables of a manifest that every reader fetches."""
 _DESCRIPTION = f"{layout.FIRST_ATTEMPT}/run.json"
 _RECORDER = re.compile(r"[wm](0|[1-9][0-9]{0,8})")
 _ATTEMPT = re.compile(r"[1-9][0-9]{0,8}")
@@ -58,15 +60,16 @@ class StaleRunWarning(UserWarning):
 
 
 class LeftOutWarning(UserWarning):
-    """A run is missing from a list because its store does not show which objects belong to it."""
+    """A run is missing from a list, because its store does not show which objects belong to it."""
 
 
 class Mirror:
     """A run in an object store, and the folder that it is fetched to.
 
     Args:
-        url: url of the run.
-        folder: created if it does not exist; not removed as long as this object exists.
+        url: URL of the run.
+        folder: local folder; created if it does not exist, and not removed while this object
+            exists.
         whole: whether to fetch the statistics of tensors, too.
 
     Attributes:
@@ -129,7 +132,7 @@ class Mirror:
         """Fetch new data.
 
         Raises:
-            StoreError: the store cannot be reached; what was fetched is whole.
+            StoreError: the store cannot be reached; all fetched files are complete.
         """
         self._use.mark()
         if self._sync_nodes():
@@ -142,7 +145,7 @@ class Mirror:
         attempts = sorted(filter(_ATTEMPT.fullmatch, folders), key=int)
         now_s = time.monotonic()
         for attempt in attempts:
-            # The end first: everything written before it is then found below.
+            # Fetch the end first: everything written before it is then found below.
             here = self._store.children(attempt)
             self._lists += 1
             self._refuse_another(here.objects)
@@ -159,7 +162,7 @@ class Mirror:
         self._listed_s = time.monotonic()
 
     def _sync_nodes(self) -> bool:
-        """Fetch the objects in the manifests, if these are complete; else return False."""
+        """Fetch the objects in the manifests if these are complete; otherwise return False."""
         latest = self._nodes[max(self._nodes, key=int)] if self._nodes else None
         if latest is None or not latest.has_all:
             return False
@@ -170,12 +173,12 @@ class Mirror:
         return True
 
     def _take_nodes(self, attempt: str, names: Sequence[str], *, at_once: bool) -> bool:
-        """Fetch what the nodes of an attempt have sent; return whether there was anything.
+        """Fetch the data that the nodes of an attempt have sent; return whether there was any.
 
         Args:
-            attempt: its folder.
-            names: folders in it.
-            at_once: fetch in this look; else, if all nodes are known, in the next one, which lists
+            attempt: folder of the attempt.
+            names: folders in the attempt.
+            at_once: fetch now; otherwise, if all nodes are known, in the next call, which lists
                 nothing else.
         """
         nodes = self._nodes.get(attempt)
@@ -192,7 +195,7 @@ class Mirror:
         return found
 
     def _fetches(self, key: str) -> bool:
-        """Return whether an object is fetched at all."""
+        """Return whether an object is ever fetched."""
         name = key.rpartition("/")[2]
         table = name.rpartition("-")[0]
         if not name.endswith(".arrow") or table in _LOGS:
@@ -200,9 +203,9 @@ class Mirror:
         return table in self._tables or (self._whole and table.startswith(TIMED))
 
     def _is_due(self, attempt: str, now_s: float) -> bool:
-        """Return whether an attempt before the latest is inspected.
+        """Return whether to inspect an attempt before the latest one.
 
-        Often while things come to it.
+        Such an attempt is inspected often while it grows.
         """
         never = float("-inf")
         fresh = now_s < self._news_s.get(attempt, never) + EARLIER_EVERY_S
@@ -217,13 +220,14 @@ class Mirror:
         for folder, infos in zip(folders, found, strict=True):
             if _is_worker(folder) and (infos or folder not in self._complete):
                 self._fetch_once(f"{folder}/{layout.LEDGER}")
-                if folder.endswith("/w0"):  # no other worker writes it
+                if folder.endswith("/w0"):  # no other process writes it
                     self._fetch_once(f"{folder}/{layout.PACKAGES}")
                     self._fetch_once(f"{folder}/{layout.SOURCES}")
         self._complete.update(folders)
         for info in sorted(objects, key=lambda info: info.key.endswith("/end.json")):
             if not self._is_current(info):
-                with suppress(ObjectNotFoundError):  # it was replaced this moment: it comes again
+                # it was just replaced, so it will be listed again
+                with suppress(ObjectNotFoundError):
                     self._bring([[info]])
         return any(found)
 
@@ -232,7 +236,7 @@ class Mirror:
         fetching.bring(self._store, lists, self.folder)
 
     def _refuse_another(self, found: Sequence[ObjectInfo]) -> None:
-        """Fetch nothing of a run that was made under the name of this one later."""
+        """Refuse to fetch a run that was created later under the name of this one."""
         kept = self.folder / _DESCRIPTION
         for info in found:
             if info.key != _DESCRIPTION or self._is_current(info) or not kept.exists():
@@ -244,7 +248,7 @@ class Mirror:
                 )
 
     def _is_current(self, info: ObjectInfo) -> bool:
-        """Return whether a file is the object as it is now."""
+        """Return whether a file is the current version of the object."""
         try:
             status = (self.folder / info.key).stat()
         except FileNotFoundError:
@@ -254,7 +258,7 @@ class Mirror:
     def _new_of(self, folder: str) -> list[ObjectInfo]:
         """Return the objects of a worker or monitor that the mirror lacks.
 
-        The marker object last.
+        The marker object comes last.
         """
         commits = list(self._unseen(folder, "events" if _is_worker(folder) else "findings"))
         if not _is_worker(folder) or (not commits and folder in self._complete):
@@ -263,7 +267,7 @@ class Mirror:
         return [*contents, *(self._unseen_timed(folder) if self._whole else ()), *commits]
 
     def _fetch_once(self, key: str) -> None:
-        """Bring a file that is written once, and early, if at all."""
+        """Fetch a file that is written at most once, and early."""
         path = self.folder / key
         if path.exists() or not path.parent.is_dir():
             return
@@ -271,7 +275,7 @@ class Mirror:
             replace(path, self._store.get(key))
 
     def _unseen_timed(self, folder: str) -> Iterator[ObjectInfo]:
-        """Segments of tables that are indexed by time, recognized by their names."""
+        """Return segments of time-indexed tables, recognized by their names."""
         prefix = f"{folder}/{TIMED}"
         found = takewhile(lambda i: i.key.startswith(prefix), self._store.list(folder, prefix))
         return (info for info in found if not (self.folder / info.key).exists())
@@ -286,7 +290,7 @@ class Mirror:
 
 
 def _is_worker(folder: str) -> bool:
-    """Return whether it is the folder of a worker; those of monitors hold findings alone."""
+    """Return whether this is the folder of a worker; folders of monitors contain only findings."""
     return folder.rpartition("/")[2].startswith("w")
 
 
@@ -298,12 +302,12 @@ def open_mirror(url: str, *, whole: bool = True) -> Mirror:
     """Fetch a run into a local folder, which can then be read like a run on this machine.
 
     Args:
-        url: url of the run.
+        url: URL of the run.
         whole: also fetch the statistics of tensors; existing ones are updated in any case.
 
     Raises:
         RunNotFoundError: there is no run at `url`; the message suggests one.
-        StoreError: the store cannot be reached, or refuses.
+        StoreError: the store cannot be reached, or rejects the request.
     """
     plain = url.rstrip("/")
     try:
@@ -318,7 +322,7 @@ def open_mirror(url: str, *, whole: bool = True) -> Mirror:
 
 
 def _instead(url: str) -> str:
-    """Describe the runs below or next to an address without a run."""
+    """Describe the runs in or next to a location without a run."""
     within = list(open_store(url).children("").folders)
     if any(open_store(join(url, name)).children("").folders for name in within[:1]):
         more = " ..." if len(within) > layout.NAMED else ""
@@ -331,9 +335,9 @@ def _instead(url: str) -> str:
 
 
 def _known(folder: Path) -> Remote | None:
-    """Return the remote of a mirror's folder.
+    """Return the recorded remote of a mirror's folder.
 
-    None if its record is damaged: it is written anew.
+    None if the record is damaged, because it is then written again.
     """
     try:
         return read_remote(folder)
@@ -353,7 +357,7 @@ def list_remote(runs_url: str) -> list[str]:
     """Return the URLs of the runs at a location, by name; an unlistable run counts as a run.
 
     Raises:
-        StoreError: the store cannot be reached, or refuses.
+        StoreError: the store cannot be reached, or rejects the request.
     """
     url = runs_url.rstrip("/")
     store = open_store(url)
@@ -362,7 +366,7 @@ def list_remote(runs_url: str) -> list[str]:
     def is_run(name: str) -> bool:
         try:
             objects = store.children(f"{name}/{first}").objects
-        except OddKeyError:  # the damage is reported to the caller that opens it
+        except OddKeyError:  # the damage is reported when the run is opened
             return True
         return any(info.key == f"{name}/{first}/run.json" for info in objects)
 

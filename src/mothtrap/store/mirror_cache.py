@@ -1,8 +1,7 @@
-"""Keeps the mirrors of this machine within a size: those used least recently go first.
+"""Limit on the total size of this machine's mirrors; the least recently used are removed first.
 
-Whoever reads a mirror holds a lock on a file in it, shared with other readers, for as long as
-anything lives that reads it. A mirror that no process holds may be removed: it is fetched
-again when it is requested.
+A process that reads a mirror holds a shared lock on a file in it. A mirror without a lock may be
+removed, and is fetched again when it is requested.
 """
 
 from __future__ import annotations
@@ -22,10 +21,11 @@ from mothtrap.store.remote import mirrors_folder
 from mothtrap.store.retention import GONE, StoredRun, measure, sweep
 
 FRESH_S = 60.0
-"""A mirror that was used so recently stays: between finding a run and reading it no process holds
-it. Chosen by hand."""
+"""A mirror that was used within this time is kept, because it is not locked between finding a run
+and reading it. Chosen by hand.
+"""
 TRIES = 100
-"""Number of attempts at a mirror that is removed meanwhile; chosen by hand."""
+"""Number of attempts to use a mirror that is being removed; chosen by hand."""
 _LOCK = ".in-use"
 
 
@@ -57,7 +57,7 @@ def keep_within(limit_bytes: float) -> list[Path]:
     Mirrors that a process is reading, or that were used within `FRESH_S`, stay.
 
     Args:
-        limit_bytes: limit of all mirrors of this machine together.
+        limit_bytes: limit on the total size of all mirrors of this machine.
 
     Returns:
         The runs' folders that were removed.
@@ -106,7 +106,7 @@ def _remove(run: Path) -> bool:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.rename(run.parent, gone)
-    except OSError:  # a process reads it, or that is unknown
+    except OSError:  # another process reads it, or this is unknown
         return False
     finally:
         os.close(file)
@@ -115,12 +115,12 @@ def _remove(run: Path) -> bool:
 
 
 def _shared(lock: Path) -> int | None:
-    """Return an open file that others may lock so, too; None if that cannot be done."""
+    """Return an open file with a shared lock; None if locking is impossible."""
     for _ in range(TRIES):
         try:
             lock.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             return _locked(lock)
-        except (FileNotFoundError, FileExistsError):  # the mirror was removed this moment
+        except (FileNotFoundError, FileExistsError):  # the mirror was just removed
             continue
         except OSError:
             break

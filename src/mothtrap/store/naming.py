@@ -21,8 +21,8 @@ def name_here(run: Path) -> str:
         config, _ = load_config(start=working_folder(), environ=os.environ)
         if run.parent.resolve() == Path(config.runs_dir).resolve():
             return run.name
-    except (ConfigError, OSError):  # where nothing is found by name, a path is right, too
+    except (ConfigError, OSError):  # if nothing can be found by name, a path is correct, too
         pass
     path = shown(str(run))
-    # With its `..`: the folder before that may be a link.
+    # Keep `..`, because the folder before it may be a link.
     return str(working_folder() / run) if os.path.isabs(path) else path

@@ -1,7 +1,8 @@
 """Merged log of one node: the steps and facts of all its workers, written by its launcher.
 
-A step takes 52 bytes. Rows with a `type` hold a fact as JSON instead of numbers. A row of type
-`beat` says only that the launcher runs, and one of type `sign` that the process of a worker runs.
+A step takes 52 bytes. Rows with a `type` contain a fact as JSON instead of numbers. A row of type
+`beat` only means that the launcher is running, and a row of type `sign` that the process of a
+worker is running.
 """
 
 from __future__ import annotations
@@ -106,7 +107,7 @@ class NodeLog:
         """Write steps, facts, and the times at which the launcher and workers ran.
 
         Raises:
-            OSError: the disk refused; nothing of this call is written.
+            OSError: the disk rejected the write; nothing of this call is written.
         """
         rows: list[tuple[object, ...]] = [(*step, "", "") for step in steps]
         for rank, left_s, seen in facts:
@@ -177,7 +178,7 @@ class NodeReader:
         return NodeRows(steps, facts, beat_s, signs)
 
     def damage(self, *, ended: bool = False) -> tuple[str, ...]:
-        """Return the damage; with `ended`, the writer has ended, so a torn end is damage."""
+        """Return the damage; with `ended`, the writer has ended, so an incomplete end is damage."""
         return (*self._tail.damage, *self._damage, *(self._tail.pending if ended else ()))
 
     def _take_fact(

@@ -1,7 +1,7 @@
-"""Fetches the objects that the nodes of an attempt have sent, as their manifests name them.
+"""Fetch the objects that the nodes of an attempt have sent, as listed in their manifests.
 
-A look takes one list request for each node. What was fetched of a node, its manifests in the mirror
-say: so another process continues where the last one stopped.
+Each read takes one list request per node. The manifests of a node in the mirror show which of its
+objects were fetched, so that another process can continue where the last one stopped.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class NodeMirror:
 
     Attributes:
         owned: folders of workers and monitors that manifests name, as keys.
-        requests: number of list requests in the last check.
+        requests: number of list requests of the last read.
     """
 
     def __init__(self, store: Store, mirror: Path, wanted: Wanted) -> None:
@@ -59,13 +59,13 @@ class NodeMirror:
             try:
                 self._note(folder, path.name, jsonable.decode(path.read_bytes(), Manifest))
             except (OSError, msgspec.DecodeError):
-                break  # it is fetched again, with all that follow
+                break  # it is fetched again, with all later ones
 
     def fetch(self) -> bool:
         """Fetch new data of all nodes; return whether there was any.
 
         Raises:
-            StoreError: the store cannot be reached; what was fetched is whole.
+            StoreError: the store cannot be reached; all fetched files are complete.
         """
         self.requests = len(self._last)
         with ThreadPoolExecutor(fetching.AT_ONCE) as pool:
@@ -117,6 +117,6 @@ def node_folders(attempt: str, names: Sequence[str]) -> list[str]:
 
 
 def _is_plain(key: str) -> bool:
-    """Return whether a key names a file below the run: a manifest is data of another machine."""
+    """Return whether a key names a file inside the run; manifests come from other machines."""
     parts = key.split("/")
     return not key.startswith("/") and all(p not in ("", ".", "..") for p in parts)

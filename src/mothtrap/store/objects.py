@@ -1,4 +1,4 @@
-"""Interface of an object store: keys and bytes; an object is written once, whole."""
+"""Interface of an object store: keys and bytes; each object is written once and completely."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BACKENDS = "mothtrap.store.backends"
 _URL = re.compile(r"([a-z][a-z0-9+.-]*)://(.*)", re.DOTALL)
 _SLIP = re.compile(r"(s3|file):/")
 _ESCAPED = "file://"
-"""Of these URLs `%20` is a space, as `Path.as_uri` has it; others are taken as they are."""
+"""URL schemes in which `%20` is a space, as in `Path.as_uri`; other URLs are not decoded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,14 +45,14 @@ class Store(Protocol):
     """
 
     def put_if_absent(self, key: str, data: bytes | Path) -> None:
-        """Write an object atomically; a path stands for the content of that file.
+        """Write an object atomically; if `data` is a path, write the content of that file.
 
         Raises:
             ObjectExistsError: the key has an object.
         """
 
     def get(self, key: str, start: int = 0, size: int | None = None) -> bytes:
-        """Read `size` bytes from `start`, fewer at the end; None = all that follows.
+        """Read `size` bytes from `start`, fewer at the end; None = the rest of the object.
 
         Raises:
             ObjectNotFoundError: the object does not exist.
@@ -63,7 +63,7 @@ class Store(Protocol):
 
         Raises:
             ObjectNotFoundError: the object does not exist.
-            OSError: the disk refused.
+            OSError: the disk rejected the write.
         """
 
     def list(self, folder: str, after: str = "") -> Iterator[ObjectInfo]:
@@ -82,7 +82,7 @@ def is_url(where: object) -> bool:
 
 
 def is_slip(where: object) -> bool:
-    """Return whether a text is a URL with a missing slash, and not the name of a folder."""
+    """Return whether a text is a URL with a missing slash instead of the name of a folder."""
     return not is_url(where) and isinstance(where, str) and _SLIP.match(where) is not None
 
 
@@ -103,7 +103,7 @@ def open_store(url: str) -> Store:
     """Return the store at a URL, without connecting yet. Connections are shared by URL.
 
     Raises:
-        ConfigError: the scheme is unknown, its package is missing, or the URL is odd.
+        ConfigError: the scheme is unknown, its package is missing, or the URL is invalid.
     """
     match = _URL.match(url)
     scheme = match.group(1) if match else ""

@@ -34,7 +34,7 @@ class OwnDescriptor:
         """Return the descriptor's number, reopening the file if it was closed.
 
         Raises:
-            OSError: it was closed, and the file is gone.
+            OSError: it was closed, and the file no longer exists.
         """
         if not self._is_ours():
             number = os.open(self._path, self._flags)
@@ -56,10 +56,10 @@ class OwnDescriptor:
         return False
 
     def _is_same(self, number: int, *, has_moved: bool) -> bool:
-        """Return whether a descriptor is of the file.
+        """Return whether a descriptor refers to the file.
 
-        Some file systems (over a network, or of a user's program) give an open file another inode
-        number. Then the device and the path are compared.
+        Some network or user-space file systems change the inode number of an open file. Then the
+        device and the path are compared.
 
         Args:
             number: number of the descriptor.

@@ -1,4 +1,4 @@
-"""Bytes of a file, in memory that costs little to get."""
+"""Bytes of a file, in memory that is cheap to allocate."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from io import FileIO
 Data = bytes | mmap.mmap
 """Content of a file: has `find`, `rfind`, slices of bytes, and the buffer protocol."""
 HUGE_BYTES = 1 << 21
-"""A huge page of most systems."""
+"""Size of a huge page on most systems."""
 LARGE_BYTES = 2 * HUGE_BYTES
-"""Chosen by hand."""
+"""Size from which huge pages are used; chosen by hand."""
 
 
 def read_on(file: FileIO, size: int) -> Data:
-    """Return the next `size` bytes of a file, or as many as there are.
+    """Return the next `size` bytes of a file, or fewer at its end.
 
     Large amounts are read into huge pages, if Linux provides them: allocating the same memory in
     ordinary pages takes several times as long as reading.
@@ -40,6 +40,6 @@ def new_pages(size: int) -> mmap.mmap:
     """
     room = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if hasattr(mmap, "MADV_HUGEPAGE"):
-        with contextlib.suppress(OSError):  # a system that was built without them
+        with contextlib.suppress(OSError):  # a system without huge pages
             room.madvise(mmap.MADV_HUGEPAGE)
     return room

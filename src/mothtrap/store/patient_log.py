@@ -1,4 +1,4 @@
-"""A worker's log on a disk that refuses for a while, and continues when it has room again."""
+"""A worker's log on a disk that rejects writes for some time, and later has room again."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from mothtrap.core.records import StepRecord
 from mothtrap.store.worker_log import WorkerLog
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 30.0
-"""Before a refused append is tried again; each pause is twice the one before. Chosen by hand."""
+"""Pause before a rejected append is retried, which doubles each time, and its maximum. Chosen by
+hand.
+"""
 _HOPELESS = (FileNotFoundError, FileExistsError, NotADirectoryError, PermissionError)
-"""Refusals that no waiting cures: the folder was removed, or has another owner."""
+"""Errors that waiting cannot fix: the folder was removed, or has another owner."""
 
 
 class PatientLog:

@@ -46,7 +46,7 @@ def read_plain(path: Path, most_bytes: int, *, follow: bool = True) -> bytes:
 
     Args:
         path: path of the file.
-        most_bytes: a longer file is refused.
+        most_bytes: maximum size of the file.
         follow: as for `open_plain`.
 
     Raises:

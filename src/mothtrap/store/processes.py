@@ -6,14 +6,14 @@ from pathlib import Path
 
 import psutil
 
-_START_FIELD = 19  # of /proc/<pid>/stat, counted behind the name of the program
+_START_FIELD = 19  # field of /proc/<pid>/stat, counted after the name of the program
 
 
 def start_ticks(pid: int) -> int:
     """Return when a process began, in ticks since the machine booted; 0 if unknown.
 
-    Two processes with the same pid in the same boot differ in it, and it does not depend on changes
-    of the wall clock.
+    The value distinguishes two processes with the same pid in the same boot, and does not depend on
+    changes of the wall clock.
     """
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")

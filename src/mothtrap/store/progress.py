@@ -1,4 +1,4 @@
-"""A bar on the terminal while much is read or done; nothing if there is no terminal."""
+"""A progress bar on the terminal for long reads or work; nothing without a terminal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 LONG_BYTES = 256 << 20
 """Size that takes about a second to read from a disk; chosen by hand."""
 _SHOWN = threading.Lock()
-"""Held by the one bar that is shown: two of them would write over each other."""
+"""Lock held by the visible bar, because two bars would overwrite each other."""
 
 
 @contextmanager
@@ -77,7 +77,7 @@ def _bar(what: str, total: int) -> Iterator[Callable[[int], None]]:
 
         def told(done: int) -> None:
             nonlocal shown
-            if done != shown:  # parts may be many, and small
+            if done != shown:  # there may be many small parts
                 shown = done
                 bar.update(task, completed=done)
 

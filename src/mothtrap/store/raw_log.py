@@ -1,13 +1,13 @@
-"""Tensors kept whole: writing.
+"""Log of whole tensors: writing.
 
 Two kinds of segments:
 
     raw    record, step, mode, mode_step, tensor, dtype, shape, data
     index  record, step, mode, mode_step, tensor, dtype, shape, segment, offset, size, checksum
 
-`data` is the tensor in C order, little-endian. A row of `index` says where those bytes
-lie in the file `raw-<segment>.arrow`, so that a reader fetches one tensor with one read
-of its own bytes; `checksum` is xxh3_64 over them, seeded by the rest of the row.
+`data` is the tensor in C order, little-endian. A row of `index` contains the position of these
+bytes in the file `raw-<segment>.arrow`, so that a reader fetches a tensor with one read of its
+bytes; `checksum` is xxh3_64 over them, seeded by the rest of the row.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class RawLog:
     """Writes the tensors of one worker without copying them.
 
     Args:
-        folder: the worker's own folder, which exists.
-        roll_bytes: size at which a segment is sealed and the next one begun.
+        folder: existing folder of the worker.
+        roll_bytes: size at which a segment is sealed and the next one begins.
         durability: failures that the tensors survive.
     """
 
@@ -62,7 +62,7 @@ class RawLog:
         self, folder: Path, *, roll_bytes: int = ROLL_BYTES, durability: Durability = "crash"
     ) -> None:
         log = functools.partial(SegmentLog, folder, roll_bytes=roll_bytes, durability=durability)
-        self._raw = log("raw", marks_body=False)  # the index has a checksum of each tensor
+        self._raw = log("raw", marks_body=False)  # the index contains a checksum of each tensor
         self._index = log("index")
         self.next_seq = max(self._raw.next_seq, self._index.next_seq)
 
@@ -70,7 +70,7 @@ class RawLog:
         """Write the tensors of one record.
 
         Raises:
-            OSError: the disk refused; the record must not be committed.
+            OSError: the disk rejected the write; the record must not be committed.
         """
         batches = [self._append(record, key, block) for block in blocks if len(block.tensor_R)]
         if batches:
@@ -86,7 +86,7 @@ class RawLog:
             [None, pa.py_buffer(block.offset_R), pa.py_buffer(block.bytes_N)],
         )
         segment, end = self._raw.append(pa.record_batch([*which, data], schema=RAW))
-        # The bytes are the last thing in a batch, padded to a multiple of 8.
+        # The bytes are at the end of a batch, padded to a multiple of 8.
         begin = end - -(-len(block.bytes_N) // 8) * 8
         places = [
             columns.numbers(np.full(len(block.tensor_R), segment, np.int64)),

@@ -1,4 +1,4 @@
-"""Tensors kept whole: finding and fetching them."""
+"""Log of whole tensors: finding and reading."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from mothtrap.store.worker_reading import RowReader, StepEvents
 
 Buffer = bytearray | memoryview
 MAX_TENSOR_BYTES = 1 << 40
-"""Chosen by hand: no tensor is that large; a size beyond it is damage."""
+"""Maximum size of a tensor; chosen by hand: a larger size means damage."""
 _SURE_BYTES = 1 << 20
-"""Memory that may be had in vain; for more the file must be long enough."""
+"""Size up to which memory is allocated without checking that the file is long enough."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +97,7 @@ class RawIndex:
         return rows
 
     def damage(self, *, ended: bool = False) -> tuple[str, ...]:
-        """Return the damage; with `ended`, the writer has ended, so a torn end is damage."""
+        """Return the damage; with `ended`, the writer has ended, so an incomplete end is damage."""
         pending = self._rows.tail.pending if ended else ()
         return (*self._rows.tail.damage, *self._rows.damage, *self._damage, *pending)
 
@@ -113,11 +113,11 @@ def fetch_ahead(wanted: Iterable[tuple[Path, RawRow]]) -> None:
         return
     by_file = itertools.groupby(wanted, key=lambda each: (each[0], each[1].segment))
     for (folder, segment), found in by_file:
-        with contextlib.suppress(OSError, OverflowError):  # reported when they are read
+        with contextlib.suppress(OSError, OverflowError):  # damage is reported when they are read
             file = open_plain(_path(folder, segment))
             try:
                 for _, row in found:
-                    if 0 < row.size < LONG_BYTES:  # 0 would be all of the file
+                    if 0 < row.size < LONG_BYTES:  # 0 would mean the whole file
                         os.posix_fadvise(file, row.offset, row.size, os.POSIX_FADV_WILLNEED)
             finally:
                 os.close(file)
@@ -131,8 +131,8 @@ def read_bytes(folder: Path, row: RawRow) -> Buffer:
         row: row of that worker's index.
 
     Raises:
-        DamagedDataError: they are missing, truncated, or changed.
-        StoreError: they are in an object store that cannot be reached.
+        DamagedDataError: the bytes are missing, truncated, or changed.
+        StoreError: the bytes are in an object store that cannot be reached.
     """
     path = _path(folder, row.segment)
     if not (0 <= row.size <= MAX_TENSOR_BYTES and row.offset >= 0):
@@ -166,10 +166,10 @@ def _path(folder: Path, segment: int) -> Path:
 
 
 def _read_range(path: Path, offset: int, size: int) -> Buffer:
-    """Read from a file; where it is not on this machine, from the object that it became."""
+    """Read from a file, or from the corresponding object if the file is not on this machine."""
     try:
         if size > _SURE_BYTES and offset + size > path.stat().st_size:
-            return bytearray()  # cut off
+            return bytearray()  # truncated
         return read_at(path, offset, size)
     except FileNotFoundError:
         data = read_range(path, offset, size)

@@ -18,7 +18,7 @@ from mothtrap.store.remote import read_remote
 from mothtrap.store.replacing import replace
 
 MAX_BYTES = 1 << 14
-"""Bytes of a remark that are read; chosen by hand, fifty times the usual size."""
+"""Maximum size of a remark that is read; chosen by hand, fifty times the usual size."""
 MAX_REMARKS = 10_000
 T = TypeVar("T")
 
@@ -27,7 +27,7 @@ def put_remark(run: Path, folder: str, remark: msgspec.Struct) -> Path:
     """Store a remark in a run; for a mirror, also in the run's store.
 
     Raises:
-        StoreError: the store cannot be reached, or refuses.
+        StoreError: the store cannot be reached, or rejects the request.
         OSError: the folder of the run cannot be written.
     """
     path = run / folder / f"{time.time_ns():020d}-{secrets.token_hex(4)}.json"
@@ -51,7 +51,7 @@ def remark_damage(run: Path, folder: str, kind: type[T]) -> list[str]:
 
 
 def _read(run: Path, folder: str, kind: type[T]) -> Iterator[tuple[Path, T | str]]:
-    """Yield each file with its remark, or why it cannot be read."""
+    """Yield each file with its remark, or with the reason why it cannot be read."""
     try:
         paths = sorted((run / folder).glob("*.json"))[-MAX_REMARKS:]
     except OSError:

@@ -26,11 +26,11 @@ from mothtrap.store.replacing import replace
 
 _FILE = "remote.json"
 MAX_BYTES = 1 << 16
-"""Most bytes of `remote.json` that are read; chosen by hand."""
+"""Maximum size of `remote.json` that is read; chosen by hand."""
 
 
 class Remote(msgspec.Struct, frozen=True, kw_only=True):
-    """`remote.json`: where a run's folder belongs; `whole`: a mirror with all statistics."""
+    """`remote.json`: remote location of a run's folder; `whole`: a mirror with all statistics."""
 
     url: str
     role: Literal["spool", "mirror"]
@@ -43,7 +43,7 @@ def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
         return Path(given)
     try:
         home = Path(environ.get("HOME", "~")).expanduser()
-    except RuntimeError:  # a container's user without an entry in its list of users
+    except RuntimeError:  # a container's user may have no entry in the list of users
         home = Path(tempfile.gettempdir(), f"mothtrap-{os.getuid()}")
     if sys.platform == "darwin":
         return home / "Library" / "Caches" / "mothtrap"
@@ -66,7 +66,7 @@ def mirror_folder(url: str, description: bytes) -> Path:
     """Return the unique folder into which a run is fetched.
 
     Args:
-        url: url of the run.
+        url: URL of the run.
         description: its first `run.json`, which distinguishes it from an earlier run of that name.
     """
     plain = url.rstrip("/")
@@ -75,7 +75,7 @@ def mirror_folder(url: str, description: bytes) -> Path:
 
 
 def _folder_name(url: str) -> str:
-    """A name that people recognize and that no other URL has."""
+    """Return a readable folder name that is unique to a URL."""
     plain = url.rstrip("/")
     return f"{_safe(plain)}-{hashlib.sha256(plain.encode()).hexdigest()[:8]}"
 
@@ -85,15 +85,15 @@ def _safe(text: str) -> str:
 
 
 def write_remote(run: Path, remote: Remote) -> None:
-    """Record where a folder belongs."""
+    """Record the remote location of a folder."""
     replace(run / _FILE, jsonable.encode(remote))
 
 
 def read_remote(run: Path) -> Remote | None:
-    """Return where a folder belongs; None for a local run.
+    """Return the remote location of a folder; None for a local run.
 
     Raises:
-        DamagedDataError: the file is not what `write_remote` writes.
+        DamagedDataError: the file was not written by `write_remote`, or is damaged.
     """
     try:
         return jsonable.decode(read_plain(run / _FILE, MAX_BYTES), Remote)
@@ -118,7 +118,7 @@ def read_range(path: Path, offset: int, size: int) -> bytes | None:
     Args:
         path: `RUN/<attempt>/w<rank>/<file>`, which is not on this machine.
         offset: offset of the first byte.
-        size: bytes.
+        size: number of bytes.
 
     Returns:
         The bytes, fewer if the object is shorter; None if the run is not in a store.

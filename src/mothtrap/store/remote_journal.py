@@ -33,7 +33,7 @@ class RemoteJournal(Journal):
         """Acquire the journal for writing, and fetch lines that others have written.
 
         Raises:
-            StoreError: the store cannot be reached, or refuses.
+            StoreError: the store cannot be reached, or rejects the request.
             OSError: the file cannot be created or opened.
         """
         if not super().hold():

@@ -1,4 +1,4 @@
-"""Files that readers find whole, or as they were before."""
+"""Atomic replacement of files: readers see the old or the new content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Some kilobytes that a run reserves during the job, so that its end fits on a full disk."""
+"""Space of a few kilobytes reserved during the job, so that a run can end on a full disk."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from pathlib import Path
 
 NAME = "reserve"
 RESERVED_BYTES = 64 << 10
-"""More than the facts of an end take in their segments, about 20 kB; chosen by hand."""
+"""More than the facts at the end of a run need in their segments, about 20 kB; chosen by hand."""
 
 
 def hold(folder: Path) -> None:
     """Reserve space; does nothing if there is none."""
     with suppress(OSError):
-        (folder / NAME).write_bytes(os.urandom(RESERVED_BYTES))  # zeros may be stored as a hole
+        # zeros may be stored without using space
+        (folder / NAME).write_bytes(os.urandom(RESERVED_BYTES))
 
 
 def held_bytes(folder: Path) -> int:

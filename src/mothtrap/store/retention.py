@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 GONE = ".gone-"
-"""Prefix of a run's folder while it is removed: no listing shows it."""
+"""Prefix of a run's folder during its removal; no listing shows such a folder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +18,7 @@ class StoredRun:
     """A stored run.
 
     Attributes:
-        path: its folder.
+        path: folder of the run.
         size_bytes: size of all its files.
         touched_s: Unix time of the last write to any of its files.
         kept: reason why it must not be removed, or ''.

@@ -1,7 +1,7 @@
-"""Times at which segments are sealed in a run that lies in an object store.
+"""Intervals at which segments are sealed in a run that is sent to an object store.
 
-An object is written once, so what is captured travels in sealed segments: they are
-sealed by time as well as by size.
+An object is written only once, so captured data is sent in sealed segments. They are sealed by time
+as well as by size.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ import time
 from collections.abc import Callable
 
 SHARE = 0.01
-"""Share of the age of a run that a segment may cover; chosen by hand: so a run of a day
-has a few thousand segments of a kind, and is opened in seconds."""
+"""Share of a run's age that a segment may cover. Chosen by hand: a run of a day then has a few
+thousand segments of a kind, and opens within seconds.
+"""
 LIMIT = 10.0
-"""Largest interval, in units of the first one; chosen by hand."""
+"""Maximum interval, as a multiple of the first one; chosen by hand."""
 
 
 class RollClock:
@@ -22,7 +23,7 @@ class RollClock:
     Args:
         every_s: seconds after its first row at which a segment is sealed; grows with the
             age of the run, see `SHARE`. None = by size only.
-        clock: seconds that only go forward.
+        clock: returns monotonic seconds.
     """
 
     def __init__(self, every_s: float | None, clock: Callable[[], float] = time.monotonic) -> None:

@@ -1,4 +1,4 @@
-"""Fingerprint of a run, which changes whenever one of its files does."""
+"""Fingerprint of a run, which changes whenever one of its files changes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import NamedTuple
 import xxhash
 
 SETTLED_S = 2.0
-"""Age from which a file's time of change is certain to change with the next write; chosen by hand,
-far above the resolution of the clocks of file systems (10 ms, or 1 s over some networks)."""
+"""Age from which the next write certainly changes a file's modification time; chosen by hand, far
+above the clock resolution of file systems (10 ms, or 1 s over some networks).
+"""
 
 
 class Fingerprint(NamedTuple):

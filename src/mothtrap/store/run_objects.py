@@ -1,4 +1,4 @@
-"""The location of a run as an object store, also for a run in a folder."""
+"""Access to a run as an object store, even if the run is in a folder."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Seals that bind a batch in a segment to its bytes, its place and its schema.
+"""Seals that bind a batch in a segment to its bytes, its position and its schema.
 
 Every batch message carries a mark in its metadata: the batch's number in the segment,
 the length of its body, and xxh3_64 over the whole message (with the digits of the
 checksum itself read as zeros), seeded by the schema message and the batch's number.
-So a reader knows that every byte of a message is as written before Arrow sees it.
-Of messages whose body is checked elsewhere (see `raw_log`) the mark is over the metadata
-alone: no reader takes those for messages.
+So a reader checks that every byte of a message is unchanged before it is passed to Arrow. For
+messages whose body is checked elsewhere (see `raw_log`), the mark covers only the metadata, and no
+reader treats them as messages.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ Bytes = Any
 CONTINUATION = b"\xff\xff\xff\xff"
 HEADER_BYTES = 8
 TRAILER_BYTES = 10
-"""Size of the trailer behind a footer: the footer's length, and the magic bytes."""
+"""Size of the trailer after a footer: the footer's length, and the magic bytes."""
 MAX_METADATA_BYTES = 1 << 20
-"""Chosen by hand: a batch of our schemas has under 1 kB of metadata."""
+"""Maximum size of metadata; chosen by hand: a batch of our schemas has under 1 kB."""
 MAX_BODY_BYTES = 1 << 31
-"""Chosen by hand: far over a segment's size; a length beyond it is damage."""
+"""Maximum size of a body; chosen by hand far above a segment's size: a greater length is damage."""
 MARK_WITHIN_BYTES = 4096
-"""Chosen by hand: a mark is within this many bytes of the start of its message."""
+"""Maximum distance of a mark from the start of its message; chosen by hand."""
 
 MARK_KEY = b"mothtrap"
 _TAG = b"batch:"
@@ -44,7 +44,7 @@ _MASK = (1 << 64) - 1
 
 
 class Mark(NamedTuple):
-    """Content of a message's mark; `end` is the offset behind its body."""
+    """Content of a message's mark; `end` is the offset after its body."""
 
     number: int
     end: int
@@ -104,7 +104,7 @@ def seal(
             `BLANK_MARK`.
         index: the batch's number in its segment.
         seed: digest of the segment's schema message.
-        with_body: whether the mark is over the body, too.
+        with_body: whether the mark also covers the body.
     """
     head = bytearray(parts[0])
     (metadata,) = struct.unpack_from("<i", head, 4)
@@ -144,7 +144,7 @@ def next_message(data: Data, offset: int, seed: int, index: int) -> tuple[int, M
                 and matches(data, start, mark, seed)
             ):
                 return start, mark
-            # Those bytes may occur by chance inside the metadata: the start is further back.
+            # These bytes may occur by chance inside the metadata, so the start may be further back.
             start = data.rfind(CONTINUATION, lowest, start + len(CONTINUATION) - 1)
     return None
 
@@ -158,7 +158,7 @@ def footer_bytes(data: bytes) -> int | None:
 
 
 def footer_offset(data: bytes) -> int | None:
-    """Return the offset of the end-of-stream sign if `data` ends with a complete footer."""
+    """Return the offset of the end-of-stream marker if `data` ends with a complete footer."""
     length = footer_bytes(data)
     at = len(data) - TRAILER_BYTES - length - HEADER_BYTES if length is not None else -1
     if at < 0:

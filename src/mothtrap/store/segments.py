@@ -1,8 +1,8 @@
 """Append-only segments: Arrow IPC files that can be read while they grow.
 
-A segment is an Arrow IPC file: magic bytes, a stream of one schema and its batches,
-a footer. A segment that is being written, or whose writer died, has no footer and is
-read as the stream that it is; a sealed one opens in every Arrow reader.
+A segment is an Arrow IPC file: magic bytes, a stream of one schema and its batches, and a footer. A
+segment that is being written, or whose writer died, has no footer and is read as a stream. A sealed
+segment can be opened by every Arrow reader.
 """
 
 from __future__ import annotations
@@ -22,15 +22,17 @@ from mothtrap.store.own_descriptors import OwnDescriptor
 from mothtrap.store.sealing import Bytes
 
 ROLL_BYTES = 64 << 20
-"""Size at which a segment is sealed and the next begun: one object-store PUT."""
+"""Size at which a segment is sealed and the next one begins: one object-store PUT."""
 MAGIC = b"ARROW1\0\0"
 
 
 _WRITE_BYTES = 1 << 17
-"""Size of one write. Measured on Linux 6.18, ext4, in a virtual machine: 10 MB at once take
-2.5 to 20 ms, in such pieces always 3.4, since the kernel then needs no large free pages."""
+"""Size of one write. Measured on Linux 6.18, ext4, in a virtual machine: 10 MB take 2.5 to 20 ms in
+one write, and always 3.4 ms in pieces of this size, because the kernel then needs no large free
+pages.
+"""
 _SMALL_BYTES = 1 << 16
-"""Parts up to this size are copied together; larger ones go to the file as they are."""
+"""Maximum size of parts that are copied together; larger parts are written directly."""
 
 
 class _Sink:
@@ -56,10 +58,10 @@ class _Sink:
         return size
 
     def flush(self) -> None:
-        """Nothing to do: `take` is the flush."""
+        """Do nothing, because `take` flushes."""
 
     def close(self) -> None:
-        """Nothing to do: the writer owns the file."""
+        """Do nothing, because the writer owns the file."""
 
     def readable(self) -> bool:
         return False
@@ -76,7 +78,7 @@ class _Sink:
 
 
 def _pieces(parts: Sequence[Bytes]) -> Iterator[memoryview]:
-    """Cut the parts to the size of a write; small ones that follow each other go together."""
+    """Split parts to the size of a write; consecutive small parts are combined."""
     small = bytearray()
     for part in parts:
         view = memoryview(part).cast("B")
@@ -101,9 +103,9 @@ class SegmentWriter:
         path: path that must not exist.
         schema: schema of every batch.
         durability: `power` syncs the file before it is closed.
-        marks_body: whether the marks of batches are over their bodies, see `sealing`.
-        long_writes: knows the faster method for long appends in this folder.
-        compressed: whether the columns are, by zstd.
+        marks_body: whether the marks of batches cover their bodies, see `sealing`.
+        long_writes: chooses the faster method for long appends in this folder.
+        compressed: whether columns are compressed with zstd.
     """
 
     def __init__(
@@ -127,7 +129,7 @@ class SegmentWriter:
         self._seed = 0
         self._sink = _Sink()
         self._file = OwnDescriptor(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND)
-        # By one thread: in a launcher it must not take the processors of the job.
+        # With one thread, because a launcher must not take the processors of the job.
         options = pa.ipc.IpcWriteOptions(
             compression="zstd" if compressed else None, use_threads=False
         )
@@ -140,7 +142,7 @@ class SegmentWriter:
             The offset in the file after the last byte.
 
         Raises:
-            OSError: the disk refused the write; the file ends with what was appended before, and
+            OSError: the disk rejected the write; the file ends with the data appended earlier, and
                 this writer accepts no more data.
         """
         if self._file.closed:
@@ -149,7 +151,7 @@ class SegmentWriter:
         return self.size_bytes
 
     def _sealed(self, batch: pa.RecordBatch) -> list[Bytes]:
-        """Serialize a batch, after the schema if it is the first, with its mark."""
+        """Serialize a batch with its mark, after the schema if it is the first one."""
         self._arrow.write_batch(batch, custom_metadata={sealing.MARK_KEY: sealing.BLANK_MARK})
         parts = self._sink.take()
         head: list[Bytes] = []
@@ -209,7 +211,7 @@ class SegmentWriter:
 
     @property
     def closed(self) -> bool:
-        """True after `seal`, or after the disk refused a write."""
+        """True after `seal`, or after the disk rejected a write."""
         return self._file.closed
 
 
@@ -218,9 +220,9 @@ class SegmentLog:
 
     Args:
         folder: existing folder; segments in it are not changed, and the next number is used.
-        kind: first part of the file names.
+        kind: prefix of the file names.
         roll_bytes: size at which a segment is sealed.
-        durability: `power` syncs what is sealed.
+        durability: `power` syncs sealed segments.
         marks_body: as for `SegmentWriter`.
 
     Attributes:
@@ -267,7 +269,7 @@ class SegmentLog:
         try:
             end = writer.append(*batches)
         except OSError:
-            if not writer.path.exists():  # nothing fitted: a later segment takes the number
+            if not writer.path.exists():  # nothing was written, so a later segment takes the number
                 self.next_seq -= 1
             raise
         if writer.size_bytes >= self._roll_bytes:

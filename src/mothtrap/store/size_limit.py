@@ -16,10 +16,9 @@ from mothtrap.store import reserve
 from mothtrap.store.retention import measure
 
 RAW_SHARE = 0.9
-"""Share of the limit up to which tensors are kept whole; the rest is for statistics.
-Chosen by hand."""
+"""Share of the limit for whole tensors; the rest is for statistics. Chosen by hand."""
 _KEY_BYTES = 12
-"""Bytes of a row of statistics other than its numbers: record and tensor."""
+"""Bytes of a row of statistics besides its numbers: record and tensor."""
 _NONFINITE = [COLUMN["nan"], COLUMN["inf"]]
 
 
@@ -108,9 +107,10 @@ def share_bytes(run: Path, max_run_mb: float, workers: int) -> float | None:
     """Return the bytes that a worker may add to a run; None = no limit.
 
     Args:
-        run: its folder; data of earlier attempts counts, space reserved for the end does not.
+        run: folder of the run; data of earlier attempts counts, space reserved for the end does
+            not.
         max_run_mb: limit of the whole run, in MB of 2**20 bytes; 0 = none.
-        workers: workers that write at the same time.
+        workers: number of workers that write at the same time.
     """
     if not max_run_mb:
         return None

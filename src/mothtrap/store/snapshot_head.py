@@ -6,7 +6,7 @@ import msgspec
 
 HEAD = "snapshot.json"
 MAX_HEAD_BYTES = 1 << 30
-"""Most bytes of `snapshot.json` that are read; chosen by hand."""
+"""Maximum size of `snapshot.json` that is read; chosen by hand."""
 
 
 class StoredFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

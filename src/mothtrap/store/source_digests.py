@@ -1,4 +1,4 @@
-"""Digests of source files: show whether a file has changed since the run."""
+"""Digests of source files, which show whether a file has changed since the run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import xxhash
 from mothtrap.core.ledger import LedgerValue
 
 MAX_SOURCE_BYTES = 4 << 20
-"""Size of a file up to which it has a digest; chosen by hand."""
+"""Maximum size of a file with a digest; chosen by hand."""
 
 
 def digests_of(paths: Iterable[str], folder: Path) -> dict[str, LedgerValue]:
@@ -24,7 +24,7 @@ def digests_of(paths: Iterable[str], folder: Path) -> dict[str, LedgerValue]:
 
 
 def digest_of(path: Path) -> str | None:
-    """Return the digest of a file; None if it is no file, too large, or unreadable.
+    """Return the digest of a file; None if it is not a file, too large, or unreadable.
 
     Paths may come from another user's ledger, and reading a device might never end.
     """

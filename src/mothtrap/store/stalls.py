@@ -13,9 +13,9 @@ from mothtrap.store.replacing import replace
 
 FILE = "stalled.json"
 SIGN = "alive"
-"""File whose time of change is the last sign of life of a worker's process."""
+"""File whose modification time is the last sign of life of a worker's process."""
 MAX_BYTES = 1 << 16
-"""Of a state that is read; chosen by hand."""
+"""Maximum size of a state that is read; chosen by hand."""
 
 
 def write_stall(worker: Path, state: WorkerStalled) -> None:

@@ -1,9 +1,8 @@
-"""Statistics by column: what most columns of a row say is the same in all rows.
+"""Statistics by column: most columns of a row have the same value in all rows.
 
-Of a tensor most often a few statistics are captured. As they are written rows have one column
-`summary` of F numbers; in segments that were compacted (see `compacting`) each field is a column,
-and one that was never captured is none.
-Shape suffixes: N = rows, F = fields of a summary row.
+Usually only a few statistics of a tensor are captured. As written, rows have one column `summary`
+of F numbers. In compacted segments (see `compacting`), each field is a column, and a field that was
+never captured has no column. Shape suffixes: N = rows, F = fields of a summary row.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from mothtrap.store import columns
 from mothtrap.store.unpacking import numbers, vectors
 
 BLOCK_ROWS = 1 << 12
-"""Rows that are inspected together; chosen by hand: they fit into the caches."""
+"""Number of rows that are inspected together; chosen by hand: they fit into the caches."""
 SUMMARY = "summary"
 Floats = npt.NDArray[np.float64]
 Field = Floats | float

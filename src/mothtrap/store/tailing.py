@@ -1,7 +1,7 @@
 """Reading segments: sealed, growing, torn or damaged.
 
-Bytes are read with ordinary reads, never mapped: a map of a file that shrinks kills
-the process. Nothing is given to Arrow before its checksum was found right.
+Files are read, never mapped, because a mapped file that shrinks kills the process. Data is passed
+to Arrow only after its checksum was verified.
 """
 
 from __future__ import annotations
@@ -22,14 +22,17 @@ from mothtrap.store.plain_files import open_plain
 from mothtrap.store.segments import MAGIC
 
 MAX_SEGMENT_BYTES = 1 << 30
-"""Chosen by hand: 16 times the size at which segments are rolled."""
+"""Maximum size of a segment; chosen by hand: 16 times the size at which segments are sealed."""
 _FOOTER_BYTES = 1 << 20
-"""Chosen by hand: a footer has about 30 bytes for each batch."""
+"""Maximum size of a footer; chosen by hand: a footer has about 30 bytes for each batch."""
 THREADED_BYTES = 1 << 20
-"""Bytes from which Arrow decodes with threads; below, waking them costs up to 3 ms of processor
-time, more than the decoding. Measured on a run of 230 steps."""
+"""Size from which Arrow decodes with threads. Below it, waking them costs up to 3 ms of processor
+time, more than the decoding. Measured on a run of 230 steps.
+"""
 LARGE_ROWS = 1 << 14
-"""Mean rows of batches that stay apart, as joining them copies all of a segment; by hand."""
+"""Mean number of rows from which batches are not joined, because joining copies all of a segment;
+by hand.
+"""
 RowsT = TypeVar("RowsT", pa.Table, pa.RecordBatch)
 _ARROW_ERRORS = (pa.ArrowException, OSError, ValueError, KeyError, IndexError)
 
@@ -64,7 +67,7 @@ class SegmentReader:
         self._skip_rows = 0
 
     def poll(self) -> list[pa.RecordBatch]:
-        """Return the intact batches added since the last poll."""
+        """Return the intact batches that were added since the last poll."""
         data = b"" if self.done else self._read()
         if not data:
             return []
@@ -126,7 +129,7 @@ class SegmentReader:
         self._file_id = file_id
 
     def _unknown(self, batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
-        """Leave out the rows that were given before the file was replaced."""
+        """Leave out the rows that were returned before the file was replaced."""
         found = []
         for batch in batches:
             skipped = min(self._skip_rows, len(batch))
@@ -137,7 +140,7 @@ class SegmentReader:
         return found
 
     def _open(self, data: Data) -> int:
-        """Read magic and schema; return the offset behind them, or 0 when not there yet."""
+        """Read magic bytes and schema; return the offset after them, 0 if they are missing."""
         message, why = _first_message(data)
         if message is None or (message and not why and self._fits(data, message)):
             return self._take_schema(message or b"")
@@ -157,7 +160,7 @@ class SegmentReader:
         return len(MAGIC) + len(message) if message else 0
 
     def _fits(self, data: Data, schema: bytes) -> bool:
-        """Return whether the batch behind a schema message was written with that schema."""
+        """Return whether the batch after a schema message was written with that schema."""
         at = len(MAGIC) + len(schema)
         metadata = sealing.metadata_bytes(data, at)
         mark = sealing.find_mark(data, at, metadata) if metadata and metadata > 0 else None
@@ -180,7 +183,7 @@ class SegmentReader:
         """Return the next offset, and whether there is an intact batch at `at`.
 
         Returns:
-            None when the rest is not whole (yet).
+            None if the rest is not complete (yet).
         """
         metadata = sealing.metadata_bytes(data, at)
         mark = sealing.find_mark(data, at, metadata) if metadata and metadata > 0 else None
@@ -209,12 +212,12 @@ class SegmentReader:
         return None
 
     def _parse(self, data: Data, found: Found, schema_end: int) -> list[pa.RecordBatch]:
-        """Make batches of intact messages: those next to each other become one.
+        """Create batches from intact messages; adjacent messages become one batch.
 
         Args:
             data: bytes that were read.
-            found: where messages begin in `data`, and their marks.
-            schema_end: where the schema message ends in `data`; 0 when it is not there.
+            found: positions of messages in `data`, and their marks.
+            schema_end: end of the schema message in `data`; 0 if it is not there.
         """
         view, batches = memoryview(data), []
         for part in stretches(found):
@@ -224,8 +227,8 @@ class SegmentReader:
                 if batch is not None:
                     batches.append(batch)
                     continue
-                # One stream, so that Arrow goes from message to message without Python.
-                # The schema in the file may be damaged, where that of the footer is used.
+                # Use one stream, so that Arrow reads all messages without Python. If the schema in
+                # the file is damaged, the schema of the footer is used.
                 if start == schema_end > 0 and view[len(MAGIC) : start] == self._schema_message:
                     stream = view[len(MAGIC) : end]
                 else:
@@ -258,7 +261,7 @@ class SegmentReader:
         return batches
 
     def _options(self, size: int) -> pa.ipc.IpcReadOptions:
-        """Return the columns to decompress, and whether threads do it."""
+        """Return the columns to decompress, and whether to use threads."""
         threads = size >= THREADED_BYTES
         if self._columns is None:
             return pa.ipc.IpcReadOptions(use_threads=threads)
@@ -301,7 +304,7 @@ class SegmentTail:
     """Reads all segments of one kind in a folder, in order, as they grow.
 
     Args:
-        folder: need not exist yet.
+        folder: folder of the segments; need not exist yet.
         kind: kind of the segments.
         columns: as for `SegmentReader`.
     """
@@ -319,7 +322,7 @@ class SegmentTail:
     def poll(self) -> list[pa.RecordBatch]:
         """Return new batches, from at most one segment; empty if there is nothing new."""
         while True:
-            # Look for the next segment first: once it exists, this one grows no more.
+            # Search for the next segment first: once it exists, this one no longer grows.
             if not self._later:
                 found = segments(self._folder, self._kind)
                 self._later.extend(seq for seq in found if seq > self._seq)

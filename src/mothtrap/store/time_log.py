@@ -1,7 +1,7 @@
-"""Tables whose rows are indexed by time and not by step: what a sampler or a profiler sees.
+"""Tables whose rows are indexed by time instead of steps, such as those of a sampler or profiler.
 
-A table `time_<name>` has a column `time_s` (Unix seconds), and columns of numbers (float64)
-and texts. Its rows need no step to exist; windows of rules do not show them.
+A table `time_<name>` has a column `time_s` (Unix seconds), and columns of numbers (float64) and
+texts. Its rows need no step, and are not part of rule windows.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class TimeLog:
     """Writes a table indexed by time; close it to seal the segment.
 
     Args:
-        folder: folder of a worker; exists.
-        name: name of the table, small letters, digits and underscores.
-        roll_bytes: size at which a segment is sealed and the next one begun.
+        folder: existing folder of a worker.
+        name: name of the table: lowercase letters, digits and underscores.
+        roll_bytes: size at which a segment is sealed and the next one begins.
         durability: failures that the rows survive.
     """
 
@@ -80,8 +80,8 @@ class TimeLog:
             texts: further columns.
 
         Raises:
-            ValueError: a column is not as long as `time_s`, or is called `time_s`.
-            OSError: the disk refused; the rows can be appended again.
+            ValueError: a column does not have the length of `time_s`, or is named `time_s`.
+            OSError: the disk rejected the write; the rows can be appended again.
         """
         texts = texts or {}
         names = [TIME, *numbers, *texts]
@@ -130,7 +130,7 @@ class TimeReader:
         return found
 
     def damage(self, *, ended: bool = False) -> tuple[str, ...]:
-        """Return the damage; with `ended`, the writer has ended, so a torn end is damage."""
+        """Return the damage; with `ended`, the writer has ended, so an incomplete end is damage."""
         return (*self._tail.damage, *self._damage, *(self._tail.pending if ended else ()))
 
 

@@ -16,7 +16,7 @@ _TYPES = {
         *("float16", "float32", "float64"),
     )
 }
-"""Arrow's own answer, `to_pandas_dtype`, needs pandas before pyarrow 26."""
+"""NumPy types of Arrow types; Arrow's own `to_pandas_dtype` needs pandas before pyarrow 26."""
 
 
 def numbers(column: pa.Array) -> npt.NDArray[Any]:
@@ -49,7 +49,7 @@ def vectors(column: pa.Array) -> npt.NDArray[Any]:
     if column.null_count or not pa.types.is_fixed_size_list(column.type):
         raise TypeError(f"a column of {column.type} contains more than lists of numbers")
     width = column.type.list_size
-    # `values` are those of the whole batch, of which this may be a part.
+    # `values` belong to the whole batch, of which this may be a part.
     flat = column.values.slice(column.offset * width, len(column) * width)
     return numbers(flat).reshape(len(column), width)
 

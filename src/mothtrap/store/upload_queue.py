@@ -1,4 +1,4 @@
-"""Sends a run's folder to an object store, in an order that readers can rely on.
+"""Send a run's folder to an object store, in an order that readers can rely on.
 
 An `events` segment of a worker is sent after the sealed segments of all other tables that its
 steps need (see `WorkerLog`). Segments of a kind are sent in order, and `end.json` is sent last.
@@ -23,12 +23,12 @@ from mothtrap.store.sealing import is_sealed
 from mothtrap.store.stalls import SIGN
 
 _PRIVATE = ("remote.json", "writer.json", SIGN)
-"""Files that have a meaning on this machine only."""
+"""Files that are meaningful only on this machine."""
 _WORKER = re.compile("w(0|[1-9][0-9]*)")
 AT_ONCE = 16
-"""Worker folders that are sent at the same time; chosen by hand."""
+"""Number of worker folders that are sent concurrently; chosen by hand."""
 BEAT_S = 5.0
-"""Longest pause between two manifests of a node; chosen by hand."""
+"""Maximum pause between two manifests of a node; chosen by hand."""
 
 
 class CollisionError(MothtrapError):
@@ -42,10 +42,10 @@ class UploadQueue:
 
     Args:
         run: the folder of the run.
-        url: url of the run.
+        url: URL of the run.
         keep_raw: whether segments of tensors are kept.
-        node: node that merges its workers. Only the logs of its `detailed` workers are sent, and
-            a manifest after each round. None: all logs are sent, without manifests.
+        node: node whose workers are merged. Only the logs of its `detailed` workers are sent, and a
+            manifest after each round. None: all logs are sent, without manifests.
     """
 
     def __init__(
@@ -68,8 +68,7 @@ class UploadQueue:
             final: nothing is written anymore, so everything is ready, complete or not.
 
         Raises:
-            StoreError: something could not be sent; call again later. What could be sent
-                was.
+            StoreError: some files could not be sent; call again later. All others were sent.
             CollisionError: an object exists and belongs to another job.
         """
         before = len(self._sent)
@@ -173,7 +172,7 @@ class UploadQueue:
             thread.join()
 
     def _send_folder(self, folder: Path, final: bool) -> None:
-        # The commits are read first: everything that they need is sealed before them.
+        # The commits are read first, because everything that they need is sealed before them.
         commits = list(self._ready(folder, COMMITS, final))
         contents = [table for table in layout.tables(folder) if table not in COMMITS]
         for path in (*self._ready(folder, contents, final), *commits):
@@ -182,9 +181,10 @@ class UploadQueue:
                 path.unlink(missing_ok=True)
 
     def _ready(self, folder: Path, tables: Sequence[str], final: bool) -> Iterator[Path]:
-        """Unsent segments that will not change any more, by table, in order."""
+        """Yield unsent segments that will not change any more, by table, in order."""
         for table in tables:
-            # From where it was last time: a folder may hold thousands that were sent.
+            # Continue where the last call stopped, because a folder may contain thousands of sent
+            # segments.
             number = self._reached.get((folder, table), 0)
             while self._key(path := layout.segment_path(folder, table, number)) in self._sent:
                 number += 1
@@ -205,7 +205,7 @@ class UploadQueue:
         try:
             self._store.put_if_absent(key, path)
         except ObjectExistsError as err:
-            # Mostly our own: the answer to an earlier attempt was lost on the way.
+            # Usually our own object: the answer to an earlier attempt was lost.
             if not self._is_there(key, path):
                 raise CollisionError(
                     f"{err}; it differs from {path}, so another job has written it; "

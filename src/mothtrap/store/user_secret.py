@@ -57,7 +57,7 @@ def _write(path: Path, secret: str) -> None:
 
 
 def _published(draft: Path, path: Path) -> str | None:
-    """Give the draft its name; return the secret of a process that was faster, if any."""
+    """Rename the draft; if another process was faster, return its secret."""
     try:
         os.link(draft, path)
     except FileExistsError:
@@ -70,7 +70,7 @@ def _published(draft: Path, path: Path) -> str | None:
 
 
 def _published_without_link(draft: Path, path: Path) -> str | None:
-    """Create the file itself, as `_published`; another process may be about to write it."""
+    """Create the file itself, like `_published`; another process may be about to write it."""
     made = draft.read_text(encoding="ascii")
     try:
         _write(path, made)

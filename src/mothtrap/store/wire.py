@@ -1,8 +1,8 @@
-"""A step record as bytes, to be handed from one process to another.
+"""Conversion of a step record to bytes that are passed to another process.
 
-A message is the length of its head (8 bytes, little-endian), the head in MessagePack, and
-the arrays of the record as they lie in memory, each part padded to a multiple of 8 bytes.
-Both sides are the same version of mothtrap on the same machine: nothing of this is kept.
+A message is the length of its head (8 bytes, little-endian), the head in MessagePack, and the
+arrays of the record as in memory, each part padded to a multiple of 8 bytes. Both processes run the
+same version of mothtrap on the same machine, and messages are not stored.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _RawHead(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _Head(msgspec.Struct, frozen=True, array_like=True):
-    """All of a record but its arrays, and how large those are; decoded facts are plain values."""
+    """All of a record except its arrays, and the sizes of these; decoded facts are plain values."""
 
     key: StepKey
     wall_s: float
@@ -83,7 +83,7 @@ def decode(message: Bytes) -> StepRecord:
     """Return the record in a message; its arrays are views of the message.
 
     Raises:
-        msgspec.DecodeError: the message is not one that `encode` made.
+        msgspec.DecodeError: the message was not made by `encode`.
     """
     length = int.from_bytes(message[:_LENGTH_BYTES].tobytes(), "little")
     at = _LENGTH_BYTES + _padded(length)
@@ -129,7 +129,7 @@ def size_of(parts: Sequence[Bytes]) -> int:
 
 
 def _number(value: object) -> object:
-    """A number of numpy, which msgspec does not know, as one of Python."""
+    """Convert a NumPy number, which msgspec does not support, to a Python number."""
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"{value!r} is a {type(value).__name__}, which a record must not contain")

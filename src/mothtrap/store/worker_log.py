@@ -1,4 +1,4 @@
-"""Log of one worker's captures, as rows: writing.
+"""Log of one worker's captured data, as rows: writing.
 
 Three kinds of segments share a running `record` number per step record:
 
@@ -6,10 +6,9 @@ Three kinds of segments share a running `record` number per step record:
     scalars  record, step, mode, mode_step, name, of, value
     events   record, step, mode, mode_step, type, json
 
-and, of a worker that keeps tensors whole, those of `raw_log`. Of a chunk the tensors are
-written first, then the statistics, the scalars, and the events. The last event of a
-record has the type `step` and says how many rows the record has: a step exists when that
-row is there.
+A worker that stores whole tensors also has the segments of `raw_log`. The tensors of a chunk are
+written first, then the statistics, the scalars, and the events. The last event of a record has the
+type `step` and the number of rows of the record. A step exists once this row is written.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from mothtrap.store.size_limit import SizeLimit
 STEP = "step"
 DEFINED = "defined"
 AGAIN = "defined_again"
-"""An event of type `defined` once more, in the next batch: for readers that miss the first."""
+"""Type of an event that repeats `defined` in the next batch, for readers that miss the first."""
 
 _KEY_FIELDS = (
     pa.field("record", pa.int64(), nullable=False),
@@ -60,24 +59,27 @@ EVENTS = _schema(type=pa.string(), json=pa.string())
 
 @functools.cache
 def _stats_schema(width: int) -> pa.Schema:
-    # As lean as can be: these rows are nearly all that a run writes and that a reader reads.
+    # These rows are as small as possible, because they are almost all that a run writes and a
+    # reader reads.
     kinds = {"tensor": pa.uint32(), "summary": pa.list_(pa.float64(), width)}
     fields = (pa.field(name, kind, nullable=False) for name, kind in kinds.items())
     return pa.schema([_KEY_FIELDS[0], *fields])
 
 
 _BATCH_BYTES = 2 << 20
-"""Approximate maximum of statistics in one batch. Chosen by hand: the batch fits into the CPU
-caches until it is summed and written."""
+"""Approximate maximum size of the statistics in one batch. Chosen by hand: the batch stays in the
+CPU caches until it is summed and written.
+"""
 _LEAST_BATCH_BYTES = 1 << 12
-"""Approximate minimum of statistics in one batch; chosen by hand: the header of a batch has under
-1 kB."""
+"""Approximate minimum size of the statistics in one batch; chosen by hand: the header of a batch
+has under 1 kB.
+"""
 _PARTS = 8
 """Maximum number of batches in the first append; each later append has one less. Damage to a batch
 then costs at most about this fraction of a run. Chosen by hand: a batch takes about 50 us to
 write."""
 
-# Bounds for plausible values; chosen by hand, far above those of any training.
+# Bounds for plausible values; chosen by hand, far above those of any training run.
 Size = Annotated[int, msgspec.Meta(ge=0)]
 Width = Annotated[int, msgspec.Meta(ge=0, le=4096)]
 TensorId = Annotated[int, msgspec.Meta(ge=0, lt=1 << 24)]
@@ -107,8 +109,8 @@ class WorkerLog:
     """Writes the step records of one worker; close it to seal the segments.
 
     Args:
-        folder: the worker's own folder, which exists.
-        roll_bytes: size at which a segment is sealed and the next one begun.
+        folder: existing folder of the worker.
+        roll_bytes: size at which a segment is sealed and the next one begins.
         durability: failures that the records survive.
         limit_bytes: size after which less is written; see `size_limit`.
         roll_s: seconds after which segments are also sealed; see `rolling`. All are sealed then,
@@ -136,7 +138,8 @@ class WorkerLog:
         if durability == "power":
             sync_folder(folder.parent)
         self._room = _Room()
-        # Above all records of an earlier log in the same folder: each log begins new segments.
+        # Greater than all record numbers of an earlier log in the same folder, because each log
+        # begins new segments.
         logs = (self._stats, self._scalars, self._events, self._raw)
         self._next_record = max(log.next_seq for log in logs) << 32
         self._defined: Definitions = ()
@@ -149,8 +152,8 @@ class WorkerLog:
         """Write records; after this returns, they survive the death of the process.
 
         Raises:
-            OSError: the disk refused. None of these records exists for a reader;
-                they can be appended again.
+            OSError: the disk rejected the write. None of these records exists for a reader; they
+                can be appended again.
         """
         lost = self._limit.lost
         try:
@@ -161,7 +164,7 @@ class WorkerLog:
         self.trouble = None
         try:
             self.tend()
-        except OSError as err:  # the records are there
+        except OSError as err:  # the records are written
             self.trouble = err
 
     def _append(self, records: Sequence[StepRecord]) -> None:
@@ -209,7 +212,7 @@ Definitions = Sequence[tuple[int, TensorInfo]]
 
 
 def _divided(numbered: _Numbered, parts: int) -> Iterator[_Numbered]:
-    """Divide records into those of each batch."""
+    """Divide records into batches."""
     size = -(-len(numbered) // parts)
     for start in range(0, len(numbered), size or 1):
         yield numbered[start : start + size]
@@ -220,12 +223,12 @@ def _definitions(numbered: _Numbered) -> Definitions:
 
 
 def _record_column(numbered: _Numbered, rows: Sequence[int]) -> pa.Array:
-    """The first column; `rows` is the number of rows of each record."""
+    """Return the first column; `rows` is the number of rows of each record."""
     return columns.numbers(np.repeat(np.array([n for n, _ in numbered], np.int64), rows))
 
 
 def _key_columns(numbered: _Numbered, rows: Sequence[int]) -> list[pa.Array]:
-    """The columns with step and mode, for segments that have them."""
+    """Return the columns with step and mode, for segments that have them."""
     keys = [record.key for _, record in numbered]
     modes = {key.mode.value for key in keys}
     steps = np.array([key.step for key in keys], np.int64)
@@ -241,13 +244,13 @@ def _key_columns(numbered: _Numbered, rows: Sequence[int]) -> list[pa.Array]:
 
 
 class _Room:
-    """Memory in which the parts of a batch are joined: new memory costs more than the joining."""
+    """Reused memory for joining the parts of a batch; new memory would cost more."""
 
     def __init__(self) -> None:
         self._numbers = np.empty(0)
 
     def joined(self, parts: Sequence[Rows]) -> npt.NDArray[np.float64]:
-        """Return the rows of all parts, shape (N, F); good until the next call."""
+        """Return the rows of all parts, shape (N, F); valid until the next call."""
         if len(parts) == 1:
             return np.ascontiguousarray(parts[0], np.float64)
         rows, width = sum(map(len, parts)), parts[0].shape[1]
@@ -258,7 +261,7 @@ class _Room:
 
 
 def _stats_batches(numbered: _Numbered, room: _Room, parts: int) -> Iterator[pa.RecordBatch]:
-    """Some records in each batch, of summaries of one width; good until the next one."""
+    """Yield batches of some records with summaries of one width; valid until the next one."""
     group: list[tuple[int, StepRecord]] = []
     whole = sum(record.summary_TF.nbytes for _, record in numbered)
     most = min(_BATCH_BYTES, max(_LEAST_BATCH_BYTES, whole // parts))
@@ -321,8 +324,9 @@ def _events(record: StepRecord, again: Definitions) -> list[tuple[str, str]]:
 def _events_batch(numbered: _Numbered, again: Definitions) -> pa.RecordBatch:
     """Return the events of some records.
 
-    The first of them has the definitions of the batch before `again`: without the names of its
-    tensors the statistics of a run would be lost with a single batch of events.
+    The first batch contains the definitions of the batch before `again`. Otherwise the loss of a
+    single batch of events would make all statistics of a run unreadable, because their tensors have
+    no names.
     """
     firsts = (again, *([()] * (len(numbered) - 1)))
     per_record = [

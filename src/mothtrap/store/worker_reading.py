@@ -1,4 +1,4 @@
-"""Reader of a worker's log, also while it is written.
+"""Reader of a worker's log, also while the log is being written.
 
 A step record is complete when its `step` event exists. If the statistics or the scalars of a
 record are damaged, the record is returned without them, and the damage is reported.
@@ -90,7 +90,7 @@ class RowReader(Generic[ColumnsT, RowsT]):
             self._waiting.update(found)
             self._newest = max(self._newest, found[-1][0])
         for number in [n for n in self._waiting if n < record]:
-            del self._waiting[number]  # their step never came to be
+            del self._waiting[number]  # their step was never committed
         return self._waiting.pop(record, None)
 
     def _by_record(self, batch: pa.RecordBatch) -> list[tuple[int, RowsT]]:
@@ -172,7 +172,7 @@ class EventReader:
                     yield self._step(record, key, commit, events[:-1])
 
     def damage(self, *, ended: bool) -> tuple[str, ...]:
-        """Return the damage; with `ended`, the writer has ended, so a torn end is damage."""
+        """Return the damage; with `ended`, the writer has ended, so an incomplete end is damage."""
         pending = self._rows.tail.pending if ended else ()
         return (*self._rows.tail.damage, *self._rows.damage, *self._damage, *pending)
 
@@ -213,7 +213,7 @@ class EventReader:
 class ReadState:
     """Progress of reading one worker's folder.
 
-    Without `has_statistics`, records come without the statistics of tensors.
+    Without `has_statistics`, records do not include the statistics of tensors.
     """
 
     folder: Path
@@ -234,7 +234,7 @@ class ReadState:
             yield self._join(events)
 
     def damage(self, *, ended: bool = False) -> tuple[str, ...]:
-        """Return the damage; with `ended`, the writer has ended, so a torn end is damage."""
+        """Return the damage; with `ended`, the writer has ended, so an incomplete end is damage."""
         found = [*self._events.damage(ended=ended)]
         for rows in (self._stats, self._scalars):
             found += [*rows.tail.damage, *rows.damage, *(rows.tail.pending if ended else ())]
@@ -275,6 +275,6 @@ def read_records(folder: Path, state: ReadState | None = None) -> list[StepRecor
 
     Args:
         folder: the worker's folder.
-        state: what earlier calls with the same folder have read; None reads from the start.
+        state: state of earlier calls with the same folder; None reads from the start.
     """
     return list((state or ReadState(folder)).poll())

@@ -1,6 +1,6 @@
-"""Writers to a worker's folder other than the worker itself.
+"""Processes other than the worker that write to a worker's folder.
 
-RUN/<attempt>/w<rank>/writer.json   there while a writer process is at work
+RUN/<attempt>/w<rank>/writer.json   exists while a writer process is active
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from mothtrap.store.processes import is_alive
 
 _NAME = "writer.json"
 MAX_BYTES = 1 << 16
-"""Most bytes of `writer.json` that are read; chosen by hand."""
+"""Maximum size of `writer.json` that is read; chosen by hand."""
 _LOOK_EVERY_S = 0.02
 
 
 class Writer(msgspec.Struct, frozen=True, kw_only=True):
-    """Process that writes."""
+    """A process that writes."""
 
     pid: int
     host: str

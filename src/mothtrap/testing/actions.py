@@ -1,4 +1,4 @@
-"""Tests of an action, to derive from."""
+"""Base class for tests of an action."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class FakeJob:
 
     Attributes:
         asked: names of the called methods, with their arguments.
-        is_running: whether it trains.
+        is_running: whether the job trains.
     """
 
     def __init__(self, path: Path = Path("runs/r1"), *, is_running: bool = True) -> None:

@@ -1,4 +1,4 @@
-"""Tests of an adapter, to derive from."""
+"""Base class for tests of an adapter."""
 
 from __future__ import annotations
 

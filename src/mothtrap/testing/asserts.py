@@ -182,13 +182,13 @@ def assert_script_passes(
 
 
 def _assert(code: str, model: Any, loader: Iterable[Any], loss: Loss, more: dict[str, Any]) -> None:
-    __tracebackhide__ = True  # pytest shows the test, not the way from here
+    __tracebackhide__ = True  # pytest shows the test, not the frames of this module
     [result] = check(model, loader, loss, select=(code,), **more).results
     _passed(result)
 
 
 def _passed(result: CheckResult) -> None:
-    """Raise with the text of the finding, or why the check could not decide."""
+    """Raise an error with the text of the finding, or the reason if the check could not decide."""
     __tracebackhide__ = True
     code = result.code
     if result.found:

@@ -1,4 +1,4 @@
-"""A window that shows a rule only its declared data."""
+"""A window that gives a rule only its declared data."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Plugin of pytest: the assertions about models as a fixture, with a time budget per test.
 
-pytest loads it in every project of an environment with mothtrap. So it imports no framework,
-adds no hook that runs per test, and does nothing until a test asks for the fixture.
+pytest loads it in every project of an environment with mothtrap. So it imports no framework, adds
+no hook that runs per test, and does nothing until a test requests the fixture.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Assertions:
         return within_budget
 
     def _left_s(self) -> float:
-        """Return the seconds left."""
+        """Return the remaining seconds."""
         now = time.monotonic()
         if self._until is None:
             self._until = now + self._budget_s
@@ -72,7 +72,7 @@ def mothtrap_asserts(request: pytest.FixtureRequest) -> Assertions:
 
 
 def _budget(marker: pytest.Mark | None) -> float:
-    """Return the seconds that a marker gives.
+    """Return the seconds of a marker.
 
     Raises:
         pytest.UsageError: the marker has other arguments.

@@ -1,4 +1,4 @@
-"""Tests of a rule, to derive from."""
+"""Base class for tests of a rule."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class RuleTests:
 
 
 def _read_only(seen: Window) -> Window:
-    """A window whose arrays cannot be written to."""
+    """Return a window whose arrays are read-only."""
     parts: list[Window | Series | Matrix] = [seen, *seen.series, *seen.matrices]
     for part in parts:
         for field in dataclasses.fields(part):

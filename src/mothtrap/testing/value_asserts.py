@@ -1,4 +1,4 @@
-"""Assertions about values: inputs, outputs of layers, repeated calls, scores, and whole runs."""
+"""Assertions about values: inputs, layer outputs, repeated calls, scores, and whole runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from mothtrap.session.adapters import load
 from mothtrap.session.explicit_check import CHECKED, recorded_step
 
 MEAN_LIMIT, DEVIATION_LIMITS = 0.2, (0.5, 2.0)
-"""Mean and standard deviation of a normalized output; chosen by hand: batch statistics vary."""
+"""Mean and standard deviation of a normalized output; chosen by hand, because batch statistics
+vary.
+"""
 
 
 def assert_inputs(
@@ -98,11 +100,11 @@ def assert_outputs_normalized(
 
 
 def assert_repeatable(function: Callable[[], Any], runs: int = 2) -> None:
-    """Assert that a function returns the same each time, such as a training with a seed.
+    """Assert that a function returns the same result each time, such as training with a seed.
 
     Args:
         function: returns a number, an array, a tensor, or nested lists and dictionaries of them.
-        runs: calls that are compared.
+        runs: number of compared calls.
     """
     first = dict(_values(function(), "result"))
     for number in range(1, runs):
@@ -120,10 +122,10 @@ def assert_beats(
     """Assert that a score is better than those of simple models.
 
     Args:
-        score: of the model.
+        score: score of the model.
         baselines: scores by name, as in `mothtrap.check(...).figures["PRE401"]`; numbers of rows
             are left out.
-        higher_is_better: for an accuracy; False for a loss.
+        higher_is_better: True for an accuracy, False for a loss.
     """
     scores = {name: one for name, one in baselines.items() if not name.startswith("rows of")}
     if not scores:

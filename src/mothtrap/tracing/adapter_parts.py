@@ -1,4 +1,4 @@
-"""Optional parts of an adapter: `mothtrap check`, and the state of a process that waits."""
+"""Optional parts of an adapter: checks, and the state of a waiting process."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class CheckParts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StallParts:
-    """Functions of an adapter that say why a process makes no step; None = it cannot know.
+    """Functions of an adapter that explain why a process makes no step; None = unsupported.
 
     Attributes:
         collective: returns the last collective operation that this process called, given the

@@ -17,12 +17,12 @@ from mothtrap.core.facts.guards import StepGuarded
 from mothtrap.core.runs import STOPPED
 
 MAX_NAMES: Final = 4
-"""Most affected parameters that are named."""
+"""Maximum number of named affected parameters."""
 MAX_MESSAGES: Final = 3
-"""Onsets that are printed as they happen; the verdict counts all steps."""
+"""Maximum number of onsets that are printed immediately; the verdict counts all steps."""
 
 HUGE_NORM: Final = 2.0**64
-"""Gradient norm whose square is not finite in float32, as optimizers and clipping compute it."""
+"""Gradient norm whose square overflows float32, which optimizers and clipping compute in."""
 
 ACTIONS: Final[dict[str, Literal["reported", "skipped", "stopped", "raised"]]] = {
     "report": "reported",
@@ -55,7 +55,7 @@ class Fault:
 
 
 ELSEWHERE: Final = Fault("worker", "another rank has a bad step")
-"""The fault of a step that is sound on this rank only."""
+"""Fault of a step that is sound on this rank but bad on another."""
 
 
 def first_bad(losses: Iterable[tuple[float, str | None]]) -> tuple[float, str | None] | None:
@@ -68,7 +68,7 @@ def bad_loss(value: float, location: str | None, names: Sequence[str] = ()) -> F
 
     Args:
         value: value of the loss.
-        location: its line.
+        location: line of the loss.
         names: parameters whose gradients are not finite, nearest to the loss first.
     """
     word = "NaN" if math.isnan(value) else "infinite" if value > 0 else "minus infinity"
@@ -89,8 +89,8 @@ def bad_gradients(
     Args:
         names: parameters of these gradients, nearest to the loss first.
         count: number of all gradients of the step.
-        loss: its last loss.
-        location: the line of that loss.
+        loss: last loss of the step.
+        location: line of that loss.
         ordered: whether the order of `names` is the order of computation.
     """
     nearest = f"; nearest to the loss is {names[0]}" if names and ordered else ""
@@ -131,7 +131,7 @@ class GuardPolicy:
     Attributes:
         name: the policy.
         limit: limit on the gradient norm; infinite if there is none.
-        acts: an unsound step is not applied.
+        acts: whether an unsound step is prevented.
         unsound_step: the latest step with a fault.
     """
 
@@ -152,7 +152,7 @@ class GuardPolicy:
         """Record a bad step; return whether it is an onset (the step before was good).
 
         Args:
-            step: the one with the fault.
+            step: step with the fault.
             count: number of steps that one call of the framework makes.
         """
         before, self.unsound_step = self.unsound_step, step
@@ -171,7 +171,7 @@ class GuardPolicy:
 
         Args:
             fault: fault of the step.
-            step: its number.
+            step: number of the step.
             optimizers: optimizers that did not step, or should not have.
             applied: other optimizers of the step, which had already stepped.
             action: `reported` if the policy had no effect and the step was applied, `refused` if

@@ -1,4 +1,4 @@
-"""The base of an adapter: its declaration, and a handle with default answers."""
+"""Base of an adapter: its declaration, and a handle with default methods."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class BaseHandle:
 
     Args:
         job: receives the observations.
-        targets: objects that are watched; none = all of the process.
+        targets: objects that are watched; none = the whole process.
 
     Attributes:
         honors: options that the adapter supports; by default those that work without snapshots.
@@ -91,8 +91,8 @@ class AdapterSpec:
 
     Attributes:
         framework: import name; the module has the same name.
-        handle: starts to observe: a class derived from `BaseHandle`, or a function. It gets the job
-            and the objects to watch; none = the whole process.
+        handle: class derived from `BaseHandle`, or a function, that starts to observe. It receives
+            the job and the objects to watch; none = the whole process.
         requires: the distribution and its versions, as a requirement: `torch>=2.6`.
         arrays: the module of `mothtrap.statistics` that reduces the framework's arrays.
         reports: everything that the adapter can ever report.
@@ -100,12 +100,12 @@ class AdapterSpec:
         beside: classes of objects that may follow a watched one, such as optimizers.
         refines: the underlying framework on which this one trains, whose adapter observes the rest.
         steps: which adapter counts the steps if this one refines another: `own` (this one) or
-            `base` (the other). `none`: nothing is trained with it, as in a logger.
+            `base` (the other). `none`: it does not train, like a logger.
         replay: replays a recorded step in this process; None = the adapter takes no snapshots.
-        place: returns the place of this process in its job, and versions; called again at the first
-            step. Default: a single process, and the version of the framework.
-        checks: what `mothtrap check` can use of the framework.
-        stalls: what is known of a process that makes no step.
+        place: returns the position of this process in its job, and versions; called again at the
+            first step. Default: a single process, and the version of the framework.
+        checks: functions for `mothtrap check`.
+        stalls: functions that explain why a process makes no step.
     """
 
     framework: str

@@ -1,4 +1,4 @@
-"""The base of handles that add facts to the steps of the framework below them."""
+"""Base of handles that add facts to the steps of an underlying framework."""
 
 from __future__ import annotations
 

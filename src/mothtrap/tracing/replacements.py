@@ -1,7 +1,7 @@
-"""Replaced functions of classes and modules, which can all be restored at once.
+"""Replaced functions of classes and modules, which can all be restored together.
 
-A replaced function calls the original outside of every `try` of ours, passes on what it returns
-and raises, and takes its own frame out of the traceback.
+A replaced function calls the original outside of every `try` block of mothtrap, passes on its
+result or exception, and removes its own frame from the traceback.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Replacements:
             called directly.
 
     Attributes:
-        contain: the same.
+        contain: the function passed as `contain`.
     """
 
     def __init__(self, contain: Contain = lambda act, *args: act(*args)) -> None:

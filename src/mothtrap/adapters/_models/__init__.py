@@ -1,1 +1,1 @@
-"""Trained models as functions that are asked, one framework per file; see `core.wrapped_models`."""
+"""Trained models as functions, one framework per file; see `core.wrapped_models`."""

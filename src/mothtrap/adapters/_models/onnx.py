@@ -63,7 +63,7 @@ def _column(rows: Any, wanted: Any) -> Any:
 
 
 def _answer(outputs: list[Any]) -> Any:
-    """Return the probabilities among the outputs, else the last output."""
+    """Return the probabilities among the outputs, or else the last output."""
     for output in outputs:
         if isinstance(output, list) and output and isinstance(output[0], dict):  # a ZipMap
             return np.array([[row[label] for label in output[0]] for row in output])

@@ -1,4 +1,4 @@
-"""Estimators with the interface of scikit-learn, those of XGBoost, LightGBM and CatBoost too."""
+"""Estimators with the interface of scikit-learn, including XGBoost, LightGBM and CatBoost."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """CatBoost: rounds of boosting as steps, with metrics, trees, importance and data.
 
-Classes of the library are patched, never objects of the user's.
+Only classes of the library are patched, never objects of the user.
 """
 
 from __future__ import annotations

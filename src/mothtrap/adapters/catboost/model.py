@@ -39,7 +39,7 @@ class CatModel:
         model: model in training; it has trees only after the training.
         params: training parameters, under the library's names.
         train: the training data.
-        evals: data that are evaluated, in order.
+        evals: evaluated data, in order.
         labels: labels of the training data and of each evaluation, read before the library clears
             them.
     """
@@ -99,7 +99,7 @@ class CatModel:
             stops_on=(f"{self._evals[-1][1]}/{metric}",) if after and self._evals else (),
             stops_rising=metrics.sense_by_name(metric) if isinstance(metric, str) else None,
             rounds_asked=int(given.get("iterations", DEFAULT_ROUNDS)),
-            # The default: use_best_model is true wherever an evaluation set is given.
+            # The default: use_best_model is true if there is an evaluation set.
             keeps_best=bool(given.get("use_best_model", True)) and bool(self._evals),
         )
 
@@ -153,7 +153,7 @@ class CatModel:
 
 
 def _classes(pool: catboost.Pool) -> dict[str, int] | None:
-    """Numbers of classes by their texts, where labels are no numbers."""
+    """Return the numbers of classes by their texts, if labels are not numbers."""
     label = np.asarray(pool.get_label())
     if label.dtype.kind in "fiub":
         return None

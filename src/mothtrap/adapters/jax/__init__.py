@@ -36,7 +36,7 @@ def _handle(job: Job, targets: Sequence[object]) -> Handle:
 
 
 def _place() -> Environment:
-    """Return the place of this process among those of `jax.distributed`."""
+    """Return the position of this process in `jax.distributed`."""
     rank, size = internals.place_among_processes()
     return Environment(rank=rank, size=size, versions={"jax": jax.__version__})
 

@@ -1,4 +1,4 @@
-"""`Watch.step(loss=, gradients=, parameters=)`: steps that a script reports itself."""
+"""`Watch.step(loss=, gradients=, parameters=)`: steps that a script reports explicitly."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mothtrap.tracing.handle import BaseHandle
 from mothtrap.tracing.source import frames
 
 TREES: Final = {"gradients": "gradient", "parameters": "weight"}
-"""Numbers of a step that may be trees of arrays, and the kind of their tensors."""
+"""Arguments of a step that may be trees of arrays, and the kind of their tensors."""
 UNGUARDED: Final[tuple[Option, ...]] = ("on_nonfinite", "max_gradient_norm", "snapshots")
 BY_SCRIPT: Final = "the script makes the steps itself, and reports them to `step` afterwards"
 
@@ -37,7 +37,7 @@ class StepsByHand(BaseHandle):
         self.job.contain(self.take, given, True)
 
     def take(self, given: Given, makes_step: bool) -> None:
-        """Record the passed data, and close the step if nothing else does."""
+        """Record the passed data, and close the step if nothing else closes it."""
         for name, value in given.numbers.items():
             if name in TREES and jax.tree_util.tree_leaves(value) and not np.isscalar(value):
                 names = names_of([value], [name])

@@ -20,7 +20,8 @@ from mothtrap.tracing.source import frames
 from mothtrap.tracing.source.frames import line_of
 
 Told = Callable[[Function, Any, bool, Sequence[Any], Any], None]
-"""Gets a function, `argnums`, `has_aux`, the arguments, and the value with the gradients."""
+"""Function that receives a function, `argnums`, `has_aux`, the arguments, and value and gradients.
+"""
 
 
 def telling(raw: Function, book: Book, told: Told, *, returns_value: bool) -> Function:

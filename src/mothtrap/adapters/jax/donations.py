@@ -1,8 +1,8 @@
 """Inputs of steps that donate their arguments, recomputed from a copy and the later calls.
 
-Arguments that a step receives in place of its old weights are deleted once it has run. So a copy is
-taken at intervals, and the batches since then are kept. Values passed from one call to the next
-are known by their place. The script's own executable recomputes the inputs of a later call.
+Donated arguments are deleted once a step has run. So a copy is made at intervals, and the batches
+since then are kept. Values passed from one call to the next are identified by their position. The
+script's own executable recomputes the inputs of a later call.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from mothtrap.adapters.jax.functions import Layout, Traced
 from mothtrap.adapters.jax.jitted import Jitted
 
 MOST_CALLS: Final = 64
-"""Number of calls between two copies: at most this many must be repeated."""
+"""Maximum number of calls between two copies, and therefore of calls that must be repeated."""
 ROOM: Final = 3
-"""Copies for which a device must have free memory before one is taken."""
+"""Number of copies for which a device must have free memory before one is made."""
 DONATES: Final = ("donate_argnums", "donate_argnames")
 
 
@@ -45,8 +45,8 @@ class Stretch:
         tree: structure of the arguments.
         start: leaves of the first call's arguments; arrays are copies.
         later: leaves of each later call, or their origin.
-        held: size of these in bytes.
-        losses: losses that calls returned, by their place in the stretch.
+        held: size of the later leaves in bytes.
+        losses: losses that calls returned, by their position in the stretch.
         steps: step numbers of the calls, by position.
     """
 

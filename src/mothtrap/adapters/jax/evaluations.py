@@ -1,4 +1,4 @@
-"""Evaluations: calls between two steps of functions that are given weights and update none."""
+"""Evaluations: calls between two steps of functions that receive weights without updating them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Evaluations:
         return bool(self._values or self._phases)
 
     def draws(self, jitted: Jitted, inputs: Any) -> None:
-        """Record the lines of the dropouts of a function that makes steps."""
+        """Record the lines of the dropouts in a function that makes steps."""
         self._dropouts.update(_dropouts(jitted, inputs))
 
     def trained(self, inputs: Any, weights: Sequence[Any], data: Sequence[int]) -> None:
@@ -100,7 +100,7 @@ class Evaluations:
             self._rows.evaluated(layout.function, _host(given), layout.place)
 
     def _weights_among(self, leaves: Sequence[Any]) -> set[int]:
-        """Return which leaves are weights: the newest ones, or arrays of the same shapes."""
+        """Return the leaves that are weights: the newest ones, or arrays of the same shapes."""
         known = {index for index, leaf in enumerate(leaves) if id(leaf) in self._weights}
         if known or not self._kinds:
             return known
@@ -119,7 +119,7 @@ class Evaluations:
                 kept.append(results[index])
 
     def _dropouts_of(self, jitted: Jitted, inputs: Any) -> tuple[str, ...]:
-        """Return the lines of dropouts of a function that are dropouts of the training, too."""
+        """Return the lines of dropouts that a function has in common with training."""
         if not self._dropouts:
             return ()
         found = self._drawn.get(jitted.traced)
@@ -128,7 +128,7 @@ class Evaluations:
         return tuple(line for line in found if line in self._dropouts)
 
     def end(self) -> None:
-        """Report the evaluation that the next step ends."""
+        """Report the evaluation that ended before the next step."""
         values, self._values = self._values, {}
         arrays = [one for seen in values.values() for kept in seen.values() for one in kept]
         self._wait([one for one in arrays if not one.is_deleted()])
@@ -136,7 +136,7 @@ class Evaluations:
             means = {
                 name: float(np.mean([np.asarray(one, np.float64) for one in kept]))
                 for name, kept in seen.items()
-                if not any(one.is_deleted() for one in kept)  # handed on from call to call
+                if not any(one.is_deleted() for one in kept)  # passed on from call to call
             }
             loss = next((name for name in means if "loss" in f"{function} {name}".lower()), None)
             rising = frozenset(n for n in means if any(w in n.lower() for w in HIGHER_IS_BETTER))
@@ -173,7 +173,7 @@ def _dropouts(jitted: Jitted, inputs: Any) -> tuple[str, ...]:
 
 
 def _run(kinds: Sequence[Any], found: Sequence[Any]) -> set[int]:
-    """Return the first places that follow one another and are of some kinds, in order."""
+    """Return the first consecutive positions with values of some kinds, in order."""
     size = len(kinds)
     for first in range(len(found) - size + 1 if size else 0):
         if found[first] == kinds[0] and list(found[first : first + size]) == list(kinds):

@@ -1,4 +1,4 @@
-"""Faults of JAX programs only: keys used twice, results left unused."""
+"""Faults that occur only in JAX programs: reused keys and unused results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mothtrap.tracing.source.mentions import only_call
 OF_PROGRAMS: Final = (KeyReused, HostCallback)
 OF_CALLS: Final = (UpdateDropped, FunctionTraced)
 TOLD_AT: Final = (8, 32, 128, 512)
-"""Consecutive calls with the same key, or the same weights, after which they are reported."""
+"""Consecutive calls with the same key, or the same weights, after which this is reported."""
 MANY_TRACES: Final = 4
 TRACES_TOLD_AT: Final = (8, 16, 32, 64, 128, 256, 512, 1024)
 
@@ -34,7 +34,7 @@ class _Counts:
         self.same: dict[int, int] = {}
 
     def running(self, name: str, leaves: Sequence[Any], places: Iterable[int]) -> int:
-        """Return how many consecutive calls have been given the same arrays under a name."""
+        """Return the number of consecutive calls with the same arrays under a name."""
         given = [leaves[index] for index in places if index < len(leaves)]
         known = self.given.get(name, [])
         same = bool(given) and len(given) == len(known) and all(map(operator.is_, given, known))
@@ -70,7 +70,7 @@ class Faults:
             )
 
     def is_unsettled(self, traced: Traced) -> bool:
-        """Return whether a function is retraced so often that its shadow would be, too."""
+        """Return whether a function is retraced so often that its shadow would be retraced, too."""
         counts = self._counts.get(traced)
         return counts is not None and counts.traces > max(MANY_TRACES, counts.calls // 20)
 
@@ -110,7 +110,7 @@ class Faults:
             self._look_at_keys(counts, layout, leaves, program)
 
     def _look_at_weights(self, counts: _Counts, layout: Layout, leaves: Sequence[Any]) -> None:
-        """Count the calls running with the same weights; with new ones, those with old states."""
+        """Count consecutive calls with the same weights, or with new weights and old states."""
         calls = counts.running("", leaves, layout.weights.values())
         if layout.lost:
             calls = counts.calls
@@ -161,6 +161,6 @@ class Faults:
 
 
 def _place(layout: Layout) -> str | None:
-    """Return the line of the lost update, else the line of the function."""
+    """Return the line of the lost update, or else the line of the function."""
     made = only_call("apply_updates", "apply_gradients") if layout.lost == "unchanged" else None
     return made or layout.place

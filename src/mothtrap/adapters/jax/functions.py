@@ -1,4 +1,4 @@
-"""The user's functions when they are traced: where their gradients, loss, and weights are."""
+"""Structure of the user's functions, found during tracing: gradients, loss, and weights."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mothtrap.tracing.source.frames import line_of
 Function = Callable[..., Any]
 Path = tuple[Any, ...]
 MOMENTS = ("mu", "nu", "trace", "ema", "acc_grads", "inner_state", "opt_state")
-"""Names under which optimizers keep trees of the structure of the weights."""
+"""Names under which optimizers store trees with the structure of the weights."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class Layout:
     """Positions of values among the leaves of a function's arguments and results.
 
     Attributes:
-        function: its name.
+        function: name of the function.
         location: line of the loss, otherwise of the function.
         size: number of leaves of the results.
         loss: index of the loss among them; None if it is not returned.
@@ -97,7 +97,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """A library's knowledge about one of its functions, such as a model method.
+    """Properties of a function that only a library knows, such as those of a model method.
 
     Attributes:
         names: names of the weights, in order.
@@ -110,7 +110,7 @@ class Owner:
 
 
 OWNERS: Final[list[Callable[[Any], Owner | None]]] = []
-"""Asked with the object whose method is compiled; see `adapters.keras.on_jax`."""
+"""Functions that describe the object whose method is compiled; see `adapters.keras.on_jax`."""
 
 
 def owner_of(fun: Function) -> Owner | None:
@@ -255,7 +255,7 @@ def layout_of(fun: Function, page: Page, arguments: Any, out: Any) -> Layout:
 
 
 def _weights(inputs: Sequence[tuple[Path, Any]], call: Differentiated) -> dict[str, int]:
-    """Return the inputs that a function differentiates by, or that it makes such arrays of."""
+    """Return the inputs with respect to which a function differentiates, directly or derived."""
     places = {id(leaf): index for index, (_, leaf) in enumerate(inputs)}
     found = {
         name: places[id(leaf)]
@@ -268,7 +268,7 @@ def _weights(inputs: Sequence[tuple[Path, Any]], call: Differentiated) -> dict[s
 
 
 def _loop_losses(arguments: Any, out: Any) -> int | None:
-    """Return the result that has a loss for each step of a loop; it is no part of the carry."""
+    """Return the result with one loss per step of a loop, which is not part of the carry."""
     carried = _carried(arguments, out)
     results = jax.tree_util.tree_flatten_with_path(out)[0]
     return _called_loss(
@@ -303,7 +303,7 @@ def _forwarded(
 
 
 def _data(arguments: Any, out: Any, weights: Collection[int]) -> tuple[int, ...]:
-    """Return the leaves of those arguments that have no weights, and of whose kind no result is."""
+    """Return the leaves of arguments without weights, of a kind that no result has."""
     args, kwargs = arguments
     parts = [out, *(out if isinstance(out, tuple | list) else ())]
     returned = [kind_of(part) for part in parts]
@@ -320,7 +320,7 @@ def _data(arguments: Any, out: Any, weights: Collection[int]) -> tuple[int, ...]
 def _scalars(
     fun: Function, results: Sequence[tuple[Path, Any]], carried: Collection[int]
 ) -> dict[str, int]:
-    """Return the real scalars among results by name, without a part that all of them share."""
+    """Return the real scalars among results by name, without a common prefix."""
     own = [
         (path, index)
         for index, (path, leaf) in enumerate(results)
@@ -340,7 +340,7 @@ def kind_of(tree: Any) -> tuple[Any, list[Any]]:
 
 
 def _called_loss(scalars: dict[str, int]) -> int | None:
-    """Return the result that its name, or that it is the only scalar, makes the loss."""
+    """Return the result that is the loss, by its name, or because it is the only scalar."""
     named = [index for name, index in scalars.items() if "loss" in name.lower()]
     if len(named) == 1:
         return named[0]
@@ -350,7 +350,7 @@ def _called_loss(scalars: dict[str, int]) -> int | None:
 def _updated(
     inputs: Sequence[tuple[Path, Any]], weights: Sequence[int], results: Sequence[tuple[Path, Any]]
 ) -> tuple[int, ...]:
-    """Return the results that are new weights: they lie like the old ones, under any prefix."""
+    """Return the results that are new weights, structured like the old ones under any prefix."""
     paths = [tuple(map(str, inputs[index][0])) for index in weights]
     shared = _shared(paths)
     found = {tuple(map(str, path)): index for index, (path, _) in enumerate(results)}
@@ -373,7 +373,7 @@ def _updated(
 
 
 def _run_of(kinds: Sequence[Any], results: Sequence[tuple[Path, Any]]) -> tuple[int, ...]:
-    """Return the first results that follow one another and are of some kinds, in order."""
+    """Return the first consecutive results with values of some kinds, in order."""
     found = [array_kind(leaf) for _, leaf in results]
     for first in range(len(found) - len(kinds) + 1):
         if found[first : first + len(kinds)] == list(kinds):
@@ -382,7 +382,7 @@ def _run_of(kinds: Sequence[Any], results: Sequence[tuple[Path, Any]]) -> tuple[
 
 
 def _shared(paths: Sequence[tuple[str, ...]]) -> int:
-    """Return how many first parts paths share; a path alone has all but its last."""
+    """Return how many leading parts paths share; for a single path, all but its last part."""
     if len(paths) == 1:
         return max(0, len(paths[0]) - 1)
     shared = 0
@@ -404,7 +404,8 @@ def _shared_end(one: Sequence[str], other: Sequence[str]) -> int:
 
 def array_kind(leaf: Any) -> tuple[Any, ...]:
     """Return shape and type of a leaf."""
-    if isinstance(leaf, bool | int | float | complex):  # comes back as an array: a step's number
+    # is returned as an array, such as a step number
+    if isinstance(leaf, bool | int | float | complex):
         return ((), jax.dtypes.canonicalize_dtype(type(leaf)))
     return (np.shape(leaf), getattr(leaf, "dtype", type(leaf)))
 

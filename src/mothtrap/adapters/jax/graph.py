@@ -1,4 +1,4 @@
-"""Evaluate jaxprs operation by operation, and examine results on the way."""
+"""Evaluate jaxprs operation by operation, and inspect the results."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ INLINED: Final = {
     "custom_jvp_call": "call_jaxpr",
     "custom_vjp_call_jaxpr": "fun_jaxpr",
 }
-"""Operations that only call a jaxpr, and the parameter that holds it."""
+"""Operations that only call a jaxpr, and the parameter that contains it."""
 WHOLE: Final = frozenset(
     {"custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "checkpoint", "remat2"}
 )
-"""Functions with a custom derivative, which is lost if they are inlined."""
+"""Functions with a custom derivative, which would be lost by inlining."""
 
 
 class Looker(Protocol):
@@ -132,7 +132,7 @@ class Evaluation:
 
 class _Silence:
     def operation(self, *_: object) -> None:
-        """Hear nothing."""
+        """Ignore the operation."""
 
 
 _LOOPS: Final[dict[str, Callable[..., list[Any]]]] = {

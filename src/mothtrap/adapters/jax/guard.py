@@ -1,4 +1,4 @@
-"""The policy `on_nonfinite` for calls of compiled steps: withhold results from the script."""
+"""The policy `on_nonfinite` for compiled steps: withhold the results of bad steps."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Guard:
 
     Attributes:
         policy: action for a bad step.
-        bounds: whether the gradient norm is limited, which requires the gradients of every step.
+        bounds: whether the gradient norm has a limit, which requires the gradients of every step.
         judges: whether steps are checked at all.
     """
 
@@ -55,10 +55,10 @@ class Guard:
         place = layout.location
         bad = first_bad((value, place) for value in values)
         own = {n: g for n, g in gradients.items() if jnp.issubdtype(g.dtype, jnp.inexact)}
-        # One program for each: they may lie on different devices.
+        # One program for each, because they may be on different devices.
         found = jax.device_get([_look(gradient) for gradient in own.values()])
         names = [name for name, (finite, _) in zip(own, found, strict=True) if not finite]
-        names.reverse()  # trees of weights mostly begin with the layers farthest from the loss
+        names.reverse()  # trees of weights usually begin with the layers farthest from the loss
         if bad is not None:
             return bad_loss(*bad, names)
         first = values[0] if values else None
@@ -109,7 +109,7 @@ def without_the_step(layout: Layout, inputs: Any, out: Any) -> Any | None:
     first, kept = 0, []
     for part in parts:
         size = len(jax.tree_util.tree_leaves(part))
-        # One array alone may be anything: predictions are shaped as the batch may be.
+        # A single array may be anything, because predictions may have the shape of the batch.
         carried = size > 1 or first in layout.updated
         alike = (n for n, one in enumerate(given) if kind_of(one) == kind_of(part))
         place = next(alike, None) if carried else None

@@ -1,4 +1,4 @@
-"""Functions of JAX that are replaced, and the handle that restores them."""
+"""Replaced functions of JAX, and the handle that restores them."""
 
 from __future__ import annotations
 
@@ -69,12 +69,12 @@ class JaxHandle(BaseHandle):
         self._donations = Donations(job.config.ring_mb * 2**20)
         self._guard, self._gradients, self._directed = Guard(job), dict[str, Any](), 0
         self._tried: WeakSet[Traced] = WeakSet()
-        self._unseen: dict[str, str] = {}  # why gradients of functions are not known
+        self._unseen: dict[str, str] = {}  # why gradients of functions are unknown
         self._symmetry = Symmetry(job)
         self._logged = TracedLogs(job, self._book)
         self._traced: WeakKeyDictionary[Any, Traced] = WeakKeyDictionary()
         self._shadows: WeakKeyDictionary[Traced, Pace] = WeakKeyDictionary()
-        self._loss: Any = None  # of the step to come, where a shadow has it
+        self._loss: Any = None  # of the next step, if a shadow has it
         super().__init__(job)
 
     def install(self, replacements: Replacements) -> None:
@@ -119,7 +119,7 @@ class JaxHandle(BaseHandle):
         return jit
 
     def _stand_in(self, fun: Function) -> Traced | None:
-        """Return the replacement of a function, always the same: JAX caches by identity."""
+        """Return the replacement of a function; always the same, because JAX caches by identity."""
         try:
             known = self._traced.get(fun)
             if known is None:
@@ -153,7 +153,7 @@ class JaxHandle(BaseHandle):
             self._eager(call)
 
     def _nothing_to_train(self, call: Differentiated) -> None:
-        """Report once why the job does not step: a gradient was taken of no parameter."""
+        """Report once why the job makes no steps: a gradient was computed without parameters."""
         if not self._tells_nothing_to_train:
             return
         self._tells_nothing_to_train = False
@@ -164,7 +164,7 @@ class JaxHandle(BaseHandle):
         )
 
     def _eager(self, call: Differentiated) -> None:
-        """Take gradients that were taken outside of any compiled function."""
+        """Record gradients that were computed outside of any compiled function."""
         weights = dict.fromkeys(call.names, 0)
         layout = Layout(function=call.function, location=call.location, size=0, weights=weights)
         for option in sorted(self.honors):
@@ -261,7 +261,7 @@ class JaxHandle(BaseHandle):
         self._gradients = dict(zip(pace.shadow.names, looks.gradients, strict=True))
         if not full:
             return
-        with np.errstate(all="ignore"):  # numbers that are not finite are inspected, too
+        with np.errstate(all="ignore"):  # non-finite numbers are inspected, too
             self._tensors.take("gradient", pace.shadow.names, looks.gradients)
             self._tensors.take_activations(pace.shadow.activations, looks.activations)
             self._layers.describe(pace.shadow, looks, layout)
@@ -359,7 +359,7 @@ class JaxHandle(BaseHandle):
     def _judge(
         self, call: Call, inputs: Any, out: Any, gradients: Mapping[str, Any]
     ) -> tuple[Fault, int, Any] | None:
-        """Return the fault of a step that must not be applied, and its replaced results."""
+        """Return the fault of a step that must not be applied, and results to use instead."""
         guard, layout = self._guard, call.layout
         self._steps.settle(all_of_them=True)
         if not call.is_ready():
@@ -379,7 +379,7 @@ class JaxHandle(BaseHandle):
         return None if applied else (fault, step, kept)
 
     def _without(self, call: Call, inputs: Any, out: Any) -> Any | None:
-        """Return the results of a call without its step, or None and the reason why not."""
+        """Return the results of a call without its step, or None with the reason."""
         kept = None
         if out is None:
             why = BY_SCRIPT
@@ -401,7 +401,7 @@ class _Noted:
         inputs: arguments, by position and by name.
         full: it is inspected in full.
         began_s: processor time at the beginning of a function's first call.
-        again: how the inputs are made again.
+        again: recipe to recreate the inputs.
     """
 
     inputs: Any

@@ -1,4 +1,4 @@
-"""Private names of JAX that this adapter uses, in one place, with the versions tried."""
+"""Private names of JAX that this adapter uses, in one place, with the tested versions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jax._src.lax import lax
 from mothtrap.tracing.source.frames import is_users_file, line_of
 
 TRIED: Final = ("0.10",)
-"""Minor versions for which `is_tried` holds: elsewhere shadows are off."""
+"""Minor versions for which `is_tried` returns True; in others, there are no shadows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def scope_of(eqn: Any) -> str:
 
 
 def custom_name(eqn: Any) -> str:
-    """Return the name of the function with a derivative of its own that an equation calls."""
+    """Return the name of the function with a custom derivative that an equation calls."""
     info = getattr(eqn.params["call_jaxpr"].jaxpr, "debug_info", None)
     return str(getattr(info, "func_name", "") or eqn.params.get("name", "")).rpartition(".")[2]
 
@@ -100,9 +100,9 @@ def line_of_equation(eqn: Any, caller: Caller | None = None) -> str | None:
 
 
 def _log_primitive() -> Any:
-    """Return an operation that hands its one argument to a callback, and returns nothing.
+    """Return an operation that passes its one argument to a callback, and returns nothing.
 
-    `jax.debug.callback` is unrolled by `vmap`: this one gets all rows at once.
+    `jax.debug.callback` is unrolled by `vmap`: this operation receives all rows at once.
     """
     log = core.Primitive("mothtrap_log")
     log.multiple_results = True

@@ -29,7 +29,7 @@ class Jitted:
     """Wraps the result of `jax.jit` or `jax.pmap`.
 
     Args:
-        fun: the function of the user's.
+        fun: the user's function.
         traced: the wrapped function inside the compiled one.
         make: `jax.jit` or `jax.pmap`.
         options: options of `make`.
@@ -56,7 +56,7 @@ class Jitted:
         self.is_mapped, self._calls = is_mapped, calls
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the jitted function, and note the call where it is watched."""
+        """Call the jitted function, and report the call if it is observed."""
         if not self._calls.is_seen():
             return self.raw(*args, **kwargs)
         noted = self._calls.before(self, args, kwargs)

@@ -1,4 +1,4 @@
-"""Random keys in a jaxpr: those used twice, and those that follow from an argument only."""
+"""Random keys in a jaxpr: reused keys, and keys that depend on only one argument."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from mothtrap.adapters.jax.graph import INLINED, OUTSIDE
 from mothtrap.adapters.jax.internals import Caller
 
 SAME: Final = frozenset({"random_wrap", "random_unwrap", "convert_element_type", "copy"})
-"""Operations whose result is the key that they are given."""
+"""Operations whose result is the key that they receive."""
 DERIVING: Final = frozenset(
     {"random_split", "random_fold_in", "slice", "squeeze", "reshape", "gather", "dynamic_slice"}
 )
-"""Operations that make keys of a key and constants: the same ones each time."""
+"""Operations that derive keys from a key and constants: the same keys each time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Key:
     """A random key: how it was made, and the only argument on which it depends.
 
     Attributes:
-        made: equal for keys that are known to be the same.
+        made: origin of the key; equal for keys that are known to be the same.
         argument: position among the inputs of the function; None if it depends on several inputs,
             or none.
         fixed: it was made from constants, regardless of the function's arguments.
@@ -37,7 +37,7 @@ class Key:
 
 @dataclass(slots=True)
 class Draws:
-    """Where random numbers are drawn.
+    """Draws of random numbers.
 
     Attributes:
         lines: lines of each key.
@@ -58,7 +58,7 @@ class Draws:
 
 
 def draws_of(closed: Any) -> Draws:
-    """Return where a function draws random numbers."""
+    """Return the draws of random numbers in a function."""
     draws = Draws()
     _Walk(draws).jaxpr(
         closed.jaxpr, [Key(("argument", n), argument=n) for n in range(len(closed.jaxpr.invars))]

@@ -1,4 +1,4 @@
-"""Facts about layers, from the results of the observed copy of a step."""
+"""Facts about layers, from the results of the shadow of a step."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ Array = npt.NDArray[Any]
 OF_SHADOWS: Final = (DataTaken, ForwardScales, OutputSpread, UnitInputs)
 OF_WIRING: Final = (UnreachedModule,)
 UNREACHED_AT: Final = (20, 40, 64)
-"""Looks after which weights without a way to the loss are reported."""
+"""Inspections after which weights without a path to the loss are reported."""
 
 
 class LayerFacts:
-    """Reports the layers that a shadow shows.
+    """Reports the layers that a shadow observes.
 
     Args:
-        job: takes the facts.
+        job: receives the facts.
     """
 
     def __init__(self, job: Job) -> None:
@@ -49,13 +49,13 @@ class LayerFacts:
     def spread(
         self, values: Array, root: str, location: str | None, looks: Looks, place: str = ""
     ) -> None:
-        """Report how far the rows of an output differ.
+        """Report how much the rows of an output differ.
 
         Args:
             values: the output.
             root: the model.
             location: line of the output.
-            looks: has the data of which it was made.
+            looks: results with the data from which the output was computed.
             place: name among several outputs.
         """
         if values.ndim != 2:
@@ -122,7 +122,7 @@ class LayerFacts:
             )
 
     def _unreached(self, shadow: Shadow, looks: Looks, layout: Layout) -> None:
-        """Report weights that the loss does not depend on: their gradients are 0 by wiring."""
+        """Report weights on which the loss does not depend, so their gradients are always 0."""
         self._job.stood_ready(OF_WIRING)
         self._steps += 1
         if not shadow.zeros or self._steps not in UNREACHED_AT:

@@ -1,4 +1,4 @@
-"""Split the arguments of a compiled function into plain trees and arrays, and join them again."""
+"""Split the arguments of a compiled function into plain trees and arrays, and join them."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def leaves_of(tree: Tree, arrays: Mapping[str, Array], own: Sequence[Any]) -> li
     """Return recorded arguments.
 
     Args:
-        tree: tree of `LeafWriter.trees`.
+        tree: result of `LeafWriter.trees`.
         arrays: arrays by key.
         own: arguments of the script, in the same order: recorded arrays go to their devices, and
             they provide data that was not kept.

@@ -1,6 +1,6 @@
 """`mothtrap.log` and `log_tensor` inside compiled functions: values come from the shadow.
 
-In the script's own executable nothing is added. While the shadow is traced, a log becomes a
+Nothing is added to the script's own executable. While the shadow is traced, a log becomes a
 callback, which JAX carries through loops, branches, `vmap` and derivatives.
 """
 
@@ -20,7 +20,7 @@ from mothtrap.core.adapters import Job
 
 Take = Callable[[Any], None]
 MOST_VALUES: Final = 10_000
-"""Values of one name in one step that are kept; those of long loops."""
+"""Maximum number of stored values of one name in one step, for long loops."""
 
 
 class TracedLogs:

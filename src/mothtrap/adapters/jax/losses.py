@@ -1,4 +1,4 @@
-"""Facts about losses, from the results of the observed copy of a step."""
+"""Facts about losses, from the results of the shadow of a step."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ OF_LOSSES: Final = (LossCall, TargetOrder)
 
 
 class LossFacts:
-    """Reports the losses that a shadow shows.
+    """Reports the losses that a shadow observes.
 
     Args:
-        job: takes the facts.
-        layers: reports the output that a loss is computed from.
+        job: receives the facts.
+        layers: reports the output from which a loss is computed.
     """
 
     def __init__(self, job: Job, layers: LayerFacts) -> None:
@@ -146,7 +146,7 @@ class LossFacts:
 
 
 def _looks_ahead(shadow: Shadow, looks: Looks, length: int) -> tuple[str | None, str | None]:
-    """Return whether an attention gives a position a later one any weight, and its line."""
+    """Return whether an attention gives weight to later positions, and its line."""
     sights = [np.asarray(one, dtype=np.float32) for one in looks.sights]
     found = [
         (line, bool((np.triu(sight_QK, 1) > 0).any()))

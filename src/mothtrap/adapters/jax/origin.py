@@ -1,4 +1,4 @@
-"""The first operation of a step with a result that is not finite, found by evaluating its jaxpr."""
+"""Find the first operation of a step with a non-finite result, by evaluating its jaxpr."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mothtrap.core.facts.data import NonfiniteInput
 from mothtrap.core.facts.nonfinite import FirstBadOperation
 
 MAX_S: Final = 60.0
-"""Seconds that a search may take."""
+"""Maximum duration of a search in seconds."""
 MAX_ROWS: Final = 8
 HARMLESS: Final = frozenset({"select_n", "stop_gradient", "copy", "broadcast_in_dim", "squeeze"})
 
@@ -32,9 +32,9 @@ class Bad:
     """An operation whose result is not finite.
 
     Attributes:
-        nan: its result contains NaN, not only infinities.
+        nan: whether its result contains NaN, not only infinities.
         causes: operations that produced the non-finite arguments.
-        from_constant: an argument is not finite, and no operation produced it.
+        from_constant: whether an argument is not finite, and no operation produced it.
     """
 
     operation: str
@@ -89,7 +89,7 @@ class Search:
             self._kept.append(result)
 
     def _rows(self, value: np.ndarray[Any, Any], caller: Caller) -> tuple[int, ...]:
-        """Return rows of a result; in a scan over the batch, which of them it was."""
+        """Return the non-finite rows of a result; in a scan over the batch, its position."""
         turn, length = caller.turn or (0, 0)
         if length and length == self._count and (value.ndim < 1 or len(value) != length):
             return (turn,)
@@ -103,7 +103,7 @@ class Search:
 def origin_of(bad: Bad) -> Bad:
     """Return the first operation before a bad one that produced the non-finite value.
 
-    NaN is followed before infinities; an infinity that a program uses as a constant (a mask) has no
+    NaN has priority over infinities; an infinity that a program uses as a constant (a mask) has no
     origin.
     """
     seen: set[int] = set()
@@ -119,7 +119,7 @@ def origin_of(bad: Bad) -> Bad:
 
 
 def _is_constant(bad: Bad) -> bool:
-    """Return whether an infinity was only moved about since the program wrote it down."""
+    """Return whether an infinity comes from a constant of the program, and was only moved."""
     if bad.nan or bad.operation not in HARMLESS:
         return False
     return bad.from_constant or (bool(bad.causes) and all(map(_is_constant, bad.causes)))
@@ -139,7 +139,7 @@ def first_bad_operation(
         jitted: the compiled function.
         args: arguments that the step was called with.
         kwargs: keyword arguments by name.
-        step: its number.
+        step: number of the step.
         targets: results to check, the loss first.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Facts about patterns in a loss, from what the shadow of a step returned."""
+"""Facts about patterns in a loss, from the results of the shadow of a step."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from mothtrap.core.facts.losses import MixedAxes, TrainedTarget
 
 OF_PATTERNS: Final = (TrainedTarget, BootstrappedTargets, MixedAxes, MaskOfOnes)
 TOLD_AT: Final = (4, 20)
-"""Looks at a loss after which its static patterns are reported."""
+"""Inspections of a loss after which its static patterns are reported."""
 
 
 class PatternFacts:
-    """Reports the patterns that a shadow shows.
+    """Reports the patterns that a shadow found.
 
     Args:
         job: receives the facts.
@@ -60,7 +60,7 @@ class PatternFacts:
             self._codes(shadow, looks)
 
     def _mask(self, line: str | None, mask: np.ndarray[Any, Any]) -> None:
-        """Report a mask of numbers that hides nothing: zeros and ones, which are only added."""
+        """Report a numeric mask that hides nothing: zeros and ones that are only added."""
         if line in self._masks or mask.ndim < 2 or mask.dtype.kind not in "fV":
             return
         if set(np.unique(mask.astype(np.float32)).tolist()) == {0.0, 1.0}:
@@ -70,7 +70,7 @@ class PatternFacts:
             )
 
     def _codes(self, shadow: Shadow, looks: Looks) -> None:
-        """Report a code that is drawn towards a prior, and what is made of it."""
+        """Report a code that is regularized toward a prior, and the outputs computed from it."""
         mean, log_var = (np.asarray(one) for one in looks.codes[:2])
         layers = zip(shadow.activations, looks.activations, strict=True)
         outputs = [*looks.outputs, *looks.logits]

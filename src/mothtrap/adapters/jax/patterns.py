@@ -1,4 +1,4 @@
-"""Patterns among the operations of a loss: targets with a gradient, mixed axes, masks, codes."""
+"""Patterns among the operations of a loss: trained targets, mixed axes, masks, codes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mothtrap.tracing.describe.mixed_axes import mixes
 ARRANGING: Final = frozenset(
     {"reshape", "transpose", "squeeze", "broadcast_in_dim", "convert_element_type", "stop_gradient"}
 )
-"""Operations that leave the values what they were."""
+"""Operations that do not change the values."""
 LAYERS: Final = ("dot_general", "conv_general_dilated")
 ADDING: Final = frozenset({"add", "sub", "add_any", "neg"})
 SCALING: Final = frozenset({"mul", "div"})
@@ -25,36 +25,36 @@ MOST_SIGHTS: Final = 4
 
 
 class Made:
-    """The operations that made values, by the identity of the value."""
+    """The operations that computed values, by the identity of the value."""
 
     def __init__(self) -> None:
         self._made: dict[int, tuple[Any, Sequence[Any]]] = {}
         self._kept: list[Any] = []
 
     def add(self, eqn: Any, values: Sequence[Any], result: Any) -> None:
-        """Record an operation; its result is kept, so that its id stays its own."""
-        if any(result is value for value in values):  # would be its own source
+        """Record an operation; its result is kept alive, so that its id is not reused."""
+        if any(result is value for value in values):  # otherwise it would be its own source
             return
         self._made[id(result)] = (eqn, values)
         self._kept.append(result)
 
     def of(self, value: Any) -> tuple[Any, Sequence[Any]]:
-        """Return the operation that made a value, and its inputs; (None, ()) if unknown."""
+        """Return the operation that computed a value, and its inputs; (None, ()) if unknown."""
         return self._made.get(id(value), (None, ()))
 
     def operation(self, value: Any) -> str:
-        """Return the name of the operation that made a value."""
+        """Return the name of the operation that computed a value."""
         eqn, _ = self.of(value)
         return eqn.primitive.name if eqn is not None else ""
 
     def source(self, value: Any) -> Any:
-        """Return the value before it was only arranged."""
+        """Return the value before it was only rearranged."""
         while self.operation(value) in ARRANGING:
             value = self.of(value)[1][0]
         return value
 
     def arranged(self, value: Any) -> Iterator[tuple[Any, Any, Any]]:
-        """Yield the arranging operations behind a value, latest first: equation, input, result."""
+        """Yield the rearranging operations behind a value, last first: equation, input, result."""
         while self.operation(value) in ARRANGING:
             eqn, inputs = self.of(value)
             yield eqn, inputs[0], value
@@ -63,7 +63,7 @@ class Made:
 
 @dataclass(slots=True)
 class Found:
-    """Static findings of a loss, and the values that have to be looked at.
+    """Static findings of a loss, and the values to inspect.
 
     Attributes:
         trained_targets: lines of differences whose target has a gradient.
@@ -72,7 +72,7 @@ class Found:
         masks: lines of the masks added to the scores of an attention.
         codes: lines of the divergences of a code from its prior.
         chosen_from: shapes of the predictions among which integers choose.
-        sights: lines of the attentions of a sequence to itself.
+        sights: lines of self-attention operations.
     """
 
     trained_targets: list[str | None] = field(default_factory=list)
@@ -85,19 +85,19 @@ class Found:
 
 
 class Patterns:
-    """Looks for patterns while a shadow is traced.
+    """Searches for patterns while a shadow is traced.
 
     Args:
         made: the operations so far.
 
     Attributes:
-        found: what was found.
+        found: findings so far.
         masks: values of the masks, in the order of `found.masks`.
         codes: mean and logarithm of the variance of each code, in the order of `found.codes`.
         tokens: integers with which rows of weights are looked up.
         chosen: integers that choose among predictions: labels.
         sights: largest weight of each key for each query, shape (queries, keys), of the first
-            attentions of a sequence to itself.
+            self-attention operations.
     """
 
     def __init__(self, made: Made) -> None:
@@ -137,11 +137,11 @@ class Patterns:
             self._look_for_code(eqn, caller, values[0])
 
     def has_gradient(self, value: Any) -> bool:
-        """Return whether a value depends on weights by a way that carries a gradient."""
+        """Return whether a value depends on weights through a differentiable path."""
         return id(value) in self._carrying
 
     def look_at_prediction(self, value: Any) -> None:
-        """Look for a reshape under a loss that exchanges axes instead of transposing them."""
+        """Search for a reshape in a loss that mixes axes instead of transposing them."""
         for eqn, given, became in self._made.arranged(value):
             before, after = tuple(given.shape), tuple(became.shape)
             if eqn.primitive.name == "reshape" and mixes(before, after):
@@ -171,12 +171,12 @@ class Patterns:
         return sum(id(factor) in self._predicted for factor in factors) == 1
 
     def _parts(self, value: Any, operation: str) -> Sequence[Any]:
-        """Return the inputs of an operation that made a value; () if another one did."""
+        """Return the inputs of an operation if it computed a value; otherwise ()."""
         eqn, inputs = self._made.of(self._made.source(value))
         return inputs if eqn is not None and eqn.primitive.name == operation else ()
 
     def _look_for_mask(self, caller: Caller, shifted: Any) -> None:
-        """Recognize softmax(scores + mask), where the mask depends on no weight."""
+        """Recognize softmax(scores + mask), where the mask does not depend on weights."""
         if self._made.operation(shifted) != "sub":
             return
         scores = self._made.source(self._made.of(shifted)[1][0])
@@ -190,7 +190,7 @@ class Patterns:
         self.masks.append(self._before_broadcast(masks[0]))
 
     def _look_at_indices(self, taken_from: Any, indices: Any) -> None:
-        """Take the tokens of an embedding, or the labels that choose among predictions."""
+        """Record the tokens of an embedding, or the labels that select predictions."""
         if not self.has_gradient(taken_from) or getattr(indices, "ndim", 0) < 2:
             return
         integers = indices.reshape(indices.shape[:-1])
@@ -205,7 +205,7 @@ class Patterns:
     def _look_for_attention(
         self, caller: Caller, eqn: Any, values: Sequence[Any], result: Any
     ) -> None:
-        """Recognize exp(scores) / sum(exp(scores)) of a sequence to itself."""
+        """Recognize exp(scores) / sum(exp(scores)) in self-attention."""
         above, below = map(self._made.source, values)
         names = self._made.operation(above), self._made.operation(below)
         square = result.ndim > 2 and result.shape[-1] == result.shape[-2] > 1
@@ -222,7 +222,7 @@ class Patterns:
     def _look_for_code(self, eqn: Any, caller: Caller, summed: Any) -> None:
         """Recognize the sum of 1 + log_var - mean**2 - exp(log_var), in any order.
 
-        Instead of the logarithm of the variance, that of the deviation may be given.
+        The logarithm of the deviation may be used instead of that of the variance.
         """
         terms = list(self._terms(summed))
         squares = [

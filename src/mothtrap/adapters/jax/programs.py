@@ -1,4 +1,4 @@
-"""A compiled function as a program: properties that its jaxpr shows for every call."""
+"""Static properties of a compiled function, read from its jaxpr."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Program:
     Attributes:
         callbacks: lines that call back into Python.
         draws: draws of random numbers.
-        zeros: positions of the results that are 0 whatever the arguments are.
+        zeros: positions of the results that are 0 for all arguments.
     """
 
     callbacks: tuple[str, ...]

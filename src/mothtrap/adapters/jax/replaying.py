@@ -1,4 +1,4 @@
-"""Replays a recorded step in a process that runs the script again.
+"""Replay a recorded step in a process that runs the script again.
 
 The script runs up to the first call of the compiled function. There the recorded arguments
 replace its own. The same executable runs from them to the recorded step, and the result is
@@ -57,11 +57,11 @@ class ReplayingHandle(JaxHandle):
         self._function, self._start = content["function"], content["leaves"]
 
     def before(self, jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:  # type: ignore[override]
-        """Replay the step if the call is one of its function."""
+        """Replay the step if this is a call of its function."""
         self._playback.play(lambda: self._play(jitted, args, kwargs))
 
     def after(self, jitted: Jitted, noted: None, out: Any) -> Any:  # type: ignore[override] # noqa: ARG002
-        """Return the result of JAX, which the script gets."""
+        """Return JAX's result to the script."""
         return out
 
     def _play(self, jitted: Jitted, args: Any, kwargs: Any) -> ReplayResult | None:
@@ -81,7 +81,7 @@ class ReplayingHandle(JaxHandle):
         return result
 
     def _recorded(self, jitted: Jitted, tree: Any, own: Sequence[Any]) -> Again:
-        """Return the arguments that were recorded, and the calls from there to the step."""
+        """Return the recorded arguments, and the calls from there to the step."""
         loaded, steps = self._playback.loaded, self._snapshot.steps
         stretch = Stretch(tree, leaves_of(self._start, loaded.state, own))
         for place, step in enumerate(steps):
@@ -92,7 +92,7 @@ class ReplayingHandle(JaxHandle):
                 stretch.later.append(leaves_of(event.value, loaded.steps, own))
         return Again(jitted, stretch, len(steps) - 1)
 
-    # The step as the run made it
+    # The step as in the run
 
     def _compiled(self, again: Again, layout: Layout) -> tuple[ReplayResult, Any]:
         on_the_way: dict[int, float] = {}
@@ -120,7 +120,7 @@ class ReplayingHandle(JaxHandle):
         result = compared(found, truth, losses, bad if layout.gradients else ())
         return msgspec.structs.replace(result, nonfinite=result.nonfinite or bool(bad)), inputs
 
-    # The step operation by operation
+    # The step, operation by operation
 
     def _localized(
         self, again: Again, layout: Layout, inputs: Any, result: ReplayResult
@@ -180,7 +180,7 @@ class ReplayingHandle(JaxHandle):
         return with_rows(result, trial, count, result.suspects)
 
     def _debug(self, jitted: Jitted, found: Found, location: str | None) -> None:
-        """Do the step once more in Python, with a debugger before a line."""
+        """Repeat the step in Python, with a debugger before a line."""
         if location is not None:
             debugging.stop_before(location)
             args, kwargs = found.inputs
@@ -189,7 +189,7 @@ class ReplayingHandle(JaxHandle):
 
 
 def _results(jitted: Jitted, inputs: Any) -> list[Any]:
-    """Return the results of a call; its arguments are copied, as it may give them away."""
+    """Return the results of a call; its arguments are copied, because they may be donated."""
     args, kwargs = jax.tree.map(copied, inputs)
     results: list[Any] = jax.tree_util.tree_leaves(jitted.raw(*args, **kwargs))
     return results

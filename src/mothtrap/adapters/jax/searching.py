@@ -1,4 +1,4 @@
-"""Repeat the step that broke, from inputs that are kept or computed again."""
+"""Repeat the step that failed, from inputs that were kept or are recomputed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Found:
 
     Attributes:
         facts: arguments that were not finite, and the first bad operation.
-        operation: the last of these; None if the step is finite when repeated operation by
+        operation: the first bad operation; None if the step is finite when repeated operation by
             operation.
         inputs: inputs with which it is repeated: those of the previous call if that call caused the
             fault.
@@ -46,7 +46,7 @@ def search(job: Job, call: Call, previous: Call | None) -> None:
 
     Args:
         job: receives the facts.
-        call: the first with such a loss.
+        call: the first call with such a loss.
         previous: previous call, if its inputs are available.
     """
     jitted = call.jitted
@@ -76,7 +76,8 @@ def located(
         jitted: the compiled function.
         layout: layout of the function.
         inputs: inputs of the call, by position and by name.
-        before: returns those of the previous call, whose gradients may have broken the weights.
+        before: returns the inputs of the previous call, whose gradients may have corrupted the
+            weights.
         step: number of the step.
 
     Raises:
@@ -95,7 +96,7 @@ def located(
 
 
 def _inputs(call: Call, again: Again | None) -> Any:
-    """Return the arguments of a call, made again where they were given away."""
+    """Return the arguments of a call, recreated if they were donated."""
     jitted, inputs = call.jitted, call.inputs
     assert jitted is not None
     if jitted.is_mapped:
@@ -117,7 +118,7 @@ def _inputs(call: Call, again: Again | None) -> Any:
 
 
 def _are_finite(layout: Layout, inputs: Any) -> bool:
-    """Return whether the weights that a call is given are finite."""
+    """Return whether the weights passed to a call are finite."""
     weights = leaves_at(inputs, tuple(layout.weights.values()))
     return all(bool(jax.numpy.isfinite(one).all()) for one in weights)
 

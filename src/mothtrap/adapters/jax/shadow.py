@@ -1,4 +1,4 @@
-"""A second executable of a step, which returns only the inspected values.
+"""Shadow of a step: a second executable that returns only the inspected values.
 
 It runs before the step on the same inputs. The user's own executable is not changed, because
 additional outputs would change how XLA fuses operations, and therefore the weights.
@@ -26,16 +26,18 @@ from mothtrap.adapters.jax.programs import Program
 from mothtrap.core.tensors import Role
 
 MOST_LAYERS: Final = 256
-"""Activations that are inspected in a function: its first ones."""
+"""Maximum number of inspected activations of a function: the first ones."""
 RECTIFIERS: Final = frozenset({"relu", "relu6", "leaky_relu", "elu", "celu", "selu"})
 LAYERS: Final = {"dot_general": "dot", "conv_general_dilated": "conv"}
 SATURATING: Final = {"tanh": "tanh", "logistic": "sigmoid"}
 BEFORE_CUTS: Final = frozenset(
     {*LAYERS, *SATURATING, "add", "mul", "custom_jvp_call", "custom_vjp_call", "jit"}
 )
-"""Last operations of layers. A softmax subtracts its maximum, too, which changes no gradient."""
+"""Last operations of layers. A softmax also subtracts its maximum, which does not change the
+gradient.
+"""
 STATIC: Final = ("static_argnums", "static_argnames", "in_shardings", "device", "backend")
-"""Options of `jax.jit` that a shadow takes over; it donates nothing."""
+"""Options of `jax.jit` that a shadow takes over; it does not donate arguments."""
 _SCOPE = re.compile(r"\w+\(([\w./]*)\)")
 
 
@@ -126,7 +128,7 @@ class Collector:
         softmaxes: softmaxes of losses.
         errors: differences from which losses are computed.
         patterns: patterns in the loss.
-        cut: line of a `stop_gradient` of the user's, and the layer after it.
+        cut: line of a `stop_gradient` in the user's code, and the layer after it.
         looks: collected observations.
     """
 
@@ -146,7 +148,7 @@ class Collector:
         self._kept: list[Any] = []
 
     def given(self, values: Sequence[Any], weights: Sequence[Any]) -> None:
-        """Record the arguments: those that are not differentiated, usually batches, and others."""
+        """Record the arguments: those without gradients, usually batches, and others."""
         self.patterns.differentiated(weights)
         floats = [one for one in values if jax.numpy.issubdtype(one.dtype, jax.numpy.floating)]
         self._data |= {id(value) for value in floats if value.ndim}
@@ -221,7 +223,7 @@ class Collector:
         return base if self._named[base] == 1 else f"{base}#{self._named[base]}"
 
     def _look_for_logits(self, place: str | None, summed: Any) -> None:
-        """Recognize log(sum(exp(x - max(x)))): x are the logits of a softmax cross-entropy."""
+        """Recognize log(sum(exp(x - max(x)))), where x are logits of a softmax cross-entropy."""
         summed = self._source(summed)
         if self._operation(summed) == "abs":
             summed = self._source(self._made.of(summed)[1][0])
@@ -243,7 +245,7 @@ class Collector:
         )
 
     def _look_for_log_sigmoid(self, place: str | None, values: Sequence[Any]) -> None:
-        """Recognize log(1 + exp(x)), of which a binary cross-entropy of logits is made."""
+        """Recognize log(1 + exp(x)), a part of a binary cross-entropy of logits."""
         logits = values[0]
         if self._operation(logits) == "neg":
             logits = self._made.of(logits)[1][0]
@@ -294,7 +296,7 @@ class Collector:
         return self._made.operation(value)
 
     def _chain(self, value: Any) -> tuple[str, ...]:
-        """Return the softmax that made a value, or the layer; () where neither did."""
+        """Return the softmax or layer that computed a value; () for other operations."""
         operation = self._operation(value)
         while operation in ARRANGING:
             value = self._made.of(value)[1][0]
@@ -349,7 +351,7 @@ class Shadow:
         softmaxes: softmaxes of losses.
         errors: differences from which losses are computed.
         found: patterns in the loss.
-        cut: line of a `stop_gradient` of the user's, and the layer after it.
+        cut: line of a `stop_gradient` in the user's code, and the layer after it.
         zeros: names of the gradients that are 0 for every batch, because nothing depends on them.
     """
 
@@ -378,7 +380,7 @@ class Shadow:
         return looks
 
     def program(self, *args: Any, **kwargs: Any) -> Program:
-        """Trace the function, and return the facts that hold for all its calls."""
+        """Trace the function, and return the facts that are true for all its calls."""
         with self._context():
             program = programs.read(self._run.trace(*args, **kwargs).jaxpr)
         first = 1  # after the loss

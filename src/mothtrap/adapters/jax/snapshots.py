@@ -1,4 +1,4 @@
-"""Snapshots of steps: the arguments of a compiled function, and the calls that lead to the step."""
+"""Snapshots of steps: arguments of a compiled function, and the calls up to the step."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class JaxSnapshotTaker(SnapshotsOfSteps):
         """Take a snapshot of the first call with a non-finite loss.
 
         Args:
-            call: the one.
+            call: the call with that loss.
             previous: previous call, if its inputs are available: its gradients may have caused the
                 fault.
         """
@@ -74,7 +74,7 @@ class JaxSnapshotTaker(SnapshotsOfSteps):
 
 
 def _way_to(call: Call, previous: Call | None, step: int) -> Again | str:
-    """Return a copy of arguments and the calls from there to a call; else why there is none."""
+    """Return a copy of arguments and the calls from there to a call, or why there is none."""
     jitted = call.jitted
     if jitted is None:
         return "gradients were computed outside of any compiled function"
@@ -99,7 +99,7 @@ def _way_to(call: Call, previous: Call | None, step: int) -> Again | str:
 
 
 def _from_results(call: Call, previous: Call, leaves: Sequence[object]) -> list[object]:
-    """Return arguments, with weights replaced by their place in the previous results."""
+    """Return arguments, with weights replaced by their position in the previous results."""
     places = dict(zip(map(id, previous.updated), call.layout.updated, strict=False))
     return [Result(places[id(leaf)]) if id(leaf) in places else leaf for leaf in leaves]
 
@@ -118,7 +118,7 @@ def _kept(
 
 
 def _truth(call: Call, stretch: Stretch, calls: int) -> ReferenceDigests:
-    """Return digests of the losses on the way, and of loss and new weights of the last call."""
+    """Return digests of all losses up to the last call, and of its new weights."""
     known = {place: stretch.losses[place] for place in range(calls) if place in stretch.losses}
     updated = {
         name: one
@@ -140,9 +140,9 @@ def digests_of_losses(
 
     Args:
         layout: layout of the function.
-        steps: numbers of the steps, by the place of their call.
+        steps: numbers of the steps, by the position of their call.
         on_the_way: losses of the calls before the last one.
-        last: its loss; None if it returns none.
+        last: loss of the last call; None if it returns none.
     """
     series = series_of(layout)
     found = {

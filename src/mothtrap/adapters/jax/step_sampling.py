@@ -1,4 +1,4 @@
-"""Decides when the observed copy of a function is compiled, and which steps it observes."""
+"""Decide when the shadow of a function is compiled, and which steps it observes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import jax
 from mothtrap.adapters.jax.shadow import Shadow
 
 SOON_S: Final = 5.0
-"""A function that compiles in less processor time gets its shadow at its first call."""
+"""A function that compiles in less processor time than this gets its shadow at its first call."""
 LATE_CALLS, LATE_S = 20, 60.0
-"""Calls, or seconds, after which every other one gets it."""
+"""Calls, or seconds, after which every other function gets its shadow."""
 
 FREE_LOOKS, FREE_S = 10, 1.0
-"""Observations made at any cost, and seconds that observations may take beyond their share."""
+"""Number of inspections without a cost limit, and extra seconds that inspections may take."""
 TOGETHER: Final = 2
-"""Consecutive full steps with the same observations: the effect of one shows in the next."""
+"""Consecutive inspected full steps: the effect of one step shows in the next."""
 
 
 class LookBudget:
@@ -40,9 +40,9 @@ class LookBudget:
 
     @functools.cached_property
     def _clock(self) -> Callable[[], float]:
-        """On a CPU the time of all threads: what else the machine does changes nothing.
+        """Return the clock: on a CPU, the time of all threads, independent of other processes.
 
-        It is made at the first look: to ask for the device before that would choose it.
+        It is created at the first inspection, because querying the device earlier would select it.
         """
         clock = time.process_time if jax.default_backend() == "cpu" else time.perf_counter
         self._began_s = clock()
@@ -74,7 +74,7 @@ class Pace:
     Attributes:
         shadow: None until it is created.
         compile_s: processor time of the first call, in which the function was compiled.
-        is_off: it has nothing to report.
+        is_off: whether it has nothing to report.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Calls of compiled functions as steps and evaluations of one training."""
+"""Convert calls of compiled functions to steps and evaluations of a training run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mothtrap.core.adapters import Job, Losses
 from mothtrap.core.facts.losses import LossSeries
 
 MOST_WAITING: Final = 8
-"""Light steps whose losses may be on their way before one is waited for."""
+"""Maximum number of light steps with pending losses before one is waited for."""
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class Call:
     skipped: bool = False
 
     def is_ready(self) -> bool:
-        """Return whether its loss can be read without waiting."""
+        """Return whether the loss can be read without waiting."""
         if self.loss is None or not hasattr(self.loss, "is_ready") or self.loss.is_deleted():
             return True
         return bool(self.loss.is_ready())
@@ -93,7 +93,7 @@ class Steps:
         budget: budget of full steps.
 
     Attributes:
-        evaluations: what is called between the steps.
+        evaluations: calls between the steps.
     """
 
     def __init__(self, job: Job, tensors: Tensors, taker: TakesSteps, budget: LookBudget) -> None:
@@ -101,7 +101,7 @@ class Steps:
         self._budget = budget
         self._waiting: deque[Call] = deque()
         self._weights: set[int] = set()
-        self._held: list[Any] = []  # so that their ids stay their own
+        self._held: list[Any] = []  # kept alive, so that their ids are not reused
         self.evaluations = Evaluations(job, self.wait_for)
         self.broken: Callable[[Call, Call | None], None] | None = None
         self._previous: Call | None = None
@@ -110,7 +110,7 @@ class Steps:
 
     @property
     def next(self) -> int:
-        """The number of the step that the next call makes."""
+        """Number of the step that the next call makes."""
         return self._job.now.step + len(self._waiting)
 
     @property
@@ -123,7 +123,7 @@ class Steps:
         return jitted is not None and jitted.traced in self._broken
 
     def is_full(self) -> bool:
-        """Return whether the next call is to be captured in full."""
+        """Return whether the next call must be captured in full."""
         step = self.next
         return self._job.is_full(step) and self._budget.allows(step)
 
@@ -180,7 +180,7 @@ class Steps:
             self._close(call)
 
     def wait_for(self, arrays: Any) -> None:
-        """Wait for arrays to be computed, as part of the training time."""
+        """Wait until arrays are computed; the wait counts as training time."""
         with self._job.waiting():
             jax.block_until_ready(arrays)
 
@@ -220,7 +220,7 @@ class Steps:
             job.step(optimizer=layout.function)
 
     def _keep(self, call: Call) -> None:
-        """Hold the inputs of a call for one more: its gradients may show in the next loss."""
+        """Keep the inputs of a call until the next one, whose loss its gradients may affect."""
         leaves = jax.tree_util.tree_leaves(call.inputs)
         gone = any(isinstance(leaf, jax.Array) and leaf.is_deleted() for leaf in leaves)
         held = not (gone or self.is_broken(call.jitted)) and has_room(leaves)
@@ -229,13 +229,13 @@ class Steps:
     def _since(self, function: str, total: float, count: float) -> list[float]:
         """Return the mean loss of a call from the totals of all of them."""
         before, rows = self._totals.get(function, (0.0, 0.0))
-        if count <= rows:  # started over
+        if count <= rows:  # the totals started over
             before, rows = 0.0, 0.0
         self._totals[function] = total, count
         return [(total - before) / (count - rows)] if count > rows else []
 
     def end_evaluation(self) -> None:
-        """Report the evaluation that the next step ends."""
+        """Report the evaluation that ended before the next step."""
         if self.evaluations.are_open:
             self.settle(all_of_them=True)
             self.evaluations.end()

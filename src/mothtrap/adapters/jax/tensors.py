@@ -20,7 +20,7 @@ from mothtrap.tracing.describe.layer_numbers import inactive_units
 BIASES = ("bias", "b")
 RATIO = "update_ratio"
 SAFE = (1e-25, 1e35)
-"""Sums of squares that float32 holds without loss of small parts, or overflow."""
+"""Range of sums of squares in which float32 neither loses small parts nor overflows."""
 
 
 class Tensors:
@@ -99,12 +99,12 @@ class Tensors:
 
 
 def _wide(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return values that numpy can subtract without loss: half precision becomes float32."""
+    """Return values that NumPy can subtract without loss; half precision becomes float32."""
     return values if values.dtype.itemsize >= 4 else values.astype(np.float32)
 
 
 def _norm(values_N: npt.NDArray[Any]) -> float:
-    """Return the root of the sum of squares, in the type of the values where its range is enough.
+    """Return the norm, computed in the type of the values if its range is sufficient.
 
     Products in float32 are some ten times faster than a copy in float64.
     """
@@ -120,7 +120,7 @@ def _last(name: str) -> str:
 
 
 def _can_be_read(array: Any) -> bool:
-    """Return whether an array has real numbers, lies in this process, and was not donated."""
+    """Return whether an array has real numbers, belongs to this process, and was not donated."""
     if not isinstance(array, jax.Array) or array.is_deleted():
         return False
     return bool(array.is_fully_addressable) and jax.numpy.issubdtype(array.dtype, np.floating)

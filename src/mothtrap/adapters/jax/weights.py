@@ -1,4 +1,4 @@
-"""Facts about weights: units that began equal, and the direction in which a step moved them."""
+"""Facts about weights: units that started equal, and the direction in which a step moved them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Symmetry:
     """Inspections of weights and gradients of full steps from the first one on.
 
     Args:
-        job: takes the facts.
+        job: receives the facts.
     """
 
     def __init__(self, job: Job) -> None:
@@ -40,7 +40,7 @@ class Symmetry:
         self._suspects: dict[str, _Suspect] = {}
 
     def look(self, names: Sequence[str], values: Sequence[Any], gradients: Sequence[Any]) -> None:
-        """Take the weights of a step before it is made, and their gradients."""
+        """Read the weights before a step, and their gradients."""
         for name, weight, gradient in zip(names, values, gradients, strict=True):
             if name not in self._known:
                 self._known.add(name)
@@ -54,7 +54,8 @@ class Symmetry:
         if self._job.now.step or len(shape) < 2 or math.prod(shape) > MOST_ELEMENTS:
             return
         values = np.array(weight)
-        for axis in (len(shape) - 1, 0):  # of flax and by hand; of equinox
+        # units axis in Flax and hand-written layers, then in Equinox
+        for axis in (len(shape) - 1, 0):
             if shape[axis] > 1 and weights.are_same(values, axis, exact=True):
                 self._suspects[name] = _Suspect(axis, values)
                 return
@@ -90,7 +91,7 @@ def report_direction(
     before: Sequence[Any],
     after: Sequence[Any],
 ) -> None:
-    """Report where a step moved the weights, as against their gradients."""
+    """Report the direction in which the step moved the weights, relative to their gradients."""
     job.stood_ready(OF_UPDATES)
     every = zip(layout.weights, gradients, before, after, strict=True)
     found = directions.cosines(one for one in every if not any(map(_is_elsewhere, one[1:])))
@@ -106,5 +107,5 @@ def report_direction(
 
 
 def _is_elsewhere(array: Any) -> bool:
-    """Return whether an array was given away, or lies in other processes, too."""
+    """Return whether an array was donated, or is also stored in other processes."""
     return isinstance(array, jax.Array) and (array.is_deleted() or not array.is_fully_addressable)

@@ -1,7 +1,7 @@
 """Keras 3: `fit`, `train_on_batch`, custom `train_step`s and loops, on TensorFlow.
 
-Classes of the library are patched, never layers or optimizers of the user's. A program that is
-traced while it is watched also writes tensors into variables of ours: it computes nothing more.
+Only classes of the library are patched, never layers or optimizers of the user. A program that is
+traced while it is observed also writes tensors to variables of mothtrap, but computes nothing else.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _handle(job: Job, targets: Sequence[object]) -> Handle:
 
 
 def _replay(plan: ReplayPlan) -> None:
-    """Replay a recorded step in this process; on PyTorch that does, with the steps of Keras."""
+    """Replay a recorded step in this process; on the PyTorch backend, PyTorch's adapter does so."""
     if ON_TORCH:
         from mothtrap.adapters.keras.on_torch import StandIns
 
@@ -77,7 +77,7 @@ def _check(
 
 
 def _trial(plan: CheckPlan, files: Files | None = None) -> None:
-    """Note the steps of a script that a check has started again."""
+    """Record the steps of a script that a check has restarted."""
     if plan.trial is not None:
         return
     from mothtrap.adapters.keras.checking.beginning import lead_writes

@@ -12,7 +12,7 @@ class FitCallback(keras.callbacks.Callback):  # type: ignore[misc]
     """Watches the model during a `fit`.
 
     Args:
-        watch: starts to watch a model; its result has a `close` method.
+        watch: function that starts to observe a model; its result has a `close` method.
     """
 
     def __init__(self, watch: Callable[[Any], Any]) -> None:
@@ -21,7 +21,7 @@ class FitCallback(keras.callbacks.Callback):  # type: ignore[misc]
         self._running: Any = None
 
     def on_train_begin(self, logs: Any = None) -> None:  # noqa: ARG002
-        """Start watching."""
+        """Start observing the model."""
         self._running = self._begin(self.model)
 
     def on_train_end(self, logs: Any = None) -> None:  # noqa: ARG002

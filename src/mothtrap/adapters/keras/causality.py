@@ -1,4 +1,4 @@
-"""Causality of sequence models: layers in which a position depends on later ones."""
+"""Causality of sequence models: layers in which positions depend on later ones."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def sight_of(layer: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
     """Return which positions of its sequence a layer uses; '' for other layers.
 
     Returns:
-        `attention` for self-attention that is nowhere masked, `masked` for other attention,
-        `recurrent` for a recurrent layer that runs in both directions, `causal` for one that does
-        not.
+        `attention` for self-attention without any mask, `masked` for other attention, `recurrent`
+        for a recurrent layer that runs in both directions, `causal` for a recurrent layer in one
+        direction.
     """
     if isinstance(layer, keras.layers.Bidirectional):
         return "recurrent"
@@ -33,15 +33,16 @@ def sight_of(layer: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
 
 
 def looks_ahead(sights: Sequence[str]) -> str:
-    """Return the layer that lets a position use later positions; see `LossCall.looks_ahead`.
+    """Return the layer through which positions depend on later ones; see `LossCall.looks_ahead`.
 
     Args:
-        sights: sights of the layers of a model with one input, in the order of their calls.
+        sights: results of `sight_of` for the layers of a model with one input, in the order of
+            their calls.
     """
     attentions = [sight for sight in sights if sight in ("attention", "masked")]
     if attentions:
         return "attention" if set(attentions) == {"attention"} else ""
-    # A layer that runs both ways calls two, one each way.
+    # A bidirectional layer calls two layers, one in each direction.
     both, one_way = sights.count("recurrent"), sights.count("causal")
     if both and one_way == 2 * both:
         return "recurrent"

@@ -1,4 +1,4 @@
-"""Repeat a training step eagerly, and examine each of its operations."""
+"""Repeat a training step eagerly, and inspect each of its operations."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class EagerStep:
     """A step that can be repeated.
 
     Args:
-        act: runs the step.
-        restore: restores the state from before the step.
+        act: function that runs the step.
+        restore: function that restores the state from before the step.
     """
 
     def __init__(self, act: Callable[[], object], restore: Callable[[], object]) -> None:
@@ -82,7 +82,7 @@ class OperationLog:
         return next((bad for bad in found if bad is not None), None)
 
     def _place(self) -> Place:
-        """The user's running line; within a library's layer, the line that made the layer."""
+        """Return the user's running line; in a library's layer, the line that created the layer."""
         line = frames.user_location()
         if not self._layers:
             return Place(line, "")
@@ -99,7 +99,7 @@ class OperationLog:
 
 
 def _judged(look: Look) -> Iterator[Slot]:
-    """Losses, then gradients, but for those under a loss scale, which may overflow."""
+    """Yield losses, then gradients, except under a loss scale, where they may overflow."""
     for target in look.targets or losses_without_gradient(look):
         yield target.value
     for each in look.applied:

@@ -23,7 +23,7 @@ MODES: Final = (Mode.EVAL, Mode.PREDICT)
 
 
 class _Thread(threading.local):
-    """`mode`: of forwards outside of any tape; `model`: the one of them that is captured now."""
+    """`mode`: mode of forwards outside of any tape; `model`: the model that is captured now."""
 
     mode = Mode.EVAL
     model: Any = None
@@ -35,7 +35,7 @@ class EvaluatedTensors:
     Args:
         job: receives the arrays.
         weights: weights of the models that are trained.
-        asked: determines what is requested, and passes it on.
+        asked: determines the requested tensors, and passes them on.
 
     Attributes:
         here: state of the calling thread.
@@ -59,7 +59,7 @@ class EvaluatedTensors:
         if is_eager and not self._job.begins_evaluation(mode):
             return False
         if not is_eager and not SHARED.is_running():
-            return False  # it is traced to be exported
+            return False  # it is traced for export
         if not is_eager and not any(self._job.asks(kind, mode) for kind in (*OF_FORWARDS, *STATE)):
             return False
         self.here.model = model

@@ -1,4 +1,4 @@
-"""Models and losses called outside of any tape: evaluations."""
+"""Models and losses that are called outside of any tape: evaluations."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from mothtrap.tracing.replacements import drop_own_frame
 from mothtrap.tracing.source import frames
 
 MAX_LABELS: Final = 4096
-"""Labels of a row that are kept: beyond, they are pixels."""
+"""Maximum number of labels per row; with more, the labels are pixels."""
 
 
 class Outside:
     """Observes evaluations, eager and in programs.
 
-    A program is changed only once it computes a loss, or assigns to a variable as a metric
-    does: a program that only predicts may be exported, without any of mothtrap's operations.
+    A program is changed only when it computes a loss, or assigns to a variable as a metric does: a
+    program that only predicts may be exported, without any of mothtrap's operations.
 
     Args:
         job: job of the training.
@@ -87,7 +87,7 @@ class Outside:
             graph = tf.compat.v1.get_default_graph()
             if self._here.waiting and self._here.waiting[0][0] is not graph:
                 self._here.clear()
-            # Until the program shows a loss, it may be exported: it gets no operation.
+            # Until the program computes a loss, it may be exported, so no operation is added.
             bare = _model_call(model, (), result, training)
             self._here.waiting.append((graph, model, values, result, training))
             look = LOOKS.current()
@@ -139,7 +139,7 @@ class Outside:
 
 
 class _Thread(threading.local):
-    """Layers that are being called, and calls of models whose program has not shown a loss."""
+    """Layers that are being called, and model calls whose program has not computed a loss."""
 
     depth: int = 0
 
@@ -148,7 +148,7 @@ class _Thread(threading.local):
         self.bare: list[ModelCall] = []
 
     def clear(self) -> None:
-        """Forget the calls of a program."""
+        """Discard the calls of a program."""
         self.waiting.clear()
         self.bare.clear()
 
@@ -199,7 +199,7 @@ def _is_dense(value: Any) -> bool:
 
 
 def _mean_of_rows(loss: Any, result: Any, prediction: Any) -> Any:
-    """Return the mean loss of a row and the number of rows, shape (2,)."""
+    """Return the mean loss per row and the number of rows, shape (2,)."""
     rows = tf.cast(tf.shape(prediction)[0], tf.float32)
     mean = tf.cast(tf.reduce_mean(result), tf.float32)
     return tf.stack([mean / rows if loss.reduction == "sum" else mean, rows])

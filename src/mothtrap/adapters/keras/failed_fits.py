@@ -1,4 +1,4 @@
-"""Models whose `fit` ended with an exception, to explain it."""
+"""Models whose `fit` ended with an exception, for an explanation."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _layers() -> Iterator[MadeLayer]:
 
 
 def _name(loss: Any) -> str:
-    """Name of the function that a model was compiled with; empty if there are several."""
+    """Return the name of the loss that a model was compiled with; empty if there are several."""
     if isinstance(loss, str):
         loss = keras.losses.get(loss)
     if isinstance(loss, keras.losses.Loss):

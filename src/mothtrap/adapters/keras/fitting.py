@@ -21,7 +21,7 @@ Function = Callable[..., Any]
 
 
 class Fitting(BaseHandle):
-    """Base of the handles that tracks the current `fit`.
+    """Base class of handles that track the current `fit`.
 
     Args:
         job: receives the observations.
@@ -92,7 +92,7 @@ class Fitting(BaseHandle):
         """Inspect the arguments of a `fit` that raised an exception."""
 
     def _fit_ended(self, fit: Fit | None, before: Fit | None) -> None:
-        """A `fit` is over; `before` is the one that it was called in."""
+        """Handle the end of a `fit`; `before` is the `fit` in which it was called."""
 
     def _callbacks_begin(self, callbacks: Any, *_: object) -> None:
         fit = self._running.fit
@@ -109,11 +109,11 @@ class Fitting(BaseHandle):
             self.job.contain_part("metrics of epochs", self._monitored.epoch_ended, *told)
 
     def _pass_ended(self) -> None:
-        """A pass of `fit` over its data is over."""
+        """Handle the end of a pass of `fit` over its data."""
 
 
 class _Running(threading.local):
-    """The `fit` that is in progress on a thread."""
+    """The `fit` in progress on a thread."""
 
     fit: Fit | None = None
 

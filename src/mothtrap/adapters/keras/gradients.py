@@ -1,4 +1,4 @@
-"""Gradients passed to optimizers of Keras."""
+"""Capture of gradients passed to Keras optimizers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Gradients:
             return
         pairs = applied.pairs()
         if is_light and applied.scaled and any(slot.tensor is None for _, slot in pairs):
-            return  # programs write scaled gradients in full steps only
+            return  # programs store scaled gradients in full steps only
         ids = [self._weights.tensor("gradient", variable) for variable, _ in pairs]
         if is_light and applied.squares is not None:
             found = applied.half_squares()
@@ -54,7 +54,7 @@ class Gradients:
     def _norms(
         self, applied: Applied, ids: Sequence[int], norms: Any, clip: Clipping | None
     ) -> None:
-        """Take the norms that the program has computed, of gradients that are all finite."""
+        """Capture the norms of finite gradients, as computed by the program."""
         for number, norm in zip(ids, norms.tolist(), strict=True):
             self._job.add_row(number, {"l2": norm, "nan": 0.0, "inf": 0.0})
         self._clipped(applied, norms, clip)

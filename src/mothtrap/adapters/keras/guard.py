@@ -1,7 +1,7 @@
-"""Report or undo steps with a loss or gradient that is not finite, as `on_nonfinite` says.
+"""Report or undo steps with a non-finite loss or gradient, according to `on_nonfinite`.
 
-A step is judged when its call has returned. What it did to the variables is taken back by giving
-them the values from before: the program of the training is the same under every policy.
+A step is evaluated when its call has returned. It is undone by restoring the previous values of the
+variables, so the program of the training is the same under every policy.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class Guard:
 
     Args:
         job: job of the training.
-        taker: keeps the first step of each series of bad steps.
+        taker: takes a snapshot of the first step in each series of bad steps.
 
     Attributes:
-        policy: decides what happens to a bad step.
+        policy: action for a bad step.
         ending: exception to raise into the training after the hook.
     """
 
@@ -64,7 +64,7 @@ class Guard:
         why = SEVERAL if made.count > 1 else made.why_no_state
         if not (made.applied or made.losses):
             why = made.why_no_gradients
-        is_first = why == FIRST and fault is None  # the next step has a state
+        is_first = why == FIRST and fault is None  # the next step has a stored state
         if why and not is_first:
             self._job.settings.no_effect("on_nonfinite", why)
         if made.why_no_state and self._taker.active and not is_first:
@@ -78,7 +78,7 @@ class Guard:
         if not policy.acts or made.held is None or made.count > 1:
             if made.refused:
                 self._job.fact(policy.fact(fault, step, (made.optimizer,), action="refused"))
-            elif fault.kind == "norm":  # no rule knows the limit
+            elif fault.kind == "norm":  # no rule knows this limit
                 optimizers = (made.optimizer,)
                 self._job.fact(policy.fact(fault, step, optimizers, action="reported"))
             return False

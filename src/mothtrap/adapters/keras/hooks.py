@@ -1,4 +1,4 @@
-"""Functions of Keras on TensorFlow that are replaced, and the handle that restores them."""
+"""Replaced functions of Keras on TensorFlow, and the handle that restores them."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ from mothtrap.tracing.source import frames
 from mothtrap.tracing.steps.step_sampling import Rests
 
 LOOKED_FOR_LEFT_OUT = 60
-"""Observed step of a custom loop by which every part has been trained."""
+"""Observed step of a custom loop by which every part must have been trained."""
 Function = Callable[..., Any]
 FAMILY = frozenset({"keras", "tensorflow"})
 LOWER_IS_BETTER = ("loss", "error", "mse", "mae", "mape", "crossentropy", "poisson", "kld", "false")
-"""Parts of names of metrics that shrink as a model becomes better; all others grow."""
+"""Name parts of metrics for which lower is better; for all others, higher is better."""
 
 
 class KerasHandle(Fitting):
@@ -76,12 +76,12 @@ class KerasHandle(Fitting):
         self._steps.broke = self._models.broke
         self._here, self._failed = _Thread(), FailedFits()
         self._unowned = Unowned(job)
-        # Train functions hold their models: they would keep them alive.
+        # Train functions refer to their models, and would keep them alive.
         self._described: weakref.WeakKeyDictionary[Any, weakref.ref[Function]]
         self._described = weakref.WeakKeyDictionary()
         self._wrapped: weakref.WeakSet[Any] = weakref.WeakSet()
         self._pipelines: dict[str, str] = {}
-        self._owners: set[Any] = set()  # of the train steps that are replaced
+        self._owners: set[Any] = set()  # classes whose train step is replaced
         super().__init__(job, targets)
 
     @property
@@ -151,7 +151,7 @@ class KerasHandle(Fitting):
             self.job.blind(versions, "mothtrap was not tested with them; some data may be missing")
         for model in self.targets:
             if isinstance(model, keras.Model):
-                self._made_train_function(model)  # where `fit` has begun already
+                self._made_train_function(model)  # if `fit` has already begun
 
     def _made(self, made: Any, *_: object) -> None:
         place = frames.location(frames.user_frame(skip_init_of=made))
@@ -267,7 +267,7 @@ class KerasHandle(Fitting):
             self._steps.rest()
 
     def _passed(self, model: Any, found: Any) -> Before | None:
-        """Count a step that went by; one whose loss is not finite is inspected after all."""
+        """Count a skipped step; inspect it after all if its loss is not finite."""
         loss = found.get("loss") if isinstance(found, dict) else None
         if loss is None or internals.is_finite_here(loss):
             self._rests.passed()
@@ -278,7 +278,7 @@ class KerasHandle(Fitting):
         return self._steps.begin_late(model, fit.location if fit is not None else None)
 
     def _begin_step(self, model: Any = None, location: str | None = None) -> Before:
-        """Read the state before a call; steps skipped before it do not belong to it."""
+        """Read the state before a call; steps skipped earlier do not belong to it."""
         if self._rests.made:
             self._rests.made = 0
             LOOKS.take(programs_only=True)
@@ -367,7 +367,7 @@ class KerasHandle(Fitting):
         return self._with_state(before)
 
     def _with_state(self, before: Before) -> Before:
-        """Add the state that is held of a custom loop."""
+        """Add the stored state of a custom loop."""
         if self._guard.needs_state:
             before.held, before.why_no_state = self._steps.loops.held, self._steps.loops.why
         return before
@@ -459,7 +459,7 @@ class KerasHandle(Fitting):
             self.job.contain_part("state", self._steps.loops.tape_began)
 
     def _end_refused(self) -> None:
-        """Close an eager step that the script did not apply, where it is not finite."""
+        """Close a non-finite eager step that the script did not apply."""
         look = LOOKS.eager
         if self._here.depth or look.applied or look.by_hand or not self._steps.has_optimizers:
             return
@@ -470,7 +470,7 @@ class KerasHandle(Fitting):
 
 
 class _Thread(threading.local):
-    """The place of a thread: `depth` counts train functions that are running."""
+    """State of a thread: `depth` counts running train functions."""
 
     depth = 0
     applying = 0

@@ -1,4 +1,4 @@
-"""Private names of Keras that the adapter uses, tested with 3.15."""
+"""Private names of Keras that the adapter uses, tested with Keras 3.15."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any, Final
 import keras
 
 TRIED: Final = ("3.15",)
-"""Versions with which everything here was tried."""
+"""Versions with which all of this was tested."""
 
 
 FLOOR: Final = (3, 3)
-"""The oldest version that is observed."""
+"""Oldest version that is observed."""
 
 
 def is_tried() -> bool:
@@ -107,9 +107,9 @@ def optimizer_types() -> tuple[Any, ...]:
 
 
 def training_flag(layer: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool | None:
-    """Return the `training` flag with which a layer that is being called runs, as Keras finds it.
+    """Return the `training` flag of a layer that is being called, as Keras determines it.
 
-    An argument of the call decides, then the flag of the layer around it, then the default.
+    An argument of the call has priority, then the flag of the enclosing layer, then the default.
     """
     from keras.src.backend.common import global_state
 
@@ -125,13 +125,13 @@ def training_flag(layer: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) ->
 
 
 def has_training_flag(layer: Any) -> bool:
-    """Return whether the `call` of a layer takes the `training` flag: it may depend on the mode."""
+    """Return whether a layer's `call` has a `training` flag, so that it may depend on the mode."""
     return _training_parameter(layer.__class__.call)[0] is not None
 
 
 @functools.cache
 def _training_parameter(call: Callable[..., Any]) -> tuple[int | None, bool | None]:
-    """Return the place of `training` among the arguments of a `call`, and its default."""
+    """Return the position of `training` among the arguments of a `call`, and its default."""
     found = list(inspect.signature(call).parameters.values())[1:]
     place = next((n for n, one in enumerate(found) if one.name == "training"), None)
     default = None if place is None else found[place].default
@@ -170,7 +170,7 @@ def loss_totals(model: Any) -> tuple[float, float] | None:
 def _number(variable: Any) -> float:
     """Return the value of a variable; for several replicas, their combined value."""
     value = variable.value
-    if hasattr(value, "read_value"):  # a variable of TensorFlow's, which replicas may share
+    if hasattr(value, "read_value"):  # a TensorFlow variable, which replicas may share
         value = value.read_value()
     return float(keras.ops.convert_to_numpy(value))
 
@@ -185,7 +185,7 @@ def plain_loss(model: Any, returned: Any) -> float | None:
 
 
 def is_finite_here(loss: Any) -> bool:
-    """Return whether a loss is finite, or on a device where its value is not known yet."""
+    """Return whether a loss is finite, or its value on a device is not known yet."""
     if "CPU" not in getattr(loss, "device", ""):
         return True
     return math.isfinite(loss.numpy())

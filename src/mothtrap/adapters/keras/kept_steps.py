@@ -1,6 +1,6 @@
-"""State and batch of a step under `fit`, kept by its program if the step is not finite.
+"""State and batch of a step under `fit`, which its program keeps if the step is not finite.
 
-Keeping every variable before every step would copy all of them, because an update is in place
+Keeping every variable before every step would copy all of them, because an update happens in place
 only if nothing else refers to the value. So the program itself checks the loss and the gradients
 before the optimizer applies them. It copies the initial state of the step if they are not finite,
 or if the host requested this step.
@@ -22,7 +22,7 @@ from mothtrap.adapters.tensorflow.probes.probes import Look
 ASKED: Final = Gate()
 """Gate that is open in steps that are kept regardless of their result."""
 LARGE_BYTES: Final = 1 << 28
-"""Bytes of variables that are not held before each step."""
+"""Size of variables, in bytes, above which they are not kept before each step."""
 LARGE: Final = (
     f"the variables take more than {LARGE_BYTES >> 20} MB, too much to keep in a custom "
     "`train_step` or in a program compiled by XLA"
@@ -53,7 +53,7 @@ class Keeper:
         look: observations of the program.
         model: model whose step it makes.
         data: arguments of `train_step`, as tensors of the program.
-        own_step: the `train_step` is the user's, who may change any variable at any time.
+        own_step: the `train_step` is user-defined, and may change any variable at any time.
 
     Attributes:
         why: reason why the state is not kept.

@@ -1,4 +1,4 @@
-"""Calls of layers and models while a step is traced or runs eagerly."""
+"""Calls of layers and models, while a step is traced or runs eagerly."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class LayerCalls:
     def _take_whole(
         self, model: Any, args: Sequence[Any], kwargs: dict[str, Any], result: Any
     ) -> None:
-        """Hold the inputs and outputs of a model that a collection requested."""
+        """Store the inputs and outputs of a model that a collection requested."""
         look = LOOKS.current()
         if look is not None and not look.why and isinstance(model, keras.Model):
             given = [*args, *(value for name, value in kwargs.items() if name != "training")]
@@ -98,7 +98,7 @@ class LayerCalls:
     def _model_called(
         self, model: Any, args: Sequence[Any], kwargs: dict[str, Any], result: Any, training: Any
     ) -> None:
-        """Take the first model that a step calls."""
+        """Record the first model that a step calls."""
         look = LOOKS.current() if isinstance(model, keras.Model) else None
         if look is None or look.why or look.models:
             return
@@ -144,7 +144,7 @@ class LayerCalls:
         self._here.trained = self._here.trained or trains
 
     def _passes_by(self) -> bool:
-        """Return whether layers of this step are not described: it is eager, and light."""
+        """Return whether layers of this step are not described because it is eager and light."""
         return tf.executing_eagerly() and not self._job.is_full()
 
     def _kept(
@@ -168,13 +168,13 @@ class LayerCalls:
             mean_square=_mean_square(layers.kernel_of(layer), look),
         )
         look.layers.append(call)
-        if look is not self._here.look:  # a function within the model: nothing flushes it later
+        if look is not self._here.look:  # a function inside the model, which nothing flushes later
             look.flush()
         return call
 
 
 class _Thread(threading.local):
-    """The layers that are being called, one within the other."""
+    """The layers that are being called, outermost first."""
 
     depth: int = 0
     root: Any = None
@@ -200,7 +200,7 @@ def _slot(tensor: Any, look: Look, *, integers: bool = False) -> Slot | None:
 
 def _mean_square(kernel: Any, look: Look) -> Slot | None:
     """Return the mean square of a kernel before the step changes it."""
-    value = getattr(kernel, "_value", None)  # of Keras 3.0 on: `value` may be cast in a scope
+    value = getattr(kernel, "_value", None)  # since Keras 3.0; `value` may be cast in a scope
     if not isinstance(value, tf.Variable) or not value.dtype.is_floating:
         return None
     tensor = value.read_value()

@@ -34,7 +34,7 @@ Array = npt.NDArray[Any]
 WHEN: Final = Schedule(logarithmic=True)
 """Steps in which layers are described: the first ones, then ever more rarely."""
 BATCHES: Final = 8
-"""Sampled batches that a unit must sleep through to count as inactive."""
+"""Sampled batches in which a unit must be inactive to count as such."""
 MAX_DATA, MAX_UNITS, MAX_LAYERS = 4, 8, 256
 MAX_NAMES: Final = 8
 
@@ -55,11 +55,11 @@ class Forwards:
         self._averaging: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def tell(self, look: Look, step: int, given: Collection[int] = ()) -> None:
-        """Report what a forward has shown.
+        """Report the observations in a forward pass.
 
         Args:
-            look: at the step.
-            step: of training.
+            look: observations of the step.
+            step: training step.
             given: identities of the variables that optimizers hold; empty if there is none.
         """
         calls = look.layers[:MAX_LAYERS]
@@ -133,7 +133,7 @@ class Forwards:
         self._job.add_row(number, {share: float(always_F.mean())})
 
     def _tell_modes(self, calls: Sequence[LayerCall], step: int, given: Collection[int]) -> None:
-        """Report with which flag the layers of each model that is trained run."""
+        """Report the training flag with which the layers of each trained model run."""
         by_root: dict[int, list[LayerCall]] = {}
         for call in calls:
             by_root.setdefault(id(call.root), []).append(call)
@@ -144,7 +144,7 @@ class Forwards:
                 self._tell_mode(flagged, step)
 
     def _tell_mode(self, calls: Sequence[LayerCall], step: int) -> None:
-        """Report with which flag the layers of one model run that differ by it."""
+        """Report the training flag of those layers of a model that depend on it."""
         dropouts = [c for c in calls if layers.is_dropout(c.layer) and c.layer.trainable]
         norms = [call for call in calls if layers.is_batch_norm(call.layer)]
         if not dropouts and not norms:
@@ -177,7 +177,7 @@ class Forwards:
         )
 
     def _tell_samples(self, calls: Sequence[LayerCall], step: int) -> None:
-        """Report how many rows the batch norms of a model get."""
+        """Report how many rows the batch norms of a model receive."""
         norms = [c for c in calls if layers.is_batch_norm(c.layer) and c.training]
         sizes = [(len(c.gave.read()), c.layer) for c in norms if c.gave is not None]
         if not sizes:
@@ -310,7 +310,7 @@ def _scale(
 
 
 def _normalizes(call: LayerCall) -> bool:
-    """Return whether a layer normalizes its input: a frozen batch norm does not."""
+    """Return whether a layer normalizes its input; a frozen batch norm does not."""
     if isinstance(call.layer, keras.layers.BatchNormalization):
         return layers.is_batch_norm(call.layer) and bool(call.training)
     return layers.normalizes(call.layer)

@@ -1,4 +1,4 @@
-"""Names, activations, locations, and weights of layers of Keras, as facts give them."""
+"""Names, activations, locations, and weights of Keras layers, as used in facts."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from mothtrap.core.tensors import Role
 
 RECTIFIERS: Final = frozenset({"relu", "relu6"})
 SATURATING: Final = {"sigmoid": "sigmoid", "tanh": "tanh"}
-"""Activations whose units saturate, and their function."""
+"""Activations whose units saturate, with the name of their function."""
 _CLASSES: Final = {"ReLU": "relu", "Softmax": "softmax", "LeakyReLU": "leaky_relu"}
 _VIEWS: Final = frozenset({"Flatten", "Reshape", "Permute", "Dropout", "InputLayer", "Identity"})
 LOCATIONS: Final[weakref.WeakKeyDictionary[Any, str]] = weakref.WeakKeyDictionary()
-"""The lines that made layers, models and optimizers."""
+"""Lines that created layers, models and optimizers."""
 COMPILED: Final[weakref.WeakKeyDictionary[Any, str]] = weakref.WeakKeyDictionary()
-"""The lines that compiled models."""
+"""Lines that compiled models."""
 OWNERS: Final[weakref.WeakValueDictionary[int, Any]] = weakref.WeakValueDictionary()
-"""The layer of a variable, by the variable's identity."""
+"""Layer of a variable, by the variable's identity."""
 GIVEN: Final[weakref.WeakValueDictionary[int, Any]] = weakref.WeakValueDictionary()
-"""Variables that were given values since they were made, by their identity."""
+"""Variables to which values were assigned after their creation, by identity."""
 
 _OWNED: Final[weakref.WeakKeyDictionary[Any, int]] = weakref.WeakKeyDictionary()
 """Number of known variables, by root."""
@@ -138,7 +138,7 @@ def averages_are_new(norm: Any) -> bool:
 
 
 def is_bias(variable: Any) -> bool:
-    """Return whether a variable is added, not multiplied."""
+    """Return whether a variable is added instead of multiplied."""
     return str(variable.name) in ("bias", "beta")
 
 

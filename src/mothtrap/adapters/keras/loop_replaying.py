@@ -1,8 +1,8 @@
-"""Does a recorded step of a custom loop again in a process that runs its script anew.
+"""Replay a recorded step of a custom loop in a process that runs its script again.
 
-The script goes its own way until its variables are there. Then they get the recorded values, and
-the step is made with the recorded batch: by another call of the script's own `tf.function`, or by
-the eager loop itself, at its next turn.
+The script runs normally until its variables exist. Then they get the recorded values, and the step
+runs with the recorded batch: in another call of the script's own `tf.function`, or in the next
+iteration of the eager loop.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class LoopReplay(KerasHandle):
         state = self._loaded.snapshot.state
         assert isinstance(state, dict)
         self._name = str(dict(state["dict"])["name"])
-        self._data: Any = None  # the data set of the step, if its iterator was deleted
+        self._data: Any = None  # the dataset of the step, if its iterator was deleted
         super().__init__(job)
         self._steps.loops.required = True
 
@@ -83,7 +83,7 @@ class LoopReplay(KerasHandle):
             found = msgspec.structs.replace(found, exception=f"{type(error).__name__}: {error}")
             place = raised_at(error)
         expected = self._loaded.snapshot.truth
-        if expected is not None and not applied:  # the optimizer is called behind the function
+        if expected is not None and not applied:  # the optimizer is called after the function
             expected = msgspec.structs.replace(expected, gradients={})
         result = compared(found, expected, found.values, nonfinite_gradients(applied)[0])
         return msgspec.structs.replace(result, raised_at=place)
@@ -108,7 +108,7 @@ class LoopReplay(KerasHandle):
         return "" if all(map(_is_finite, tf.nest.flatten(self._given))) else "batch"
 
     def _with_samples(self, result: ReplayResult, batch: Any) -> ReplayResult:
-        """Add the positions of the rows in the data set or arrays that the script reads."""
+        """Add the positions of the rows in the dataset or arrays that the script reads."""
         leaves = tf.nest.flatten(batch)
         count = rows_of(batch)
         batch = [
@@ -122,7 +122,7 @@ class LoopReplay(KerasHandle):
                 names_R = samples_of((data, None), batch, result.rows)
             else:
                 names_R = in_variables(_variables(), batch, result.rows)
-        except Exception as err:  # a pipeline of the user's may do anything
+        except Exception as err:  # the user's pipeline may do anything
             self._outcome.note(f"the origin of the rows is unknown: {err}")
             return result
         known = [(row, name) for row, name in zip(result.rows, names_R, strict=False) if name]
@@ -193,7 +193,7 @@ class FunctionReplay(LoopReplay):
             chosen = np.resize(rows, count).tolist() if repeat else list(rows)
             try:
                 return self._step(function, chosen).is_bad()
-            except Exception:  # the function cannot do with such a batch
+            except Exception:  # the function does not accept such a batch
                 return None
 
         return self._with_samples(with_rows(found, trial, count, suspects), self._given)
@@ -206,10 +206,10 @@ class EagerReplay(LoopReplay):
         self._watch: OperationLog | None = None
         self._is_over = False
         super().__init__(job, plan)
-        atexit.register(self._finish)  # of a script that ends itself where a step is not finite
+        atexit.register(self._finish)  # a script may end itself at a step that is not finite
 
     def _begin(self) -> None:
-        """Put the recorded state in, and watch the operations of the script from here on."""
+        """Restore the recorded state, and watch the operations of the script from now on."""
         self._playback.refuse_conversions("Keras", dtype=False)
         self._data = DRAWN.data
         self._restore()
@@ -333,7 +333,7 @@ def with_rows_only(given: Any, rows: Sequence[int]) -> Any:
 
 
 def _variables() -> dict[str, Any]:
-    """Return the variables of the user's code that is running, the innermost first."""
+    """Return the variables of the running user code, innermost first."""
     frame, found = frames.user_frame(), dict[str, Any]()
     while frame is not None:
         if frames.is_users(frame):

@@ -1,6 +1,6 @@
-"""Sampling of short steps in custom loops whose steps are calls of one program.
+"""Skip observation of short steps in custom loops with one `tf.function` call per step.
 
-Other programs that such a loop calls, as those that evaluate, are watched also then.
+Other programs that such a loop calls, such as evaluations, are always observed.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from mothtrap.adapters.tensorflow.probes.slots import Slot
 from mothtrap.tracing.steps.step_sampling import Rests
 
 MOST_PROGRAMS: Final = 4
-"""Traces of a function whose losses are read while skipping: one per shape of a batch."""
+"""Maximum number of traces whose losses are read while skipping: one per batch shape."""
 
 
 class LoopRests:
     """Skips observation of function calls, except whether the loss is finite.
 
     Args:
-        rests: decides when to skip.
-        steps: makes the steps.
+        rests: decides which calls to skip.
+        steps: records the steps.
         between: called before a skipped step, to report events since the previous one.
         begin_late: called after a step that should be observed after all.
     """

@@ -16,13 +16,16 @@ from mothtrap.core.snapshots import Array, Tree
 from mothtrap.snapshot.tree import values_of
 
 Kind = Literal["function", "batch", "count", "rest"]
-"""Where a replay begins the step: at a call of a function, where a data set gives a batch, or at
-the tape of the step with the same number. `rest`: another optimizer has already made a step of the
-same gradients, so the step can be taken back but not replayed."""
+"""Point at which a replay begins the step: a call of a function, a batch from a dataset, or the
+tape of the step with the same number. `rest`: another optimizer has already made a step with the
+same gradients, so the step can be undone but not replayed.
+"""
 REST: Final = "another optimizer had already made a step of the same tape or function"
 FIRST: Final = "the first step of a custom loop has yet to create its variables"
 KEPT_TYPES: Final = (np.ndarray, np.generic, bytes, bytearray, complex, slice, range)
-"""Types of arguments that a snapshot stores, beside tensors, numbers, texts, and containers."""
+"""Types of arguments that a snapshot stores, in addition to tensors, numbers, texts, and
+containers.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

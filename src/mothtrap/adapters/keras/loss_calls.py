@@ -24,9 +24,9 @@ from mothtrap.tracing.describe.losses import loss_call
 from mothtrap.tracing.describe.target_order import TargetsInOrder
 
 FIRST_LOOKS: Final = 3
-"""Inspections of a call in which costlier questions are asked, too."""
+"""Number of inspections of a call that include expensive checks."""
 EVERY: Final = 32
-"""Steps beyond the first 256 in which targets are inspected: one in N."""
+"""Interval of steps in which targets are inspected, after the first 256 steps."""
 
 
 class LossCalls:
@@ -96,10 +96,11 @@ class LossCalls:
 
 
 def _data(look: Look) -> list[tuple[Any, Slot]]:
-    """Return the layers that took data of the model, with that data."""
+    """Return the layers that received the model's input data, with that data."""
     given = [(c.layer, c.given) for c in look.layers if c.data and c.given is not None]
     if any(layers.type_of(c.layer) == "RepeatVector" for c in look.layers):
-        given = [pair for pair in given if not layers.looks_up(pair[0])]  # it is to say them again
+        # their next call adds it again
+        given = [pair for pair in given if not layers.looks_up(pair[0])]
     return given
 
 
@@ -112,7 +113,7 @@ def _inputs(look: Look) -> list[Array]:
 
 
 def _sight(look: Look) -> tuple[str | None, str | None]:
-    """Return what lets a position see later ones, and the line that calls it."""
+    """Return the layer through which positions depend on later ones, and the line that calls it."""
     sights = [sight for sight, _ in look.sights] if len(_data(look)) == 1 else []
     ahead = looks_ahead(sights) if sights else None
     return ahead, next((place for sight, place in look.sights if sight == ahead), None)

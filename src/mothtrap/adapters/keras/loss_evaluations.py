@@ -19,7 +19,7 @@ from mothtrap.tracing.describe.loop_evaluations import LoopEvaluations
 from mothtrap.tracing.describe.loss_numbers import Called
 
 MAX_SCORES: Final = 1 << 20
-"""Scores of a batch up to which the labels of an evaluation are inspected."""
+"""Maximum number of scores of a batch for which the labels of an evaluation are inspected."""
 
 
 class LossEvaluations:
@@ -42,7 +42,7 @@ class LossEvaluations:
                 self.evaluated(call, value)
 
     def evaluated(self, call: LossRecord, value: Slot) -> None:
-        """Take a loss that no tape records.
+        """Record a loss outside of any tape.
 
         Args:
             call: call of the loss.
@@ -59,7 +59,7 @@ def _labels(call: LossRecord) -> Called | None:
 
 
 def labels(call: LossRecord, target: Array) -> Called | None:
-    """Return a loss call of which only the targets are known; None of a loss that is not known."""
+    """Return a loss call with targets only; None for an unknown loss."""
     if losses.name_of(call.loss).startswith("sparse"):
         target = target.reshape(-1)
         prediction = np.zeros((target.size, call.classes or 1), np.float32)

@@ -75,7 +75,7 @@ class LossProbes:
         target = args[0] if args else kwargs.get("y_true")
         prediction: Any = args[1] if len(args) > 1 else kwargs.get("y_pred")
         look = LOOKS.current()
-        if isinstance(prediction, np.ndarray):  # labels, where a loop gives them second
+        if isinstance(prediction, np.ndarray):  # labels, which a custom loop may pass second
             prediction = tf.convert_to_tensor(prediction)
         if look is None or not tf.is_tensor(prediction):
             return
@@ -108,7 +108,7 @@ def _are_swapped(target: Any, prediction: Any) -> bool:
 
 
 def _chain(look: Look, prediction: Any) -> tuple[str, ...]:
-    """The operations between a loss and the weights before it, the nearest first."""
+    """Return the operations between a loss and the last weights before it, nearest first."""
     found: list[str] = []
     place = id(prediction)
     for _ in range(MAX_CHAIN):

@@ -24,7 +24,7 @@ _ELEMENTWISE: Final = (
 
 
 def name_of(loss: Any) -> str:
-    """Return the name of a loss function as Keras has it; its class for one of the user's."""
+    """Return Keras's name of a loss function; for a user-defined loss, its class."""
     function = internals.losses_of(loss)
     return str(getattr(function, "__name__", "") or type(loss).__name__)
 
@@ -46,7 +46,7 @@ def taken_back(loss: Any, chain: tuple[str, ...], prediction: Any) -> str:
 
 
 def operation_of(call: LossRecord) -> str:
-    """Return the operation in the words of `LossCall`; '' of a loss that is not known."""
+    """Return the operation in the terms of `LossCall`; '' for an unknown loss."""
     name = name_of(call.loss)
     if name in _CLASSES:
         return "cross_entropy"
@@ -71,7 +71,7 @@ def _settings(loss: Any) -> dict[str, Any]:
 
 
 def called(call: LossRecord, target: Array, prediction: Array) -> Called | None:
-    """Return a loss call in neutral words; None of a loss that is not known.
+    """Return a loss call in framework-independent terms; None for an unknown loss.
 
     A class loss that receives probabilities applies the logarithm itself, so it counts as one
     `cross_entropy` together with the softmax before it.
@@ -113,7 +113,7 @@ def called(call: LossRecord, target: Array, prediction: Array) -> Called | None:
 
 
 def about(call: LossRecord, one: Called, prediction: Array) -> dict[str, Any]:
-    """Return the fields of the fact that Keras alone knows; `one` is the call in neutral words."""
+    """Return the fields of the fact that only Keras has; `one` is the loss call."""
     softmax = softmax_size(call, prediction)
     return {
         "target_shape": one.target.shape,
@@ -129,7 +129,7 @@ def about(call: LossRecord, one: Called, prediction: Array) -> dict[str, Any]:
 
 
 def _stretched(one: Called, prediction: Array) -> tuple[int, ...] | None:
-    """Return the shape of an elementwise result whose one output meets several targets."""
+    """Return the shape of an elementwise result if one output meets several targets."""
     if one.operation != "elementwise" or one.target.ndim != prediction.ndim:
         return None
     same = one.target.shape[:-1] == prediction.shape[:-1]
@@ -137,7 +137,7 @@ def _stretched(one: Called, prediction: Array) -> tuple[int, ...] | None:
 
 
 def softmax_size(call: LossRecord, prediction: Array) -> int | None:
-    """Return the size of the axis over which the softmax before a loss runs; None for none.
+    """Return the size of the axis of the softmax before a loss; None without a softmax.
 
     A softmax over the batch is recognized by its results: the numbers of each column sum to 1, but
     not those of each row.

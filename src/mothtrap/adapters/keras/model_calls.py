@@ -21,20 +21,20 @@ from mothtrap.tracing.describe.loop_rows import LoopRows
 
 MAX_NAMES: Final = 8
 MAX_CELLS: Final = 1 << 24
-"""Cells of an array that are inspected: some 50 ms, once."""
+"""Maximum number of inspected cells of an array: about 50 ms, once."""
 FIRST_LOOKS: Final = 4
-"""Batches of training whose scale is recorded, at first; from then on one in N steps:"""
+"""Number of first training batches whose scale is recorded; later one in N steps:"""
 EVERY: Final = 50
 TRAIN_LOOKS: Final = 64
-"""Batches of training whose scale is recorded at most."""
+"""Maximum number of training batches whose scale is recorded."""
 SCALES: Final = 3
-"""Evaluations in which the scale is recorded."""
+"""Maximum number of evaluations in which the scale is recorded."""
 EVAL_LOOKS: Final = 4
-"""Batches of an evaluation whose scale is recorded."""
+"""Maximum number of batches of an evaluation whose scale is recorded."""
 EVALUATIONS: Final = 8
-"""Evaluations of a model that are described."""
+"""Maximum number of described evaluations of a model."""
 FOREIGN: Final = 3
-"""Calls after which a model without an optimizer counts as not trained."""
+"""Number of calls after which a model without an optimizer counts as untrained."""
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ class _Model:
 
 @dataclass(slots=True, kw_only=True)
 class _Phase:
-    """The evaluation in progress of one model; `first`: no other was called before it."""
+    """The evaluation of one model in progress; `first`: no other model was called before it."""
 
     call: ModelCall
     first: bool
@@ -227,11 +227,11 @@ def scale(
 
     Args:
         model: model with the input.
-        place: position of the input among those of the model.
+        place: position of the input among the model's inputs.
         array: some rows, or all.
         mode: mode of the call.
         step: step of training.
-        location: the line to act in.
+        location: the line to change.
     """
     if array.dtype.kind not in "fiu" or array.ndim < 2 or not len(array):
         return None

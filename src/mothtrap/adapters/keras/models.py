@@ -1,4 +1,4 @@
-"""Models and their data, described when a training or an evaluation begins."""
+"""Descriptions of models and their data, when training or an evaluation begins."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MAX_SHARES: Final = 16
 DEFAULT_BATCH: Final = 32
 SHOWN: Final = 8
 PARTS: Final = ("x", "y", "sample_weight")
-"""Arguments of `fit` that make a batch."""
+"""Arguments of `fit` that make up a batch."""
 
 
 class Models:
@@ -91,7 +91,7 @@ class Models:
         self._rows.fitted(fit)
 
     def _count_tokens(self, model: Any, x: Sequence[Array]) -> None:
-        """Report the shares of tokens, where an embedding reads them and none is masked."""
+        """Report the shares of tokens if an embedding reads them and none is masked."""
         leaves = list(internals.leaves(model))
         embeddings = [layer for layer in leaves if layers.looks_up(layer)]
         masks = any(isinstance(layer, keras.layers.Masking) for layer in leaves)
@@ -244,12 +244,12 @@ class Models:
 
 
 def _is_trained(layer: Any, given: Collection[int] | None) -> bool:
-    """Return whether an optimizer is given a weight of a layer; None: it is given them all."""
+    """Return whether an optimizer has a weight of a layer; None: the optimizer has all weights."""
     return given is None or any(id(variable) in given for variable in layer.trainable_variables)
 
 
 def _targets(model: Any, y: Array) -> Called | None:
-    """Return the targets of an evaluation as a call of the model's loss; None for other losses."""
+    """Return the targets of an evaluation as a loss call; None for unknown losses."""
     loss = model.loss
     try:
         loss = keras.losses.get(loss) if isinstance(loss, str) else loss
@@ -281,7 +281,7 @@ def _targets(model: Any, y: Array) -> Called | None:
 
 
 def _arrays(given: Any) -> list[Array]:
-    """The arrays that an argument of `fit` holds, if all are ones of numpy or can be read so."""
+    """Return the arrays in an argument of `fit`, if all can be read as NumPy arrays."""
     parts: Sequence[Any] = (
         list(given.values())
         if isinstance(given, dict)

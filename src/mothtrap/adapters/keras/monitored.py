@@ -1,4 +1,4 @@
-"""Callbacks of `fit` that watch a metric, and the metrics of each epoch."""
+"""Callbacks of `fit` that monitor a metric, and the metrics of each epoch."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ WATCHING: Final = (
     keras.callbacks.ReduceLROnPlateau,
     keras.callbacks.ModelCheckpoint,
 )
-"""Callbacks that act by whether a metric gets better."""
+"""Callbacks that act depending on whether a metric improves."""
 HELD_OUT: Final = "val_"
-"""Beginning of the names that metrics of the validation data have in the logs of `fit`."""
+"""Prefix of validation metrics in the logs of `fit`."""
 
 
 def made(callback: Any, *_: object) -> None:
@@ -34,7 +34,7 @@ def made(callback: Any, *_: object) -> None:
 
 
 class Monitored:
-    """Reports callbacks that watch a metric, and the metrics of epochs.
+    """Reports callbacks that monitor a metric, and the metrics of epochs.
 
     Args:
         job: receives the facts.

@@ -1,4 +1,4 @@
-"""Keras on JAX: the adapter of JAX observes the compiled steps, and this one names their parts."""
+"""Keras on JAX: the JAX adapter observes the compiled steps, and this one names their parts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class KerasOnJaxHandle(BaseHandle):
     """
 
     def install(self, replacements: Replacements) -> None:
-        """Name weights and losses for the adapter of JAX."""
+        """Name weights and losses for the JAX adapter."""
         OWNERS.append(_owner_of)
         replacements.on_undo(lambda: OWNERS.remove(_owner_of))
 

@@ -83,7 +83,7 @@ class StandIn(Optimizer):
         averages_losses: whether it applies the mean of several micro-batches.
         rate_comes_late: whether its learning rate is known only after its step.
         updates: number of updates according to the optimizer.
-        rate: its learning rate, where that is a variable.
+        rate: its learning rate, if that is a variable.
     """
 
     names_parameters = True
@@ -141,7 +141,7 @@ class Scaling(torch.amp.GradScaler):
     def scaled(self, loss: Any, result: Any, factor: float) -> None:
         """Record that Keras scaled a loss."""
         self._factor = factor
-        self.scale(iter((loss, result)))  # looked at as a pair: what is scaled, and the result
+        self.scale(iter((loss, result)))  # inspected as a pair: the scaled value, and the result
 
     def run(self, stand_in: StandIn, call: Function, factor: float) -> Any:
         """Make a call that applies or skips an optimizer step."""
@@ -174,7 +174,7 @@ class StandIns:
         for kind in (scaling, base):
             replacements.around(kind, "scale_loss", None, self._loss_scaled)
 
-    # What is replaced
+    # Replaced functions
 
     def _around_apply(self, original: Function) -> Function:
         contain, here, begin, end = self._contain, self._here, self._begin, self._end
@@ -226,7 +226,7 @@ class StandIns:
         return apply
 
     def _built(self, optimizer: Any, _: Any, args: Sequence[Any], kwargs: Any, __: Any) -> None:
-        """Make one before the first step, whose state a replay restores."""
+        """Create a stand-in before the first step, so that a replay can restore its state."""
         if _scales(optimizer):
             self._scaling(optimizer)
         if not hasattr(optimizer, "inner_optimizer"):
@@ -241,10 +241,10 @@ class StandIns:
         if result is not loss and _scales(optimizer):
             self._scaling(optimizer).scaled(loss, result, self._factor(optimizer))
 
-    # What an update is
+    # Updates
 
     def _begin(self, optimizer: Any, grads: Any, variables: Any) -> Function | None:
-        """Return the step of a call of `original`; None if it only accumulates gradients."""
+        """Return a function that makes the step of an `apply`; None if that only accumulates."""
         stand_in = self._stand_in(optimizer, variables)
         if stand_in is None or _adds_up(optimizer, stand_in):
             return None
@@ -264,7 +264,7 @@ class StandIns:
             stand_in.param_groups[0]["lr"] = rate.detach() if on_device else float(rate)
 
     def _end(self, optimizer: Any, updated: bool) -> None:
-        """See a call of `apply` end; not `updated`: PyTorch's guard has left the step out."""
+        """Handle the end of an `apply` call; not `updated`: PyTorch's guard left the step out."""
         if not getattr(optimizer, "gradient_accumulation_steps", None):
             return
         if not updated:  # the next step starts over, without the NaN in these sums
@@ -276,7 +276,7 @@ class StandIns:
             stand_in.updates.added(optimizer._iterations)
 
     def _begin_scaled(self, optimizer: Any, variables: Any) -> Function | None:
-        """The same of the optimizer that a loss scale is wrapped around: it may skip the step."""
+        """Like `_begin`, for an optimizer inside a loss scale, which may skip the step."""
         inner = optimizer.inner_optimizer
         stand_in = self._stand_in(inner, variables)
         if stand_in is None or _adds_up(inner, stand_in):
@@ -284,7 +284,7 @@ class StandIns:
         scaling, factor = self._scaling(optimizer), self._factor(optimizer)
         return lambda call: scaling.run(stand_in, call, factor)
 
-    # What is made
+    # Created objects
 
     def _stand_in(self, optimizer: Any, variables: Sequence[Any] | None) -> StandIn | None:
         found = self._made.get(optimizer)
@@ -300,7 +300,7 @@ class StandIns:
         return found
 
     def _named(self, variables: Iterable[Any]) -> list[tuple[str, torch.Tensor]]:
-        """Return weights by the paths of their variables; of one path, the layers are counted."""
+        """Return weights by variable path; layers with the same path are numbered."""
         taken = {name for _, name in self._names.items()}
         found = []
         for variable in variables:
@@ -358,7 +358,7 @@ class _Thread(threading.local):
 
 
 def _settings(optimizer: Any, rate: float | None) -> dict[str, float]:
-    """Return the settings of an optimizer of Keras by the names that PyTorch has for them."""
+    """Return the settings of a Keras optimizer under PyTorch's names."""
     found = {} if rate is None else {"lr": rate}
     for name, theirs in (("weight_decay",) * 2, ("momentum",) * 2, ("eps", "epsilon")):
         found[name] = float(getattr(optimizer, theirs, None) or 0.0)
@@ -366,7 +366,7 @@ def _settings(optimizer: Any, rate: float | None) -> dict[str, float]:
 
 
 def _known_rate(optimizer: Any, stand_in: StandIn) -> float | None:
-    """Return the learning rate; None of a schedule, which the optimizer alone may call."""
+    """Return the learning rate; None for a schedule, which only the optimizer may call."""
     rate = getattr(optimizer, "_learning_rate", None)
     if isinstance(rate, keras.Variable):
         return stand_in.rate.of(rate)
@@ -374,7 +374,7 @@ def _known_rate(optimizer: Any, stand_in: StandIn) -> float | None:
 
 
 def _adds_up(optimizer: Any, stand_in: StandIn) -> bool:
-    """Return whether the next call of `apply` keeps its gradients for an update later."""
+    """Return whether the next call of `apply` only accumulates its gradients."""
     every = getattr(optimizer, "gradient_accumulation_steps", None)
     if not every:
         return False
@@ -382,7 +382,7 @@ def _adds_up(optimizer: Any, stand_in: StandIn) -> bool:
 
 
 def _scales(optimizer: Any) -> bool:
-    """Return whether losses are scaled: by a factor, or by one that overflows change."""
+    """Return whether losses are scaled, by a constant factor or a dynamic loss scale."""
     return hasattr(optimizer, "inner_optimizer") or bool(
         getattr(optimizer, "loss_scale_factor", None)
     )
@@ -391,9 +391,9 @@ def _scales(optimizer: Any) -> bool:
 def _given(
     optimizer: Any, grads: Sequence[Any], variables: Sequence[Any] | None
 ) -> list[tuple[torch.Tensor, torch.Tensor | None]]:
-    """Return weights, and gradients that an update is made of, where they bear others.
+    """Return weights, and the gradients of an update if they differ from the weights' own.
 
-    Those are the mean over micro-batches, without a loss scale, before they are clipped.
+    These gradients are the mean over micro-batches, without a loss scale, before clipping.
     """
     every = getattr(optimizer, "gradient_accumulation_steps", None)
     factor = getattr(optimizer, "loss_scale_factor", None)

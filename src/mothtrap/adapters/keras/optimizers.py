@@ -1,4 +1,4 @@
-"""Optimizers of Keras: learning rate, settings, loss scale."""
+"""Keras optimizers: learning rate, settings, loss scale."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class OptimizerLedger:
                 kind=kind,
                 learning_rate=rate,
                 weight_decay=decay,
-                decoupled=True,  # `weight_decay` of Keras is never part of the gradient
+                decoupled=True,  # in Keras, `weight_decay` is never part of the gradient
                 momentum=float(getattr(inner, "momentum", None) or 0.0),
                 epsilon=getattr(inner, "epsilon", None),
                 second_moments=has_second_moments(kind),

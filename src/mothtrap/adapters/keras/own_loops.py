@@ -48,13 +48,13 @@ class OwnLoops:
         self.required = False
         self.held: HeldLoop | None = None
         self.why = FIRST
-        self._is_over = False  # a step was made of the state that was held
+        self._is_over = False  # a step was made with the stored state
 
     @property
     def _active(self) -> bool:
         return self.required or self._guard.needs_state
 
-    # Loops whose step is a call of a `tf.function`
+    # Loops with one `tf.function` call per step
 
     def call_began(self, function: Any) -> None:
         """Store the variables that a function uses, before the call."""

@@ -1,4 +1,4 @@
-"""Streams that give `fit` the same batch again and again."""
+"""Streams that return the same batch to `fit` repeatedly."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class RepeatedBatches:
         self._batches.begin()
 
     def tell(self, look: Look, step: int) -> None:
-        """Report a stream that has given `fit` the same batch again and again."""
+        """Report a stream that has returned the same batch to `fit` repeatedly."""
         loader = self.loader if self.fit is not None else None
         if loader is None or loader.samples is not None:
             return
         inputs = [c.given.read() for c in look.layers if c.data and c.given is not None]
         targets = [call.target.read() for call in look.losses[:1] if call.target is not None]
         if not inputs or not targets or len(inputs[0]) < len(targets[0]):
-            return  # of a large batch not all rows are kept
+            return  # not all rows of a large batch are kept
         if self._batches.add(step, [*inputs, *targets]):
             self._job.fact(
                 BatchesLoaded(

@@ -20,7 +20,7 @@ def begin(plan: ReplayPlan) -> None:
     """Replay a snapshot in the script that is about to run."""
     tf.get_logger().setLevel("INFO")
     if plan.dtype:
-        keras.config.set_floatx(plan.dtype)  # models are made with it, and states converted
+        keras.config.set_floatx(plan.dtype)  # models and converted states need it
     state = load(Path(plan.workers[min(plan.workers)])).snapshot.state
     content = dict(state["dict"]) if isinstance(state, dict) else {}
     kind = LOOPS.get(str(content.get("loop")), ReplayingHandle)

@@ -1,4 +1,4 @@
-"""Replays a recorded step in a process that runs the script again.
+"""Replay a recorded step in a process that runs the script again.
 
 The script runs up to the first call of its train function. There the model gets the recorded
 state, the function gets the recorded batch, and the result is compared with the run. Then the
@@ -96,7 +96,7 @@ class ReplayingHandle(KerasHandle):
         for path in restore(model, self._loaded.snapshot.state, self._loaded.state):
             self._outcome.note(f"{path} did not exist, so it was not restored")
 
-    # The step as the run made it
+    # The step as in the run
 
     def _compiled(self, model: Any, original: Callable[..., Any], iterator: Any) -> ReplayResult:
         self._build(model, original, iterator)
@@ -129,12 +129,12 @@ class ReplayingHandle(KerasHandle):
         )
 
     def _build(self, model: Any, original: Callable[..., Any], iterator: Any) -> None:
-        """Make the variables that a model would make in its first step."""
+        """Create the variables that a model would create in its first step."""
         if internals.is_built(model):
             return
         try:
             internals.build(model, tensors_of(self._batch))
-        except Exception:  # a `train_step` of the user's may take batches of any form
+        except Exception:  # a user-defined `train_step` may take batches of any form
             self._here.depth += 1
             with contextlib.suppress(Exception):  # the step will raise it again
                 original(self._feed(iterator))
@@ -150,7 +150,7 @@ class ReplayingHandle(KerasHandle):
         )
         return iter(data)
 
-    # The step operation by operation
+    # The step, operation by operation
 
     def _narrowed(self, model: Any, result: ReplayResult) -> ReplayResult:
         self._here.depth += 1  # operations here must not count as a step
@@ -179,7 +179,7 @@ class ReplayingHandle(KerasHandle):
             chosen = np.resize(rows, count).tolist() if repeat else list(rows)
             try:
                 return self._eager(model, chosen).is_bad()
-            except Exception:  # the model cannot do with such a batch
+            except Exception:  # the model does not accept such a batch
                 return None
 
         return self._with_samples(with_rows(found, trial, count, suspects))
@@ -192,7 +192,7 @@ class ReplayingHandle(KerasHandle):
         """Add the positions of the rows in the arrays or files that were passed to `fit`."""
         try:
             names_R = samples_of(self._data, self._batch, result.rows)
-        except Exception as err:  # a pipeline of the user's may do anything
+        except Exception as err:  # the user's pipeline may do anything
             self._outcome.note(f"the origin of the rows is unknown: {err}")
             return result
         known = [(row, name) for row, name in zip(result.rows, names_R, strict=True) if name]
@@ -201,13 +201,13 @@ class ReplayingHandle(KerasHandle):
         return msgspec.structs.replace(result, samples=samples, told=(*result.told, *told))
 
     def _debug(self, model: Any, location: str | None) -> None:
-        """Do the step once more, with a debugger before a line."""
+        """Repeat the step, with a debugger before a line."""
         if location is not None:
             debugging.stop_before(location)
             self._eager(model).first_bad()
 
     def _leave_out_dropouts(self, model: Any) -> bool:
-        """Switch dropouts off, for a program of XLA's, which draws other numbers; if there are."""
+        """Disable dropouts, if any, for an XLA program, which draws different random numbers."""
         dropouts = [layer for layer in internals.leaves(model) if layers.is_dropout(layer)]
         for layer in dropouts if model.jit_compile else ():
             layer.rate = 0.0

@@ -1,4 +1,4 @@
-"""Everything that is reported of a Keras job."""
+"""Everything that can be reported about a Keras job."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ EVERY_STEP: Final = (
     *(FrozenParameters, TokenShares, UpdateDropped, EpochMetrics, MetricWatched),
     *(WeightsAveraged, ShuffledApart),
 )
-"""Facts that are searched for in each step, whatever can be seen of the program."""
+"""Facts that are searched for in each step, even if the program is not visible."""
 
 SAMPLED_STEPS: Final = (
     *(LossCall, TargetOrder, DataTaken, ForwardScales, OutputSpread, UnitInputs),
@@ -54,7 +54,7 @@ SAMPLED_STEPS: Final = (
 """Facts that are searched for in full steps, inside the program."""
 
 ON_TORCH: Final = Reports(facts=frozenset({EpochMetrics, MetricWatched}))
-"""Everything that is reported where the adapter of PyTorch sees the steps."""
+"""Everything that is reported if PyTorch's adapter observes the steps."""
 
 REPORTS: Final = Reports(
     kinds=frozenset(

@@ -1,4 +1,4 @@
-"""Rows passed to `fit`, and rows of its evaluations that were trained on."""
+"""Rows passed to `fit`, and evaluation rows that were trained on."""
 
 from __future__ import annotations
 
@@ -30,17 +30,18 @@ from mothtrap.tracing.describe.copied_rows import (
 
 Array = npt.NDArray[Any]
 MAX_KEPT: Final = 1 << 20
-"""Rows of earlier trainings that are remembered."""
+"""Maximum number of stored rows of earlier training runs."""
 MAX_FITS: Final = 32
-"""Trainings of a model whose rows are remembered: more of them are steps of a loop."""
+"""Maximum number of training runs of a model whose rows are stored; more are steps of a loop."""
 HARDLY: Final = 0.5
-"""Known rows among those that an evaluation has once, relative to those that it repeats, up to
-which these were copied before the split; chosen by hand."""
+"""Share of known rows among unrepeated evaluation rows, relative to the share among repeated rows,
+up to which the repeated rows were copied before the split; chosen by hand.
+"""
 
 
 @dataclass(slots=True, eq=False)
 class _Trained:
-    """Rows that a model was trained on in some `fits`, and a sum of weights behind the last."""
+    """Rows that a model was trained on in some `fits`, and a sum of its weights afterwards."""
 
     fits: int
     digests: npt.NDArray[np.uint64] | None = None
@@ -146,7 +147,7 @@ class Rows:
 
 
 def _shuffles(data: Any) -> Iterator[tuple[Any, Parts]]:
-    """Yield the shuffles that a data set is a part of, with the parts."""
+    """Yield the shuffles that a dataset is a part of, with the parts."""
     if isinstance(data, tf.data.Dataset):
         yield from reshuffled_by(data)
 
@@ -167,11 +168,11 @@ def _row_digests(array: Array) -> npt.NDArray[np.uint64] | None:
 
 
 def _only_repeated_are_known(known_N: Bools, count_N: npt.NDArray[np.int64]) -> bool:
-    """Return whether rows that an evaluation repeats were trained on, and hardly any other.
+    """Return whether repeated rows of an evaluation were trained on, and hardly any others.
 
     Args:
         known_N: which of its distinct rows were trained on.
-        count_N: how often it has each.
+        count_N: how often the evaluation contains each.
     """
     repeated, once = known_N[count_N > 1], known_N[count_N == 1]
     if len(repeated) < LEAST_REPEATED or repeated.mean() < KNOWN_REPEATED:
@@ -180,7 +181,7 @@ def _only_repeated_are_known(known_N: Bools, count_N: npt.NDArray[np.int64]) -> 
 
 
 def _are_copies(array: Array, digest_R: npt.NDArray[np.uint64], known_R: Bools) -> bool:
-    """Return whether the rows of an evaluation that were trained on are equal by no chance."""
+    """Return whether the evaluation rows that were trained on are equal not just by chance."""
     half = MAX_ROWS // 2
     chosen = np.concatenate([np.flatnonzero(known_R)[:half], np.flatnonzero(~known_R)[:half]])
     sample = RowSample()

@@ -12,9 +12,9 @@ import tensorflow as tf
 from mothtrap.adapters.tensorflow.records import Array, Row, are_same, records_of
 
 TOGETHER: Final = 4096
-"""Rows of arrays that are compared at once."""
+"""Number of array rows that are compared at once."""
 NAMED: Final = 3
-"""Samples of equal content that are named."""
+"""Maximum number of named samples with equal content."""
 
 
 def samples_of(data: tuple[Any, Any], batch: Any, rows: Sequence[int]) -> tuple[str, ...]:
@@ -46,7 +46,7 @@ def in_variables(variables: Mapping[str, Any], batch: Any, rows: Sequence[int]) 
 
     Args:
         variables: variables of the script, by name.
-        batch: batch of the rows; if it contains no array, it is looked up among the variables.
+        batch: batch of the rows; if it contains no array, it is searched among the variables.
         rows: positions of the rows.
     """
     leaves = [leaf for leaf in tf.nest.flatten(batch) if isinstance(leaf, np.ndarray) and leaf.ndim]
@@ -73,7 +73,7 @@ def _is_array(value: Any) -> bool:
 
 
 def _arrays(data: tuple[Any, Any]) -> list[Any]:
-    """Return the arrays of a `fit`, flattened; none where it was given anything else."""
+    """Return the arrays of a `fit`, flattened; none if other data was passed."""
     arrays = [leaf for leaf in tf.nest.flatten(data) if leaf is not None]
     return (
         arrays if all(hasattr(one, "__array__") and hasattr(one, "shape") for one in arrays) else []
@@ -92,7 +92,7 @@ def _rows_of(arrays: Sequence[Any], wanted: Sequence[Row]) -> Iterator[tuple[int
 
 
 def _is_like(part: Array, value: Array) -> Any:
-    """Return for each row of an array whether it has some values."""
+    """Return, for each row of an array, whether it has the given values."""
     given = part.astype(value.dtype).reshape(len(part), -1)
     expected = value.reshape(1, -1)
     if given.shape[1] != expected.shape[1]:

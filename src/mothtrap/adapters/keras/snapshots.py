@@ -1,4 +1,4 @@
-"""Takes snapshots of steps under `fit` and `train_on_batch`: state before, batch, and result.
+"""Take snapshots of steps under `fit` and `train_on_batch`: state before, batch, and result.
 
 A snapshot is taken after its step, from the state that the program or mothtrap kept.
 """
@@ -32,7 +32,9 @@ from mothtrap.snapshot.tree import TreeMaker
 from mothtrap.tracing.snapshots.taking import SnapshotsOfSteps, digest
 
 ROUNDING: Final = 1e-5
-"""Relative difference between a norm in a program (single precision) and here; chosen by hand."""
+"""Relative difference between a norm in a program (single precision) and on the host; chosen by
+hand.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

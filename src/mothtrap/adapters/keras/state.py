@@ -1,4 +1,4 @@
-"""The variables of a training step: copied before it, restored, described for a snapshot."""
+"""The variables of a training step: copy before it, restore, and describe for a snapshot."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from mothtrap.snapshot.tree import array_from, values_of
 class Held:
     """Variables with their stored values.
 
-    A value is the result of a read: it shares the memory of the variable until that changes.
+    A value is the result of a read, which shares the memory of the variable until the variable
+    changes.
     """
 
     model: Any
@@ -108,9 +109,9 @@ def restore(model: Any, tree: Tree, arrays: Mapping[str, Array]) -> list[str]:
 def _paired(
     variables: Sequence[Any], recorded: Sequence[tuple[str, Any]]
 ) -> tuple[list[tuple[Any, Any]], list[str]]:
-    """Pairs by path, in their order where several have the same one.
+    """Pair variables by path, and in order if several have the same path.
 
-    The optimizer within a loss scale has another path where it was not built by its first step.
+    The optimizer inside a loss scale has a different path if it was not built by its first step.
     """
     waiting: dict[str, list[Any]] = {}
     for variable in variables:
@@ -135,7 +136,7 @@ def read(variable: Any) -> Any:
 
 
 def _begin_again(optimizer: Any, fresh: Sequence[Any]) -> None:
-    """Give variables that an optimizer has made in its first step the values it made them with."""
+    """Restore the initial values of variables that an optimizer created in its first step."""
     twin = type(optimizer).from_config(optimizer.get_config())
     twin.build(optimizer._trainable_variables)
     first = {str(v.path).partition("/")[2]: v for v in twin.variables}

@@ -1,4 +1,4 @@
-"""Steps of Keras: passes observations of programs and eager steps to the job."""
+"""Steps of Keras: pass observations of programs and eager steps to the job."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ UNSEEN: Final = Reports(
     facts=frozenset(SAMPLED_STEPS),
     scalars=frozenset({"gradient_norm", "clip_limit"}),
 )
-"""Reports that a program hidden from mothtrap cannot give."""
+"""Reports that are unavailable if a program is hidden from mothtrap."""
 
 NO_KEEPER: Final = "the program of this step was traced before mothtrap observed it"
 
@@ -99,9 +99,9 @@ class Steps:
         steps_in_branches: an optimizer is called in a branch or loop of a program, so only its
             number of updates shows whether a call was a step.
         asked: receives tensors of steps that collections request.
-        evaluated: receives those of evaluations.
-        updates: an optimizer received gradients, in any branch of a program.
-        loops: keeps the state before the steps of custom loops.
+        evaluated: receives tensors of evaluations.
+        updates: whether an optimizer received gradients, in any branch of a program.
+        loops: stores the state before the steps of custom loops.
         computed: programs that computed gradients which no optimizer has received yet.
     """
 
@@ -170,7 +170,7 @@ class Steps:
         ASKED.set(False)
 
     def _totals(self, model: Any) -> tuple[float, float] | None:
-        """Sum and weight of the losses, if the program itself shows no loss."""
+        """Return sum and weight of the losses, if the program itself shows no loss."""
         if model is None or self._sees_losses.get(model):
             return None
         return internals.loss_totals(model)
@@ -243,9 +243,9 @@ class Steps:
         return self._kept(made, looks, count) if not before.why_no_state else made
 
     def _judge_part(self, before: Before, looks: Sequence[Look], hidden: Sequence[Look]) -> None:
-        """Judge a batch whose gradients are only added to the next update.
+        """Evaluate a batch whose gradients are only added to the next update.
 
-        One that is taken back is left out of the sum, and the next batch takes its place.
+        If the batch is undone, it is left out of the sum, and the next batch takes its place.
         """
         optimizer = before.model.optimizer
         applied = gradients_of(looks, optimizer)
@@ -276,7 +276,7 @@ class Steps:
         return self.end(before, [look], [])
 
     def _tell_dropped(self, before: Before, looks: Sequence[Look]) -> None:
-        """Report gradients that no optimizer was ever given."""
+        """Report gradients that no optimizer ever received."""
         self.updates |= any(look.by_hand for look in looks)
         targets = [target for look in looks for target in look.targets]
         if self.updates or not targets or any(iterations(one) for one in self._optimizers):
@@ -333,7 +333,7 @@ class Steps:
         )
 
     def _count(self, made: Made) -> None:
-        """Make the steps of a call but for the last one; one that was kept has its losses."""
+        """Record the steps of a call except the last one; a stored step has its losses."""
         first = self._job.now.step
         early = made.step - first + 1 if made.step is not None else made.count
         if early < made.count:
@@ -429,7 +429,7 @@ class Steps:
             job.cannot(f"gradients and layers are not observed: {why}", UNSEEN)
 
     def _take_metrics(self, before: Before) -> None:
-        """Record the training metrics of Keras, which are means since the epoch began."""
+        """Record the training metrics of Keras, which are means since the start of the epoch."""
         series = self._series(before.location, before.model)
         for name, value in numbers_in(before.metrics).items():
             self._job.scalar(logged_name(name), series, value)
@@ -442,7 +442,7 @@ def _may_refuse(before: Before, looks: Sequence[Look]) -> bool:
 
 
 def _optimizer_of(look: Look, sources: Collection[int] = ()) -> Any:
-    """Return the optimizer of variables that a loss was differentiated by, else the first."""
+    """Return the optimizer of the variables that a loss was differentiated by, or the first."""
     for each in look.applied:
         if any(id(variable) in sources for variable in each.variables):
             return each.optimizer
@@ -454,7 +454,7 @@ def _has_several(looks: Sequence[Look]) -> bool:
 
 
 def _obstacle(model: Any) -> str:
-    """Why the state before a step of `fit` is not known; '' where it is."""
+    """Return the reason why the state before a step of `fit` is unknown; '' if it is known."""
     if internals.steps_per_call(model) > 1 and internals.hides_steps(model):
         return "one call makes several steps (steps_per_execution)"
     if internals.hides_steps(model) and size_of(variables_of(model)) > LARGE_BYTES:
@@ -467,7 +467,7 @@ def _obstacle(model: Any) -> str:
 def iterations(optimizer: Any) -> int:
     """Return the number of updates that an optimizer has made."""
     made = optimizer.iterations
-    if not isinstance(made, keras.Variable):  # worked out of the micro-batches
+    if not isinstance(made, keras.Variable):  # derived from the micro-batches
         return int(keras.ops.convert_to_numpy(made))
     return int(read(made).numpy())
 
@@ -475,7 +475,7 @@ def iterations(optimizer: Any) -> int:
 def _mean_since(
     before: tuple[float, float] | None, after: tuple[float, float] | None
 ) -> float | None:
-    """Mean of the losses between two readings of their sum and weight."""
+    """Return the mean of the losses between two readings of their sum and weight."""
     if after is None:
         return None
     total, weight = after

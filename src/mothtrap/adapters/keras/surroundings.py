@@ -1,4 +1,4 @@
-"""Settings that change the numbers of Keras and TensorFlow: seeds, determinism, pipelines."""
+"""Settings that affect the numbers of Keras and TensorFlow: seeds, determinism, pipelines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNSEEDED, ANY_ORDER = "shuffle without a seed", "deterministic=False"
 
 
 class KerasSurroundings:
-    """Read at the end of the first step.
+    """Settings read at the end of the first step.
 
     Args:
         pipelines: reasons why the order of batches is not fixed, by the line of `fit`.

@@ -1,6 +1,6 @@
 """Tensors of a step that collections request: inputs, outputs, and labels of models.
 
-A program writes them only where a collection in force holds their kind when it is traced.
+A program stores them only if an active collection contains their kind when the program is traced.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mothtrap.core.tensors import TensorInfo
 OF_MODELS: Final = ("input", "output", "label")
 NOT_WRITTEN: Final = "the compiled step does not expose them, or it was traced earlier"
 MAX_TENSORS: Final = 1024
-"""Tensors of one program that are kept; chosen by hand."""
+"""Maximum number of stored tensors of one program; chosen by hand."""
 
 
 class AskedTensors:
@@ -121,7 +121,7 @@ def hold(look: Look, kind: str, name: str, values: Any, of: Any = None) -> None:
 
 
 def _tensors(values: Any, place: str = "") -> dict[str, Any]:
-    """Return the dense numbers among nested values, by their place."""
+    """Return the dense numeric tensors among nested values, by position."""
     if isinstance(values, dict):
         parts: Iterable[tuple[Any, Any]] = values.items()
     elif isinstance(values, list | tuple):

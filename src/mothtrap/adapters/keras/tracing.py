@@ -1,4 +1,4 @@
-"""Losses and optimizers while a step is traced or runs eagerly."""
+"""Losses and optimizers, while a step is traced or runs eagerly."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Tracing:
             hooks.scaled(look, loss, result)
 
     def _assigned(self, variable: Any, *_: object) -> None:
-        """Take a value that no optimizer gives a variable, such as one of a file of weights."""
+        """Handle a value assigned to a variable without an optimizer, such as loaded weights."""
         if not LOOKS.tapes:
             if tf.executing_eagerly():
                 layers.GIVEN[id(variable)] = variable
@@ -101,7 +101,7 @@ class Tracing:
     def _applied_in_branch(self, optimizer: Any, variables: Sequence[Any]) -> None:
         """Probe, in the program around a branch, the gradients that the branch applies.
 
-        Whether the branch runs is up to the script; the gradients are there in any case.
+        The script decides whether the branch runs; the gradients exist in any case.
         """
         found = LOOKS.around()
         if found is None:
@@ -155,9 +155,9 @@ class Tracing:
 
 
 def _half_squares(gradients: Sequence[Any]) -> Any:
-    """Half the sum of squares of each gradient of a program, shape (T,); None if there is none.
+    """Return half the sum of squares of each gradient, shape (T,); None without a program.
 
-    A sum that overflows is no fault yet: the host looks at the gradient then.
+    A sum that overflows is not a fault yet: the host then inspects the gradient.
     """
     if tf.executing_eagerly():
         return None

@@ -1,4 +1,4 @@
-"""Gradients that are computed repeatedly and change no weight."""
+"""Gradients that are computed repeatedly without changing a weight."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Unapplied:
 
     def __init__(self, job: Job, given: Callable[[], frozenset[int]]) -> None:
         self._job, self._given = job, given
-        # Calls whose gradients no optimizer got, and a digest of a weight.
+        # Calls whose gradients no optimizer received, and a digest of a weight.
         self._idle: weakref.WeakKeyDictionary[Any, tuple[int, bytes]] = weakref.WeakKeyDictionary()
 
     def ran(self, function: Any, looks: Sequence[Look]) -> None:
@@ -47,7 +47,7 @@ class Unapplied:
         self.tell(name, calls + 1, targets[0].location)
 
     def tell(self, function: str, calls: int, place: str | None) -> None:
-        """Report a function that has repeatedly computed gradients for nothing."""
+        """Report a function that has repeatedly computed gradients that were never applied."""
         if calls not in TOLD_AT:
             return
         if not self._job.now.step:

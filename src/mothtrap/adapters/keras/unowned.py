@@ -1,4 +1,4 @@
-"""Matrices that are used in every step and never trained."""
+"""Weight matrices that are used in every step but never trained."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from mothtrap.core.facts.optimizers import UnownedParameter
 from mothtrap.tracing.jobs.identity import ByIdentity
 
 STEPS: Final = 24
-"""Steps that are inspected, the first ones."""
+"""Number of first steps that are inspected."""
 ANEW: Final = 20
-"""Steps in which a line makes a layer, from which on it does so in each step."""
+"""Steps in which a line creates a layer, after which it is reported."""
 MAX_UNTRACKED: Final = 4
-"""Matrices that no layer knows; more of them are a model that was loaded, and stays as it is."""
+"""Maximum number of matrices that no layer tracks; more of them are a loaded model that is not
+trained.
+"""
 
 
 class Unowned:
@@ -58,7 +60,7 @@ class Unowned:
                 self._report(variable)
 
     def _count(self, looks: Sequence[Look]) -> None:
-        """Count layers with weights that no step before has used, by the line that made them."""
+        """Count layers with weights that no earlier step used, by the line that created them."""
         every = [call.layer for look in looks for call in look.layers]
         new = {one for one in every if one not in self._known and _is_drawn(one)}
         self._known.update(every)
@@ -102,7 +104,7 @@ class Unowned:
 
 
 def _untracked(looks: Sequence[Look], given: Collection[int]) -> list[Any]:
-    """Return the variables that a step uses, and that neither a layer nor an optimizer knows."""
+    """Return the variables that a step uses, and that neither a layer nor an optimizer tracks."""
     known = {id(v.value) for look in looks for call in look.layers for v in call.root.variables}
     found = [reference() for look in looks for reference in look.watched]
     found = [one for one in found if one is not None and id(one) not in known | set(given)]
@@ -110,7 +112,7 @@ def _untracked(looks: Sequence[Look], given: Collection[int]) -> list[Any]:
 
 
 def _is_drawn(layer: Any) -> bool:
-    """Return whether a layer has weights that it was not given, as a copy of another is."""
+    """Return whether a layer has its own initial weights, unlike a copy of another layer."""
     kernel = layers.kernel_of(layer)
     return kernel is not None and layers.GIVEN.get(id(kernel)) is not kernel
 

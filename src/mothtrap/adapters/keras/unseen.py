@@ -1,4 +1,4 @@
-"""The handle of Keras on a backend that is not observed."""
+"""Handle for Keras on a backend that is not observed."""
 
 from __future__ import annotations
 

@@ -38,10 +38,11 @@ class Weights:
         self._numbers: Counter[str] = Counter()
         self._optimizers: set[int] = set()
         self._first: list[tuple[Any, Array]] = []
-        self._late: list[tuple[Any, Array]] = []  # met after the step began, as they were then
+        # variables found after the step began, with their values then
+        self._late: list[tuple[Any, Array]] = []
         self._same: dict[int, tuple[Any, Array, int]] = {}
         self._copies: dict[int, Array] = {}
-        self._known: frozenset[int] = frozenset()  # variables that were when the step began
+        self._known: frozenset[int] = frozenset()  # variables that existed when the step began
         self._updates: dict[int, int] = {}
 
     def tensor(self, kind: str, variable: Any) -> int:
@@ -64,7 +65,7 @@ class Weights:
         return self._ids[key]
 
     def _name(self, variable: Any) -> str:
-        """Return the path of a variable; from a second model of the same names on, numbered."""
+        """Return the path of a variable, numbered if a second model has the same names."""
         if id(variable) not in self._names:
             path = str(variable.path)
             number, self._numbers[path] = self._numbers[path], self._numbers[path] + 1
@@ -85,7 +86,7 @@ class Weights:
             if len(variable.shape) >= 2 or self._job.wants(kind_of(variable))
         ]
         if any(values.size != math.prod(variable.shape) for variable, values in read):
-            return  # their program is being traced, and will be again once they have values
+            return  # their program is being traced, and will be traced again once they have values
         self._optimizers.add(id(optimizer))
         for variable in variables:
             self.tensor(kind_of(variable), variable)
@@ -116,7 +117,7 @@ class Weights:
         Args:
             applied: gradients passed to optimizers.
             called: layers in the order of their calls.
-            looked: the gradients of the step can be read.
+            looked: whether the gradients of the step can be read.
         """
         gradients: dict[int, Any] = {}
         for each in applied:
@@ -152,7 +153,7 @@ class Weights:
                 self._job.add_row(self.tensor(kind_of(variable), variable), fields)
 
     def _take_late(self) -> None:
-        """Take the weights of variables that the step itself has made."""
+        """Capture the weights that the step itself has created."""
         late, self._late = self._late, []
         for kind in ("weight", "bias"):
             found = [pair for pair in late if kind_of(pair[0]) == kind]
@@ -198,7 +199,7 @@ class Weights:
         self._tell_same(gradients)
 
     def _tell_same(self, gradients: dict[int, Any]) -> None:
-        """Report layers whose units are the same still, and get the same gradient."""
+        """Report layers whose units are still equal, and get equal gradients."""
         moved = any(
             (value_of(variable) != values).any() for variable, values, _ in self._same.values()
         )
@@ -233,7 +234,7 @@ class Weights:
         )
 
     def _tell_unreached(self, applied: Applied, updates: int, called: Sequence[Any]) -> None:
-        """Report the variables for which there has been no gradient in any update."""
+        """Report the variables without a gradient in any update so far."""
         without = {id(variable) for variable in applied.missing}
         reached = [v for v in applied.variables if id(v) not in without]
         total = sum(math.prod(v.shape) for v in (*reached, *applied.missing)) or 1
@@ -263,7 +264,7 @@ class Weights:
 
 
 def kind_of(variable: Any) -> str:
-    """Return the kind of tensor that a variable of a layer is."""
+    """Return the tensor kind of a layer's variable."""
     return "bias" if layers.is_bias(variable) else "weight"
 
 
@@ -273,7 +274,7 @@ def value_of(variable: Any) -> Array:
 
 
 def _ratio(old: Array, now: Array) -> float:
-    """Norm of a change divided by the norm of the weight; NaN if the latter is 0."""
+    """Return the norm of a change divided by the norm of the weight; NaN if the latter is 0."""
     before = norm(old.astype(np.float64).reshape(-1))
     change = norm(now.astype(np.float64).reshape(-1) - old.reshape(-1))
     return change / before if before > 0 else math.nan

@@ -1,4 +1,4 @@
-"""Connections between the layers of a model, as far as they are known without a call."""
+"""Connections between the layers of a model, as far as known without a call."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _LINEAR: Final = frozenset(
         *("GaussianNoise", "ActivityRegularization"),
     }
 )
-"""Layers that are linear, or only disturb their input in training."""
+"""Layers that are linear, or only perturb their input in training."""
 
 _LAST: Final = frozenset({"Activation", "Softmax"})
-"""Layers that are not linear, which a model may end with."""
+"""Nonlinear layers with which a model may end."""
 
 
 def linear_layers(model: Any) -> Sequence[Any]:

@@ -1,6 +1,6 @@
 """LightGBM: rounds of boosting as steps, with metrics, trees, importance and data.
 
-Classes and functions of the library are patched, never objects of the user's.
+Only classes and functions of the library are patched, never objects of the user.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Functions of LightGBM that are replaced."""
+"""Replaced functions of LightGBM, and the handle that restores them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ from mothtrap.tracing.boosting.samples import Samples
 from mothtrap.tracing.replacements import Replacements, drop_own_frame
 
 CALLBACK_ORDER = 25
-"""After the library's logging (10, 20), before its early stopping (30), which raises."""
+"""Position after the library's logging (10, 20), and before its early stopping (30), which raises
+an exception.
+"""
 
 
 class AfterRound:
@@ -47,7 +49,7 @@ class AfterRound:
         self.owner: object = None
 
     def __call__(self, env: Any) -> None:
-        """Take a round that is complete."""
+        """Process a complete round."""
         self._handle.job.contain(self._closed, env)
         if self._handle.stops_now():
             raise EarlyStopException(env.iteration, env.evaluation_result_list)
@@ -124,7 +126,7 @@ class LightGBMHandle(BoostingHandle):
     def _prepared(
         self, original: Function, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> tuple[AfterRound, inspect.BoundArguments] | None:
-        """Add the callback to the arguments of a training; None if they do not fit."""
+        """Add the callback to the arguments of a training call; None if they are invalid."""
         try:
             bound = inspect.signature(original).bind(*args, **kwargs)
         except TypeError:  # the library itself reports it
@@ -135,7 +137,7 @@ class LightGBMHandle(BoostingHandle):
         return callback, bound
 
     def _before_booster_is_copied(self, original: Function) -> Function:
-        """The library's last act: the booster gives up its data."""
+        """Record the training data before LightGBM releases it."""
 
         def model_from_string(booster: lightgbm.Booster, *args: Any, **kwargs: Any) -> Any:
             for callback in self._rounds_of:
@@ -179,7 +181,7 @@ class LightGBMHandle(BoostingHandle):
         self.job.contain_part("tables", self.samples.made, table, data)
 
     def _updated(self, booster: lightgbm.Booster) -> None:
-        """Take a round of a loop of the script's own: its metrics are known at the next one."""
+        """Process a round of a custom loop, whose metrics become known in the next round."""
         if not self.is_watched(booster, booster.train_set):
             return
         self.end_loop()
@@ -205,7 +207,7 @@ class LightGBMHandle(BoostingHandle):
 
 
 def _is_estimator(target: object = None) -> bool:
-    """Return whether an estimator's `fit` is running, or that of `target` where one is given."""
+    """Return whether an estimator's `fit` is running, or, if given, that of `target`."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if frame.f_code.co_name == "fit":

@@ -27,7 +27,8 @@ TASKS: Final = {
 }
 _PARAMETER: Final = re.compile(r"^\[([a-z_0-9]+): (.*)\]$", re.MULTILINE)
 Row = Sequence[Any]
-"""Name of the data, metric, value, whether more is better; of cross-validation the spread, too."""
+"""Name of the data, metric, value, whether greater is better; in cross-validation also the spread.
+"""
 
 
 class BoosterModel:
@@ -39,7 +40,7 @@ class BoosterModel:
         stopping: the callback that stops early, or None.
         rounds_asked: requested number of rounds, 0 = unknown.
         is_cv: the metrics are means over folds.
-        custom: the objective is a function of the user's.
+        custom: the objective is a user-defined function.
     """
 
     library = "lightgbm"

@@ -23,11 +23,11 @@ NUMBERS = (
     "gamma",
     "tweedie",
 )
-"""Beginnings of the objectives of regression."""
+"""Prefixes of regression objectives."""
 
 
 def collect(take: Callable[[FittedTable], None]) -> None:
-    """Report tables for the life of the process."""
+    """Report tables until the process ends."""
     train: Callable[..., Any] = lightgbm.train
 
     @functools.wraps(train)
@@ -36,7 +36,7 @@ def collect(take: Callable[[FittedTable], None]) -> None:
         sets = [(train_set, True)]
         sets += [(one, False) for one in kwargs.get("valid_sets") or () if one is not train_set]
         for one, trains in sets:
-            # A set that was constructed earlier may have let go of its rows.
+            # A dataset that was constructed earlier may have released its rows.
             if getattr(one, "data", None) is not None and not isinstance(one.data, str):
                 take(
                     FittedTable(

@@ -1,7 +1,7 @@
 """Lightning: phases, settings and logged names of its Trainer, which trains on PyTorch.
 
-Functions of the library are replaced; no callback is added to a trainer, and nothing to a module.
-What happens in a step is seen of PyTorch.
+Functions of the library are replaced. Nothing is added to trainers or modules. The steps themselves
+are observed by PyTorch's adapter.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _replay(_: ReplayPlan) -> None:
 
 
 def _place() -> Environment:
-    """Return the version: PyTorch knows the place in the job."""
+    """Return the version; PyTorch's adapter determines the position in the job."""
     found = [sys.modules[root.partition(".")[0]] for root in ROOTS if root in sys.modules]
     return Environment(versions={"lightning": str(found[0].__version__)} if found else {})
 

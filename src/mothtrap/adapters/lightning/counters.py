@@ -1,4 +1,4 @@
-"""Counters of Lightning's loops, and the closure that it creates if it is given none."""
+"""Counters of Lightning's loops, and the closure that it creates if none is passed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def follow_trainers(replacements: Replacements) -> None:
 def _marking(work: TrainerAtWork) -> Any:
     """Return counters in which `optimizer.step()` of a manual optimization has no effect.
 
-    Lightning passes a closure to PyTorch in any case, that of its hooks.
+    Lightning always passes a closure to PyTorch, which calls its hooks.
     """
 
     def make(original: Function) -> Function:

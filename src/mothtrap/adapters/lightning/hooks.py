@@ -1,4 +1,4 @@
-"""Functions of Lightning that are replaced, and the handle that restores them."""
+"""Replaced functions of Lightning, and the handle that restores them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from mothtrap.tracing.source import frames
 from mothtrap.tracing.trainers.trainer_handle import Phase, TrainerHandle, count, limit
 
 NOTHING_RETURNED = 20
-"""First calls of a step that all return no loss. Chosen by hand: some skip a bad batch."""
+"""Number of first calls of a step that must all return no loss. Chosen by hand: some steps skip a
+bad batch.
+"""
 
 
 class LightningHandle(TrainerHandle):
@@ -61,7 +63,7 @@ class LightningHandle(TrainerHandle):
         kwargs: dict[str, Any],
         _: object,
     ) -> None:
-        """Count the steps of a training that return no loss, until one does."""
+        """Count the steps of a training run that return no loss, until one does."""
         if (args[0] if args else kwargs.get("hook_name")) != "training_step":
             return
         module = trainer.lightning_module
@@ -195,4 +197,4 @@ HOOKS: Final[dict[str, Callable[[LightningHandle, Any], None]]] = {
     "on_exception": LightningHandle.ends,
     "teardown": LightningHandle.ends,
 }
-"""The method of the handle for each hook of callbacks, called before these run."""
+"""Method of the handle for each callback hook, called before the callbacks run."""

@@ -1,8 +1,8 @@
 """MXNet's gluon: steps of a `Trainer`, with losses, gradients, weights and layers.
 
-Classes of the library are patched, never objects of the user's. Values are copied to the host,
-which waits for the engine and changes nothing. There are no snapshots, as random states cannot be
-read back.
+Only classes of the library are patched, never objects of the user. Values are copied to the host,
+which waits for the engine but changes nothing. There are no snapshots, because random states cannot
+be read.
 """
 
 from __future__ import annotations

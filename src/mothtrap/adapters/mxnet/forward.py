@@ -1,4 +1,4 @@
-"""Calls in a step, kept until the step ends."""
+"""Layer calls of a step, kept until the step ends."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Forward(threading.local):
     Attributes:
         root: outermost block that is called while its operations are recorded.
         given: arguments of the latest root.
-        trains: it ran in training mode.
+        trains: whether it ran in training mode.
         calls: calls of its layers.
         evaluated: layer calls of the evaluation in progress; None if there is none, or if none of
             its data is captured.
-        losses: calls of losses: the block, its arguments, its line.
+        losses: calls of losses, with the block, its arguments, and its line.
         heads: mean starting value of each backward pass, and its line.
     """
 

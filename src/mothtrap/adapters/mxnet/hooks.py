@@ -1,4 +1,4 @@
-"""Functions of gluon that are replaced, and the handle that restores them."""
+"""Replaced functions of Gluon, and the handle that restores them."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ class GluonHandle(BaseHandle):
             calls.append(LayerCall(block, args[0], gave, is_data, weight))
 
     def _lost(self, loss: Any, args: tuple[Any, ...], result: Any) -> None:
-        """Take the call of a loss: of training, or of an evaluation, where it is not recorded."""
+        """Record a loss call of training, or of an evaluation, where no graph is recorded."""
         place = frames.user_location()
         if autograd.is_recording():
             self._here.losses.append((loss, args[:2], place))
@@ -144,7 +144,7 @@ class GluonHandle(BaseHandle):
             self._evaluations.add(place, float(values.mean()), values.size, look)
 
     def _differentiated(self, heads: Any, *_: object) -> None:
-        """Take the values that a backward begins with, before it runs."""
+        """Record the starting values of a backward pass, before it runs."""
         heads = heads if isinstance(heads, list | tuple) else [heads]
         value = np.mean([head.asnumpy().mean(dtype=np.float64) for head in heads])
         frame = frames.user_frame()
@@ -161,7 +161,7 @@ class GluonHandle(BaseHandle):
         return any(id(each) in own for one in blocks for each in one.collect_params().values())
 
     def _stepping(self, trainer: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
-        """Inspect the gradients that a trainer is about to apply; return whether it is watched."""
+        """Inspect the gradients about to be applied; return whether the trainer is observed."""
         if not self._is_watched(trainer):
             return False
         self._evaluations.tell()
@@ -169,7 +169,7 @@ class GluonHandle(BaseHandle):
         return True
 
     def _stepped(self, trainer: Any, *state: Any) -> None:
-        """Close the step, where the trainer is watched."""
+        """Close the step if the trainer is observed."""
         if not state[-1]:
             return
         here = self._here

@@ -1,4 +1,4 @@
-"""Facts about layers in a gluon forward: data, units, outputs, activations, modes."""
+"""Facts about layers in a Gluon forward: data, units, outputs, activations, modes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ WHEN: Final = Schedule(logarithmic=True)
 HIDDEN: Final = "it is hybridized, so its layers are not called one by one"
 MAX_NAMES: Final = 8
 LINEAR: Final = (gluon.nn.Dense, gluon.nn.Conv1D, gluon.nn.Conv2D, gluon.nn.Conv3D)
-"""Layers whose sizes are reported: the first axis of their weight holds the units."""
+"""Layers whose sizes are reported; the first axis of their weight is the units."""
 NORMS: Final = (gluon.nn.BatchNorm, gluon.nn.LayerNorm, gluon.nn.InstanceNorm)
 
 
@@ -179,7 +179,7 @@ class Looks:
 
 
 def _chain(layer: Any) -> tuple[str, ...]:
-    """The operations of a layer, the last first, in the words of `LossCall.chain`."""
+    """Return the operations of a layer, last first, in the format of `LossCall.chain`."""
     function = getattr(layer, "_act_type", None) or getattr(
         getattr(layer, "act", None), "_act_type", None
     )

@@ -1,4 +1,4 @@
-"""Losses of gluon in the words of facts: operation, logits, targets, predictions.
+"""Losses of Gluon as facts: operation, logits, targets, predictions.
 
 Shape suffix: R = rows.
 """
@@ -56,7 +56,7 @@ def fact(
         target_shape=target.shape,
         location=place,
         rows_are_probabilities=loss_numbers.rows_are_probabilities(prediction),
-        reduction="mean",  # over an example; a step divides by the size of the batch
+        reduction="mean",  # mean per example; a step divides by the size of the batch
         alone=alone,
         function=type(loss).__name__,
     )
@@ -84,7 +84,7 @@ def series_of(place: str | None) -> str:
 def _loss_call(
     loss: Any, chain: tuple[str, ...], prediction: Array, target: Array
 ) -> Called | None:
-    """Return a loss in neutral words; None if it is of another kind."""
+    """Return a loss in framework-independent terms; None if it is of another kind."""
     kind, values, classes = type(loss).__name__, prediction.astype(np.float64), None
     # Private to MXNet (1.9): a loss block has no public access to its factor.
     weight = 1.0 if loss._weight is None else float(loss._weight)

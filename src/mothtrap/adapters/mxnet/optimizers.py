@@ -1,4 +1,4 @@
-"""Trainers of gluon: their settings, rates, gradients and weights.
+"""Trainers of Gluon: their settings, rates, gradients and weights.
 
 Shape suffix: N = elements.
 """

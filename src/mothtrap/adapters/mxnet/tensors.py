@@ -1,4 +1,4 @@
-"""Tensors of gluon forwards that collections request: of layers, whole models, and losses."""
+"""Tensors of Gluon forwards that collections request: of layers, whole models, and losses."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class ForwardTensors:
                 self._hand_on(kind, named, mode)
 
     def _take_whole(self, root: Any, given: Sequence[Any], gave: Any, mode: Mode) -> None:
-        """Take the inputs and outputs of a model, which may be hybridized."""
+        """Capture the inputs and outputs of a model, which may be hybridized."""
         if root is None:
             return
         gave = gave if isinstance(gave, list | tuple) else [gave]
@@ -105,7 +105,7 @@ def _info(kind: str, name: str, array: NDArray, layer: Any) -> TensorInfo:
 
 
 def _numbered(kind: str, name: str, values: Sequence[Any]) -> list[Named]:
-    """Return the arrays among the tensors of a whole model; from the second on, numbered."""
+    """Return the arrays among the tensors of a model by name, numbered from the second on."""
     arrays = [value for value in values if isinstance(value, NDArray)]
     return [
         (

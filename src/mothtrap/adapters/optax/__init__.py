@@ -1,8 +1,8 @@
 """Optax, on JAX: the kinds of optimizers, their learning rates and other numbers.
 
-The functions that make optimizers are replaced in the module `optax`. What they return is
-theirs: a learning rate that is a plain number is a constant of the compiled step, where no
-state shows it.
+The functions that create optimizers are replaced in the module `optax`. Their results are not
+changed. A learning rate that is a plain number is a constant of the compiled step, and is not part
+of any state.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class OptaxHandle(ObservingHandle):
         values = bound.arguments
         rate = values["learning_rate"]
         if not callable(rate) and not isinstance(rate, int | float):
-            return  # traced by `inject_hyperparams`, whose state has it
+            return  # traced by `inject_hyperparams`, whose state contains it
         fact = OptimizerFacts(
             step=0,
             optimizer=name,
@@ -80,14 +80,14 @@ class OptaxHandle(ObservingHandle):
         if len(self._made) != 1 or not closed.optimizers:
             return
         fact, rate = self._made[0]
-        label = closed.optimizers[0]  # the function that steps, which owns its losses
+        label = closed.optimizers[0]  # the function that steps, and that owns the losses
         if label not in self._told:
             self._told.add(label)
             self.job.fact(structs.replace(fact, step=closed.step, optimizer=label))
         if not callable(rate):
             self.job.scalar("lr", label, float(rate))
         elif self.job.is_full():
-            with suppress(Exception):  # a schedule of the user's own
+            with suppress(Exception):  # a schedule defined by the user
                 self.job.scalar("lr", label, float(rate(closed.step)))
 
     def step(self, _: Given) -> None:

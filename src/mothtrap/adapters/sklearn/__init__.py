@@ -1,8 +1,8 @@
-"""scikit-learn's iterative estimators: networks step by step, linear models fit by fit.
+"""scikit-learn's iterative estimators: neural networks per step, linear models per fit.
 
 Classes of the library are patched. From scikit-learn 1.9 on, logistic regression, searches, and
-pipelines are observed by a callback that is there while they are fitted. Estimators pickle and
-clone unchanged. Other models that are fitted at once are not observed.
+pipelines are observed by a callback that exists only during the fit. Estimators pickle and clone
+unchanged. Other models that are fitted at once are not observed.
 """
 
 from __future__ import annotations

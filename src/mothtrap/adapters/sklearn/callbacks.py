@@ -34,12 +34,14 @@ except ImportError:  # before 1.9
 
 META: Final = (BaseSearchCV, Pipeline)
 WATCHED: Final = () if CallbackSupportMixin is None else (LogisticRegression, *META)
-"""Estimators that are observed in this way; none before scikit-learn 1.9."""
+"""Estimators that are observed with callbacks; none before scikit-learn 1.9."""
 REFIT: Final = "refit-with-best-params"
-"""Task of a search that fits the best candidate to all rows."""
+"""Name of the task in which a search fits the best candidate to all rows."""
 EVERY_ITERATION: Final = 256
 LATER: Final = 16
-"""Each of the first iterations of a fit is a step, and every sixteenth later; chosen by hand."""
+"""Each of the first iterations of a fit is a step, and every sixteenth one after that; chosen by
+hand.
+"""
 Function = Callable[..., Any]
 
 
@@ -101,8 +103,8 @@ class OpenFit:
         given: the user's callbacks; None = the estimator has no list of callbacks.
         error: error that was being handled when the fit began.
         steps: steps that the handle had closed when the fit began.
-        outermost: it is not part of another watched fit.
-        columns: report the columns of its table.
+        outermost: whether it is not part of another observed fit.
+        columns: whether to report the columns of its table.
         iterations: number of solver iterations so far.
         losses: losses of the iterations that are steps.
     """
@@ -134,7 +136,7 @@ class FitCallback:
         self._made: Counter[tuple[str, str]] = Counter()
 
     def __reduce__(self) -> tuple[type[Deaf], tuple[()]]:
-        """Return a callback that does nothing: other processes have no handle."""
+        """Return a callback that does nothing, because other processes have no handle."""
         return Deaf, ()
 
     def around_init(self, original: Function) -> Function:
@@ -182,12 +184,12 @@ class FitCallback:
             columns=refit or number == 1,
         )
         self._open[id(estimator)] = opened
-        # `set_callbacks` would warn about solvers without iterations, and make a plain list.
+        # `set_callbacks` would warn about solvers without iterations, and create a plain list.
         estimator._skl_callbacks = Callbacks([*(given or ()), self])
         return opened
 
     def _leave(self, opened: OpenFit) -> None:
-        """Take this callback out of an estimator."""
+        """Remove this callback from an estimator."""
         self._open.pop(id(opened.estimator), None)
         self._handle.leave()
         if opened.given is None:
@@ -234,7 +236,7 @@ class FitCallback:
         opened.iterations += 1
         if opened.iterations > EVERY_ITERATION and opened.iterations % LATER:
             return
-        if not isinstance(fitted.coef_, np.ndarray):  # of another array library
+        if not isinstance(fitted.coef_, np.ndarray):  # array of another library
             return
         if opened.sample is None:
             opened.sample = _sample(opened.x, opened.y)

@@ -1,4 +1,4 @@
-"""One fit of an estimator: its label, and facts about its data and its outcome.
+"""One fit of an estimator: its label, and facts about its data and its result.
 
 Shape suffixes: R = rows, F = features, K = classes.
 """
@@ -22,7 +22,7 @@ from mothtrap.tracing.describe import layers as describe
 from mothtrap.tracing.source import frames
 
 LOOKED_AT: Final = 512
-"""Rows of a batch, or of a table, that are inspected."""
+"""Maximum number of inspected rows of a batch or table."""
 MAX_FEATURES: Final = 1024
 CURVE: Final = 50
 Floats = npt.NDArray[np.float64]

@@ -1,4 +1,4 @@
-"""Functions of scikit-learn that are replaced, and the handle that restores them."""
+"""Replaced functions of scikit-learn, and the handle that restores them."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class SklearnHandle(BaseHandle):
         args: Sequence[Any],
         kwargs: dict[str, Any],
     ) -> Any:
-        """Run a fit of the library, and report it when it ends, also by an exception."""
+        """Run a fit of the library, and report it when it ends, even with an exception."""
         if not self.watches(estimator):
             return original(estimator, x, y, *args, **kwargs)
         here, outer = self._here, (self._here.fit, self._here.estimator)
@@ -149,7 +149,7 @@ class SklearnHandle(BaseHandle):
             self._look(fit, estimator, x, weight)
             self.take_linear(fit, estimator)
             self.close(fit)
-        elif not fit.steps:  # by lbfgs, in one go
+        elif not fit.steps:  # by lbfgs, in a single call
             self._look(fit, estimator, x, weight)
             fit.loss = float(getattr(estimator, "loss_", np.nan))
             self.close(fit)
@@ -188,7 +188,7 @@ class SklearnHandle(BaseHandle):
         output = self._output(estimator, x, False) if linear else None
         step = self.job.now.step
         found = fits.fitted(fit, estimator, "fit", x, y, output, step=step, losses=losses)
-        if found.exhausted:  # else the scale of the columns did no harm
+        if found.exhausted:  # otherwise the scale of the columns did no harm
             self._look(fit, estimator, x, estimator.coef_)
         self.job.fact(found)
 
@@ -198,7 +198,7 @@ class SklearnHandle(BaseHandle):
         self.job.evaluation(name, {"score": score}, higher_is_better=frozenset({"score"}))
 
     def _output(self, estimator: Any, x: Any, is_network: bool) -> Any:
-        """Scores of some rows, worked out from the weights: nothing of the user's is called."""
+        """Return scores of some rows, computed from the weights without calling user code."""
         rows = fits.dense(x)
         if rows is None or not np.isfinite(rows).all():
             return None
@@ -248,7 +248,8 @@ class SklearnHandle(BaseHandle):
 
     def _after(self, fit: Fit, optimizer: Any, names: list[str], params: Sequence[Any]) -> None:
         self._take("weight", fit, names, params)
-        adam = isinstance(optimizer, AdamOptimizer)  # whose rate of a step is corrected for bias
+        # whose learning rate per step is corrected for bias
+        adam = isinstance(optimizer, AdamOptimizer)
         rate = optimizer.learning_rate_init if adam else optimizer.learning_rate
         self.job.scalar("lr", fit.label, float(rate))
         self.close(fit)

@@ -17,7 +17,7 @@ Take = Callable[[FittedTable], None]
 
 
 def collect(take: Take) -> None:
-    """Report tables for the life of the process.
+    """Report tables until the process ends.
 
     `fit` of every estimator first validates its parameters, in a wrapper that contains its
     arguments.

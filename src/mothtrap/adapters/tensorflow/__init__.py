@@ -15,7 +15,7 @@ from mothtrap.tracing.handle import AdapterSpec
 
 
 def _place() -> Environment:
-    """Return the place of this process among the workers of `tf.distribute`."""
+    """Return the position of this process among the workers of `tf.distribute`."""
     versions = {"tensorflow": str(tf.__version__)}
     context = tf.distribute.get_strategy().cluster_resolver
     if context is None or not context.task_type:

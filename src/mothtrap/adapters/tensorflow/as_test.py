@@ -1,6 +1,6 @@
-"""Writes a test that shows a failure without the training around it: the operation at fault.
+"""Write a test that reproduces a failed operation without the training.
 
-It is tried out before it stays: it must fail.
+The test is kept only if it fails when it is run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import tensorflow as tf
 from mothtrap.adapters.tensorflow import internals
 
 TIMEOUT_S: Final = 120.0
-"""Longest time in which a written test must fail; most of it is the import of TensorFlow."""
+"""Maximum time in which a written test must fail; most of it is the import of TensorFlow."""
 NO_OPERATION: Final = "no operation was found to be at fault"
 _SOURCE: Final = '''"""{title}
 
@@ -106,7 +106,7 @@ def _must_fail(path: Path, kind: str) -> None:
 
 
 def _plain(tensor: Any) -> Any:
-    """A tensor as an array that numpy can store."""
+    """Return a tensor as an array that NumPy can store."""
     array = tensor.numpy()
     return array if array.dtype.kind in "fiub" else array.astype(np.float32)
 

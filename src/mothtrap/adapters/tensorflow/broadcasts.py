@@ -17,7 +17,7 @@ ELEMENTWISE: Final = frozenset(
 """Operations between a difference and the loss computed from it."""
 MAX_OPERATIONS: Final = 64
 MAX_ELEMENTS: Final = 1 << 20
-"""Of a difference of an eager step that is compared with the loss."""
+"""Maximum number of elements of an eager difference that is compared with the loss."""
 TOLERANCE: Final = 1e-3
 
 

@@ -1,8 +1,8 @@
 """The record of a file at which a pipeline of `tf.data` has failed.
 
-An exception of a pipeline names neither file nor record. So the files are read once more when the
-script has ended: a damaged file fails at the same record, and a function of the script fails with
-the same elements.
+The exception of a pipeline names neither the file nor the record. So the files are read again after
+the script has ended: a damaged file fails at the same record, and a function of the script fails
+for the same elements.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from mothtrap.adapters.tensorflow.probes.batches import DRAWN
 from mothtrap.adapters.tensorflow.records import BETWEEN, NotFollowedError, named, told, unpacked
 
 SECONDS: Final = 30.0
-"""Time for which files are read once more; chosen by hand."""
+"""Maximum time for reading files again, in seconds; chosen by hand."""
 MAX_NAMED: Final = 3
 COMPRESSIONS: Final = {".gz": "GZIP", ".zlib": "ZLIB"}
 GZIP_BEGINS: Final = b"\x1f\x8b\x08"
-"""First bytes of a file that gzip has written with its only method (RFC 1952)."""
+"""First bytes of a gzip file with the only compression method (RFC 1952)."""
 OPENING: Final = ("FlatMap", "Interleave")
-"""Transformations that make a data set of each element, such as that of a file."""
+"""Transformations that create a dataset from each element, such as the records of a file."""
 
 
 def record_at_fault(kind: str) -> str:
@@ -43,7 +43,7 @@ def record_at_fault(kind: str) -> str:
         if kind == "compressed":
             return compressed_file(data)
         return damaged_record(data) if kind == "record" else ", ".join(failing_records(data))
-    except Exception:  # a pipeline of the user's may do anything when it is read again
+    except Exception:  # the user's pipeline may do anything when it is read again
         return ""
 
 
@@ -51,7 +51,7 @@ def damaged_record(data: Any) -> str:
     """Return the first unreadable record in TFRecord files, as text; '' if none.
 
     Args:
-        data: the data set that has failed.
+        data: the dataset that failed.
     """
     until = time.monotonic() + SECONDS
     for path in files_of(data):
@@ -71,14 +71,14 @@ def failing_records(data: Any) -> list[str]:
     """Return up to three records for which a function of the script fails, as text.
 
     Args:
-        data: the data set that has failed.
+        data: the dataset that failed.
     """
     until = time.monotonic() + SECONDS
     return [told(name) for name in islice(_failing(data, until), MAX_NAMED)]
 
 
 def _failing(data: Any, until: float) -> Iterator[bytes]:
-    """Yield the names of elements that a `map` fails with, those next to the files first."""
+    """Yield the names of elements for which a `map` fails; maps next to the files first."""
     for part in reversed(list(internals.every_part(data))):
         kind = internals.transformation(part)
         if kind in OPENING:
@@ -99,7 +99,7 @@ def _failing(data: Any, until: float) -> Iterator[bytes]:
 
 
 def _failing_inside(part: Any, until: float) -> Iterator[bytes]:
-    """Yield the names of elements with which the data sets that a function makes fail."""
+    """Yield the names of elements for which the datasets created by a function fail."""
     function = internals.function_of(part)
     try:
         [given] = internals.inputs_of(part)

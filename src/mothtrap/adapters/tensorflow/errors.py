@@ -18,7 +18,7 @@ MAX_ERROR = 300
 MAX_LIKE = 6
 UNKNOWN: Final = Scene()
 Named = tuple[str, tuple[int | None, ...]]
-"""A tensor of the step by name, with its shape; None or 0 if an axis is that of the batch."""
+"""A tensor of the step by name, with its shape; None or 0 stands for the batch axis."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ INPUT: Final = (
 RECURRENT_INPUT: Final = INPUT.replace(
     r"([\w/]+)", r"((?:\w+/)*\w*(?:lstm|gru|rnn|bidirectional)\w*)"
 )
-"""A message of a recurrent layer whose name was not chosen."""
+"""A message of a recurrent layer whose name was not chosen by the user."""
 SHAPE: Final = r"\[([\d,? ]*)\]"
 MESSAGES: Final = (
     _of(
@@ -337,8 +337,7 @@ MESSAGES: Final = (
     ),
 )
 RECORD_KINDS: Final = ("record", "compressed", "element")
-"""Kinds of messages that are about one record or file: damaged, compressed, or one that a function
-refuses."""
+"""Kinds of messages about one record or file: damaged, compressed, or rejected by a function."""
 _COLORS = re.compile(r"\x1b\[\d*m")
 _NODE = re.compile(r"Detected at node (\S+) defined at")
 _BRACED_NODE = re.compile(r"\[\[{{node ([^}]*)}}\]\]")
@@ -403,7 +402,7 @@ def explain(
 def _words(
     message: _Message, groups: list[str], node: str, scene: Scene
 ) -> tuple[str | None, dict[str, str]]:
-    """The layer in a message, and facts about the layer and the script for the explanation."""
+    """Return the layer in a message, and facts about it and the script for the explanation."""
     layer: MadeLayer | None = None
     words = {"table": "a table", "loss": "the loss", "parts": "?", "input_dim": "`input_dim`"}
     if message.kind == "index":
@@ -434,7 +433,7 @@ def _words(
 
 
 def _line(error: BaseException, text: str, start: int) -> str:
-    """The type of an exception, and the most informative line of its message."""
+    """Return the type of an exception, and the most informative line of its message."""
     begin = text.rfind("\n", 0, start) + 1
     line = _RAW.sub("", text[begin:].partition("\n")[0]).strip() or text.partition("\n")[0]
     kind = f"{type(error).__name__}: "
@@ -442,13 +441,13 @@ def _line(error: BaseException, text: str, start: int) -> str:
 
 
 def _module(node: str) -> str:
-    """The path of the layer in a name such as `sequential_1/dense_2_1/MatMul`."""
+    """Return the path of the layer in a name such as `sequential_1/dense_2_1/MatMul`."""
     parts = [part for part in node.split("/")[:-1] if part not in ("gradient_tape",)]
     return "/".join(re.sub(r"_1$", "", part) for part in parts)
 
 
 def _location(error: BaseException, text: str) -> str | None:
-    """The user's line that made the operation, else the line that ran."""
+    """Return the user's line that created the operation, or else the line that ran."""
     lines = [*_FRAME.findall(text)]
     lines += [
         (frame.f_code.co_filename, str(number))
@@ -463,7 +462,7 @@ def _location(error: BaseException, text: str) -> str | None:
 
 
 def _alike(groups: Iterable[str], tensors: Iterable[Named]) -> Iterator[str]:
-    """Tensors of the step with a shape of the message; the axis of the batch fits any length."""
+    """Return tensors of the step with a shape in the message; the batch axis matches any length."""
     shapes = [
         tuple(int(size) if size.strip().isdigit() else None for size in group.split(",") if size)
         for group in groups

@@ -1,4 +1,4 @@
-"""Methods of tapes and functions that are replaced, shared by all adapters on TensorFlow."""
+"""Replaced methods of tapes and functions, shared by all adapters on TensorFlow."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class Shared:
         if not LOOKS.tapes and not self._depth.now and tf.executing_eagerly():
             for listener, contain in self._listeners:
                 contain(listener.tape_began)
-            LOOKS.eager.sources.clear()  # gradients that no assignment has followed
+            LOOKS.eager.sources.clear()  # gradients that no assignment has followed yet
             LOOKS.eager.gradients.clear()
             LOOKS.eager.scalars = []
             LOOKS.eager.difference = None
@@ -238,7 +238,7 @@ def _differentiated(
 
 
 def _differentiated_in_branch(target: Any, sources: Sequence[Any]) -> None:
-    """Probe a loss that is only differentiated in a branch, which a script may leave out."""
+    """Probe a loss that is only differentiated in a branch, which a script may skip."""
     found = LOOKS.around()
     if found is None or not tf.is_tensor(target) or not target.dtype.is_floating:
         return
@@ -252,7 +252,7 @@ def _differentiated_in_branch(target: Any, sources: Sequence[Any]) -> None:
 
 
 def _difference_in(look: Look, loss: Any) -> Broadcast | None:
-    """Return the difference of every prediction and every target from which a loss is computed."""
+    """Return the difference between every prediction and every target behind a loss."""
     if not tf.executing_eagerly():
         found = broadcast_under(loss)
         return Broadcast(Slot(tf.shape(found))) if found is not None else None

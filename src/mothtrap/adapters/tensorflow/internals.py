@@ -12,7 +12,7 @@ import tensorflow as tf
 from mothtrap.tracing.source import frames
 
 TRIED: Final = ("2.21",)
-"""Versions with which everything here was tried."""
+"""Versions with which all of this was tested."""
 
 
 def is_tried() -> bool:
@@ -86,12 +86,12 @@ def is_deterministic() -> bool:
 
 
 Parts = tuple[tuple[int, str], ...]
-"""Transformations that take a part of a data set: the identity of each, and which part."""
+"""Transformations that take a part of a dataset: the identity of each, and the part."""
 PARTS: Final = {"_TakeDataset": "take", "_SkipDataset": "skip", "_ShardDataset": "shard"}
 
 
 def inputs_of(data: Any) -> list[Any]:
-    """Return the inputs of a dataset; readers of texts delegate to their inner one."""
+    """Return the inputs of a dataset; text readers delegate to their inner dataset."""
     given = list(data._inputs())
     return given or ([data._impl] if hasattr(data, "_impl") else [])
 
@@ -123,7 +123,7 @@ def function_of(data: Any) -> Callable[..., Any]:
 
 
 def read_by(data: Any) -> Any:
-    """Return the dataset that opens the files for a reader, one after the other."""
+    """Return the dataset that opens the files for a reader, one after another."""
     return data._impl
 
 
@@ -165,7 +165,7 @@ def reshuffled_by(data: Any) -> Iterator[tuple[Any, Parts]]:
     """Yield the shuffles above a partial dataset that reshuffle in each pass.
 
     Yields:
-        Each shuffle, with the parts taken from it one after the other.
+        Each shuffle, with the parts taken from it one after another.
     """
     waiting: list[tuple[Any, Parts]] = [(data, ())]
     seen: set[int] = set()
@@ -206,7 +206,7 @@ def _has_labels(spec: Any) -> bool:
 
 
 def _orders(data: Any) -> Iterator[tuple[int, tuple[int, int]]]:
-    """Yield buffer and seeds of the shuffles that a data set went through."""
+    """Return buffer size and seeds of the shuffles that were applied to a dataset."""
     for one in every_part(data):
         if transformation(one) == "Shuffle":
             yield int(one._buffer_size), (int(one._seed), int(one._seed2))
@@ -256,7 +256,7 @@ def inputs_by_name(kind: str, inputs: Sequence[Any]) -> dict[str, Any] | None:
 
 
 def differentiated(frame: FrameType | None) -> tuple[str, Sequence[Any]] | None:
-    """Return the type and results of the operation being differentiated; None in a forward."""
+    """Return the type and results of the operation being differentiated; None in a forward pass."""
     while frame is not None:
         code = frame.f_code
         if code.co_name == "_gradient_function" and code.co_filename.endswith("backprop.py"):

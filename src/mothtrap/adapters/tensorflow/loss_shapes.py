@@ -1,4 +1,4 @@
-"""Targets whose shape does not fit the output, found in the loss that compares them."""
+"""Explain targets whose shape does not fit the output, in the loss that compares them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mothtrap.adapters.tensorflow.scene import Scene
 
 Shape = tuple[str, ...]
 Told = tuple[str, tuple[str, ...]]
-"""A sentence, and fixes, the likeliest first."""
+"""A sentence, and fixes, most likely first."""
 
 SPARSE: Final = ("sparse_categorical_crossentropy", "sparse_softmax_cross_entropy_with_logits")
 ONE_HOT: Final = (
@@ -103,7 +103,7 @@ def explain_loss(error: BaseException, text: str, scene: Scene) -> tuple[Told, i
 
 
 def _called(error: BaseException, text: str) -> str:
-    """The loss in whose code the exception arose; empty if the traceback does not have it."""
+    """Return the loss in whose code the exception arose; empty if not in the traceback."""
     names = [frame.f_code.co_name for frame, _ in traceback.walk_tb(error.__traceback__)]
     names += _IN_FUNCTION.findall(text)
     names = [re.sub(r"_v2(_helper)?$", "", name) for name in names]
@@ -141,7 +141,7 @@ def _told(loss: str, target: str, output: str, scene: Scene) -> Told:
 
 
 def _are_by_position(labels: Shape, outputs: Shape) -> bool:
-    """Return whether targets have one axis more than outputs, between the rows and the values."""
+    """Return whether targets have one more axis than outputs, between the rows and the values."""
     is_longer = len(labels) == len(outputs) + 1 == 3
     return is_longer and (labels[0], labels[2]) == (outputs[0], outputs[1])
 
@@ -235,7 +235,7 @@ def _binary(named: str, labels: Shape, outputs: Shape) -> Told | None:
 
 
 def _shape(text: str) -> Shape:
-    """A shape as TensorFlow writes it, with `batch` for a first axis of any length."""
+    """Format a shape as TensorFlow does, with `batch` for a first axis of any length."""
     sizes = [size.strip() for size in text.split(",") if size.strip()]
     words = ["any" if size in ("None", "?", "-1") else size for size in sizes]
     return tuple("batch" if not axis and word == "any" else word for axis, word in enumerate(words))

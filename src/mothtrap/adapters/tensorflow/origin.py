@@ -1,4 +1,4 @@
-"""The first operation of an eager step with a result that is not finite."""
+"""Find the first operation of an eager step with a non-finite result."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOVES: Final = frozenset(
         *("Fill", "Pack", "Unpack", "StopGradient", "Const"),
     }
 )
-"""Operations that move values about and make none."""
+"""Operations that move values without changing them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,10 +37,10 @@ class Bad:
 
     Attributes:
         backward: operation to whose gradient it belongs; '' in the forward pass.
-        nan: its result contains NaN, not only infinities.
+        nan: whether its result contains NaN, not only infinities.
         causes: operations that produced the non-finite arguments.
-        given: an argument is not finite, and no operation of the step produced it.
-        tensors, attrs: arguments of its call, if all of them are finite.
+        given: whether an argument is not finite, and no operation of the step produced it. tensors,
+            attrs: arguments of its call, if all of them are finite.
     """
 
     operation: str
@@ -57,7 +57,7 @@ class Bad:
 
     @property
     def told(self) -> str:
-        """The operation as text."""
+        """Operation as text."""
         return f"gradient of {self.backward}" if self.backward else self.operation
 
 
@@ -92,7 +92,7 @@ class Search:
         attrs: Sequence[Any] = (),
     ) -> None:
         place, backward = self._here()
-        self._kept += outputs  # their identities stay theirs
+        self._kept += outputs  # kept alive, so that their ids are not reused
         for output in outputs:
             self._places[id(output)] = place
             if not _is_float(output) or is_finite(output):
@@ -127,8 +127,8 @@ class Search:
 def origin_of(bad: Bad) -> Bad:
     """Return the first operation before a bad one that produced the non-finite value.
 
-    NaN is followed before infinities; an infinity that a program contains as a constant (a mask)
-    has no origin.
+    NaN has priority over infinities; an infinity that a program contains as a constant (a mask) has
+    no origin.
     """
     seen: set[int] = set()
     while id(bad) not in seen:
@@ -142,7 +142,7 @@ def origin_of(bad: Bad) -> Bad:
 
 
 def _is_constant(bad: Bad) -> bool:
-    """Return whether an infinity was moved about only, since the program wrote it down."""
+    """Return whether an infinity comes from a constant of the program, and was only moved."""
     if bad.nan or bad.operation not in MOVES:
         return False
     return not bad.causes or all(map(_is_constant, bad.causes))
@@ -172,7 +172,7 @@ def _range(tensor: Any) -> str:
 
 
 def _rows(value: Any) -> tuple[int, ...]:
-    """Rows with non-finite values; empty if all rows have some."""
+    """Return the rows with non-finite values; empty if all rows have some."""
     if value.ndim < 1 or len(value) < 2:
         return ()
     bad_N = ~np.isfinite(value.reshape(len(value), -1)).all(axis=1)

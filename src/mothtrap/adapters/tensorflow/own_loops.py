@@ -1,4 +1,4 @@
-"""Loops of TensorFlow that update variables themselves, without an optimizer of Keras."""
+"""TensorFlow loops that update variables themselves, without a Keras optimizer."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class TensorFlowHandle(ObservingHandle):
         self._held: dict[int, Any] = {}
         self._names: dict[int, str] = {}
         self._named: Counter[str] = Counter()
-        self._values: dict[int, Any] = {}  # of the step before
+        self._values: dict[int, Any] = {}  # from the previous step
         self._directed = 0
         self._is_broken = False  # the latest gradients
         super().__init__(job, targets)
@@ -64,7 +64,7 @@ class TensorFlowHandle(ObservingHandle):
         self.tape_began()
 
     def take_ending(self) -> None:
-        """Return None, because steps of such loops are not undone."""
+        """Return None, because steps of custom loops are not undone."""
 
     def interrupted(self) -> None:
         """Record a step of the eager tape because another framework continues."""
@@ -97,7 +97,8 @@ class TensorFlowHandle(ObservingHandle):
             self.job.take("gradient", ids, gradients)
             if self._directed <= directions.STEPS:
                 self._direct([variable for variable, _ in pairs], gradients)
-        # Variables are read after the update: damage by a gradient belongs to the next step.
+        # Variables are read after the update, because damage by a gradient belongs to the next
+        # step.
         was_broken, self._is_broken = self._is_broken, not all(map(_is_finite, gradients))
         if was_broken or not self._is_broken:
             self._take_values(list({id(variable): variable for variable, _ in pairs}.values()))
@@ -119,7 +120,7 @@ class TensorFlowHandle(ObservingHandle):
                 self.job.take(kind, ids, [variable.numpy() for variable in chosen])
 
     def _direct(self, variables: Sequence[Any], gradients: Sequence[Any]) -> None:
-        """Report where a step has moved the variables since the one before it."""
+        """Report in which direction a step has moved the variables since the previous step."""
         before = self._values
         self._values = {id(v): directions.elements(v.numpy()) for v in variables}
         self._directed += 1
@@ -144,7 +145,7 @@ class TensorFlowHandle(ObservingHandle):
         return not self._only or id(variable) in self._only
 
     def _name(self, variable: Any) -> str:
-        """Return the name of a variable; of several that have the same, the second is `name_1`."""
+        """Return the name of a variable; if several have the same name, the second is `name_1`."""
         known = self._names.get(id(variable))
         if known is None:
             own = str(getattr(variable, "path", variable.name)).partition(":")[0]

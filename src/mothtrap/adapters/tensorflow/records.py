@@ -1,8 +1,8 @@
-"""Records of files that the rows of a batch were read from.
+"""Find the file records from which the rows of a batch were read.
 
-A pipeline of `tf.data` does not say where its elements come from. So its transformations are built
-once more, and carry the name of each element: the file, and the number of the record. Rows are
-found by their values, whatever the order; where a pipeline draws numbers, they are not found.
+A `tf.data` pipeline does not report the origin of its elements. So its transformations are built
+again, with the name of each element: the file, and the number of the record. Rows are found by
+their values, in any order. They cannot be found if a pipeline draws random numbers.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from mothtrap.adapters.tensorflow import internals
 
 Array = npt.NDArray[Any]
 Row = list[Array]
-"""The tensors of one row, without the axis of the batch."""
+"""Tensors of one row, without the batch axis."""
 SECONDS: Final = 120.0
-"""Longest search for records; those found by then are reported."""
+"""Maximum duration of a search in seconds; records found by then are reported."""
 TOGETHER: Final = 1024
-"""Elements that are compared before the clock is inspected."""
+"""Number of elements that are compared between two checks of the clock."""
 BETWEEN: Final = "\0"
-"""Between the parts of a name, the outermost first."""
+"""Separator between the parts of a name, outermost first."""
 UNCHANGED: Final = frozenset(
     {"Options", "Prefetch", "Repeat", "Shuffle", "Cache", "Take", "Shard", "Model", "Snapshot"}
     | {"AssertCardinality", "IgnoreErrors"}
 )
-"""Transformations whose elements are those that they are given, in another order or number."""
+"""Transformations that only change the order or number of elements."""
 OTHERS_LEFT: Final = frozenset({"Shuffle", "Batch", "PaddedBatch"})
-"""Transformations behind which `skip` leaves out others in each pass, or counts batches."""
+"""Transformations after which `skip` drops different elements in each pass, or counts batches."""
 WORDS: Final = {
     "TFRecord": "record",
     "FixedLengthRecord": "record",
@@ -49,8 +49,8 @@ def records_of(data: Any, rows: Sequence[Row]) -> Iterator[tuple[int, str]]:
     """Yield which of some rows matches a record, and the record's name.
 
     Args:
-        data: the data set of batches that the rows are of.
-        rows: the tensors of each, flattened as elements of the data set are.
+        data: the dataset of batches to which the rows belong.
+        rows: tensors of each row, flattened like the elements of the dataset.
 
     Yields:
         The position in `rows`; a name such as `record 17 of data/part-2.tfrecord`.
@@ -73,7 +73,7 @@ def records_of(data: Any, rows: Sequence[Row]) -> Iterator[tuple[int, str]]:
 
 
 def named(data: Any) -> Any:
-    """Return a data set of the names and elements of another one, or more, in any order."""
+    """Return a dataset of the names and elements of one or more datasets, in any order."""
     kind, given = internals.transformation(data), internals.inputs_of(data)
     if kind in UNCHANGED:
         return named(given[0])
@@ -113,7 +113,7 @@ def _filtered(data: Any) -> Any:
 
 
 def _batched(data: Any) -> Any:
-    """Return batches of one row each; a padded one has no padding then."""
+    """Return batches of one row each, so that padded batches have no padding."""
 
     def alone(name: Any, element: Any) -> tuple[Any, Any]:
         return name, tf.nest.map_structure(lambda one: tf.expand_dims(one, 0), element)
@@ -147,7 +147,7 @@ def _concatenated(data: Any) -> Any:
 
 
 def _skipped(data: Any) -> Any:
-    """Return the elements of files after `skip`: a header must not be parsed."""
+    """Return the elements of files after `skip`, because a header must not be parsed."""
     [given] = internals.inputs_of(data)
     if any(internals.transformation(one) in OTHERS_LEFT for one in internals.every_part(given)):
         return named(given)
@@ -179,18 +179,18 @@ def _as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _converted(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of the user's with branches and loops that graphs have."""
+    """Return a user function whose branches and loops are converted for graphs."""
     if str(function.__module__).startswith("tensorflow."):
         return function
     try:
         converted: Callable[..., Any] = tf.autograph.to_graph(function)
-    except Exception:  # it has no source; TensorFlow does not convert such a function either
+    except Exception:  # no source is available; TensorFlow does not convert such a function either
         return function
     return converted
 
 
 def unpacked(element: Any) -> tuple[Any, ...]:
-    """Return the arguments as which a user's function receives an element."""
+    """Return the arguments with which a user function receives an element."""
     return element if type(element) is tuple else (element,)
 
 
@@ -199,13 +199,13 @@ def _packed(made: Any) -> Any:
 
 
 def _is_among(row: Row, tensors: Sequence[Any]) -> Any:
-    """Return whether a row is one of an element, whose tensors have an axis for rows."""
+    """Return whether a row is part of an element whose tensors have a row axis."""
     every = [_is_like(one, wanted) for one, wanted in zip(tensors, row, strict=False)]
     return tf.reduce_any(tf.reduce_all(tf.stack(every), axis=0)) if every else tf.constant(False)
 
 
 def _is_like(tensor: Any, wanted: Array) -> Any:
-    """Return for each row of a tensor whether it has the wanted values, but for padding."""
+    """Return, for each row of a tensor, whether it has the wanted values, ignoring padding."""
     axes, size = wanted.ndim, np.array(wanted.shape, np.int32)
     tensor = tf.ensure_shape(tensor, [None] * (axes + 1))
     given = tf.shape(tensor)[1:]

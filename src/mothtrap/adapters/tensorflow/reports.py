@@ -1,4 +1,4 @@
-"""Everything that is reported of a loop of TensorFlow without an optimizer of Keras."""
+"""Everything that is reported about a TensorFlow loop without a Keras optimizer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions that TensorFlow traces again and again."""
+"""Functions that TensorFlow traces repeatedly."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MadeLayer:
-    """A layer: name, class, the line that created it, and the rows of an embedding."""
+    """A layer: name, class, the line that created it, and the number of rows of an embedding."""
 
     name: str
     kind: str
@@ -26,9 +26,9 @@ class Scene:
         loss: name of the function with which the model was compiled; empty if unknown.
         loss_at: the line of `compile`.
         unlabeled: whether `fit` received arrays without labels.
-        find_record: finds the record of a file at which a pipeline failed. It gets `record` for a
-            damaged file, `element` for a function that failed, and returns a description or ''.
-        record: its result.
+        find_record: function that finds the record at which a pipeline failed. It receives `record`
+            for a damaged file, or `element` for a failed function, and returns a description or ''.
+        record: result of `find_record`.
     """
 
     layers: tuple[MadeLayer, ...] = ()

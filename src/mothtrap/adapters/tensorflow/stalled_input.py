@@ -1,9 +1,8 @@
-"""The file and the record that a pipeline of `tf.data` reads while no step is made.
+"""Find the file and record that a `tf.data` pipeline reads while no step is made.
 
-A pipeline reads in threads of TensorFlow, which no Python code sees. So the operating system is
-queried for the files that these threads wait for. Python functions that a pipeline calls are
-visible, and their argument is searched for among the records of the files. Nothing is added to
-the pipeline.
+A pipeline reads files in TensorFlow threads, which Python cannot observe. So the operating system
+is queried for the files that these threads wait for. Python functions of a pipeline are visible,
+and their argument is searched among the records of the files. Nothing is added to the pipeline.
 """
 
 from __future__ import annotations
@@ -31,18 +30,20 @@ from mothtrap.tracing.source import frames
 
 MAX_NAMED: Final = 3
 MAX_FILES: Final = 10_000
-"""Files of pipelines that are inspected; chosen by hand."""
+"""Maximum number of inspected files of pipelines; chosen by hand."""
 SECONDS: Final = 10.0
-"""Time for which files are searched for a record; chosen by hand."""
+"""Maximum time for searching files for a record, in seconds; chosen by hand."""
 _WAIT_S: Final = 1.0
-"""Longest wait for a search: the file that blocks the pipeline may block the search as well."""
+"""Maximum time to wait for a search, because the file that blocks the pipeline may also block the
+search.
+"""
 _MAX_SEARCHES: Final = 64
-"""Searches whose results are kept; chosen by hand."""
+"""Maximum number of stored search results; chosen by hand."""
 _PY_FUNCTION: Final = os.path.join("tensorflow", "python", "ops", "script_ops.py")
 _HEADER: Final = struct.Struct("<QI")
-"""Before the data of a TFRecord: its length, and a checksum of the length."""
+"""Size of the header of a TFRecord: its length, and a checksum of the length."""
 _CHECKSUM: Final = 4
-"""Bytes of the checksum behind the data of a TFRecord."""
+"""Size of the checksum after the data of a TFRecord."""
 _MAX_PATH: Final = 4096
 Files = tuple[str, ...]
 
@@ -66,7 +67,7 @@ class StalledInput:
         return InputState("; ".join(dict.fromkeys(found[:MAX_NAMED])), is_blocked)
 
     def _files(self) -> Files:
-        """Return the files of the pipelines over which iterators were made lately."""
+        """Return the files of the pipelines for which iterators were created recently."""
         opened = opened_data()
         known = [id(data) for data in opened]
         if known != self._files_of[0]:
@@ -86,13 +87,13 @@ class StalledInput:
         return f"a thread waits for byte {offset} of {shown(file.path)}{record}"
 
     def _works(self, called: FrameType, running: FrameType, files: Files) -> str:
-        """Return the line of Python that runs, and the record that its function was given."""
+        """Return the Python line that runs, and the record that was passed to its function."""
         given = frozenset(_texts(called))
         record = self._searching(given, lambda: _record_of(given, files)) if given else ""
         return f"`{called.f_code.co_name}` is running{record}, in line {frames.location(running)}"
 
     def _searching(self, key: object, search: Callable[[], str]) -> str:
-        """Return what a search has found; '' while it searches.
+        """Return the result of a search; '' while it runs.
 
         Each search runs once, in a thread.
         """
@@ -114,14 +115,14 @@ def _open(files: Files) -> Iterator[str]:
     """Yield the files of pipelines that this process has open, on Linux."""
     folder = "/proc/self/fd"
     for number in os.listdir(folder) if os.path.isdir(folder) else ():
-        with suppress(OSError):  # closed since
+        with suppress(OSError):  # closed in the meantime
             path = os.readlink(os.path.join(folder, number))
             if path in files:
                 yield path
 
 
 def _running_functions() -> Iterator[tuple[FrameType, FrameType]]:
-    """Yield the user's functions that pipelines are running: the outermost and innermost frame."""
+    """Yield the outermost and innermost frames of user functions that pipelines are running."""
     for top in sys._current_frames().values():
         users: list[FrameType] = []
         frame: FrameType | None = top
@@ -135,7 +136,7 @@ def _running_functions() -> Iterator[tuple[FrameType, FrameType]]:
 
 
 def _texts(frame: FrameType) -> Iterator[bytes]:
-    """Yield the arguments of a function that are texts, as records and paths are."""
+    """Yield the text arguments of a function, which may be records or paths."""
     code = frame.f_code
     for name in code.co_varnames[: code.co_argcount]:
         value = frame.f_locals.get(name)
@@ -150,7 +151,7 @@ def _texts(frame: FrameType) -> Iterator[bytes]:
 
 
 def _record_of(given: Iterable[bytes], files: Files) -> str:
-    """Return the first record, line, or file that a function was given, in words."""
+    """Return the first record, line, or file that was passed to a function, in words."""
     until = time.monotonic() + SECONDS
     for text in given:
         if len(text) < _MAX_PATH and b"\0" not in text and os.path.isfile(text):
@@ -165,7 +166,7 @@ def _record_of(given: Iterable[bytes], files: Files) -> str:
 
 
 def _record_at(path: str, offset: int) -> str:
-    """Return the record of a TFRecord file that has the byte at an offset, in words."""
+    """Return the record of a TFRecord file at a byte offset, in words."""
     end = number = 0
     for word, number, data in _elements(path):
         if word == "line":
@@ -177,7 +178,7 @@ def _record_at(path: str, offset: int) -> str:
 
 
 def _elements(path: str) -> Iterator[tuple[str, int, bytes]]:
-    """Yield the records of a TFRecord file, or the lines of a text: word, number, and content."""
+    """Yield the records of a TFRecord file, or the lines of a text: noun, number, and content."""
     number = 0
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size

@@ -1,4 +1,4 @@
-"""PyTorch: watch the objects of a loop, or every training of a process."""
+"""PyTorch: observe the objects of a loop, or all training runs of a process."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ from mothtrap.tracing.jobs.adapter_job import traced
 
 
 def attach(job: Job, targets: Sequence[object]) -> ObjectHooks:
-    """Watch models and their optimizers, models first, and nothing else.
+    """Observe some models and their optimizers.
 
     Raises:
-        TypeError: the first is no model, or one that follows the models is no optimizer.
+        TypeError: the first object is not a model, or an object after the models is not an
+            optimizer.
     """
     models: list[nn.Module] = []
     for target in targets:
@@ -48,7 +49,7 @@ def attach(job: Job, targets: Sequence[object]) -> ObjectHooks:
 
 
 def attach_process(job: Job) -> ProcessHooks:
-    """Watch every model and optimizer of this process, from before their creation."""
+    """Observe every model and optimizer that this process creates."""
     tracer = Tracer(traced(job))
     tracer.random_start.early = True
     return ProcessHooks(tracer)
@@ -83,7 +84,7 @@ def _check(
 
 
 def _trial(plan: CheckPlan, files: Any = None) -> None:
-    """Make one trial in a script that was started again; see `session.checked_process`."""
+    """Run one trial in a restarted script; see `session.checked_process`."""
     from mothtrap.adapters.torch.checking.beginning import lead_writes
     from mothtrap.adapters.torch.checking.restarted_trial import RestartedTrial
 
@@ -122,7 +123,7 @@ def _explicit_set(loader: object, role: Literal["train", "evaluation"]) -> DataS
 
 
 def _place() -> Environment:
-    """Return rank and size, the versions that matter, and the store of the job."""
+    """Return the rank, the number of workers, the relevant versions, and the store of the job."""
     rank, size = _ranks()
     versions = {"torch": str(torch.__version__)}
     if torch.version.cuda:
@@ -153,7 +154,7 @@ ADAPTER: Final = AdapterSpec(
     arrays="torch",
     reports=REPORTS,
     watched=(nn.Module,),
-    beside=(object,),  # other objects are refused when they are hooked
+    beside=(object,),  # other objects are rejected when they are hooked
     replay=_replay,
     place=_place,
     checks=CheckParts(run=_check, trial=_trial, step=_explicit_step, data_set=_explicit_set),

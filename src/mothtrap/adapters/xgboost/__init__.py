@@ -1,7 +1,7 @@
 """XGBoost: rounds of boosting as steps, with metrics, trees, importance and data.
 
-Classes of the library are patched, never objects of the user's: models pickle and clone unchanged,
-and callbacks are the user's own. Without data to evaluate nothing is predicted.
+Only classes of the library are patched, never objects of the user. So models pickle and clone
+unchanged, and no callback is added. Without evaluation data, nothing is predicted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mothtrap.tracing.handle import AdapterSpec
 
 
 def _place() -> Environment:
-    """Return the place of this process among the workers of a distributed training."""
+    """Return the position of this process among the workers of a distributed training run."""
     from xgboost import collective
 
     versions = {"xgboost": xgboost.__version__}

@@ -1,4 +1,4 @@
-"""Functions of XGBoost that are replaced."""
+"""Replaced functions of XGBoost, and the handle that restores them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mothtrap.tracing.replacements import Replacements, drop_own_frame
 
 TABLES = (xgboost.DMatrix, xgboost.QuantileDMatrix)
 CALLS = ("fit", "cv", "train")
-"""Functions of the library that make a whole model, the outermost one last on the stack."""
+"""Library functions that train a whole model; the outermost one is last on the stack."""
 
 
 class XGBoostHandle(BoostingHandle):
@@ -78,7 +78,7 @@ class XGBoostHandle(BoostingHandle):
         here = self.here
 
         def update(booster: xgboost.Booster, *args: Any, **kwargs: Any) -> Any:
-            here.depth += 1  # `update` calls `boost` for an objective of the user's
+            here.depth += 1  # `update` calls `boost` for a user-defined objective
             try:
                 result = original(booster, *args, **kwargs)
             except BaseException as err:
@@ -112,7 +112,7 @@ class XGBoostHandle(BoostingHandle):
     def _seen(
         self, objective: Function, booster: xgboost.Booster, table: xgboost.DMatrix
     ) -> Function:
-        """A user's objective whose results are recorded."""
+        """Return the user's objective, wrapped to record its results."""
 
         def seen(*args: Any, **kwargs: Any) -> Any:
             result = objective(*args, **kwargs)
@@ -151,7 +151,7 @@ class XGBoostHandle(BoostingHandle):
             self.rounds.closed(container, seen, epoch, _latest(container.history), _call())
 
     def _evaluated_folds(self, _: Any, texts: Sequence[str], *__: object) -> None:
-        """Hold the metrics of each fold, of which the library keeps only means."""
+        """Store the metrics of each fold, because the library keeps only means."""
         self.here.folds = [_metrics(text) for text in texts]
 
     def _tell_folds(self, container: CallbackContainer) -> None:
@@ -173,7 +173,7 @@ class XGBoostHandle(BoostingHandle):
         self.rounds.ended(container, self._model(container, model, None, evals))
 
     def _updated(self, booster: xgboost.Booster, table: xgboost.DMatrix | None) -> None:
-        """Take a round of a loop of the script's own: its metrics are known at the next one."""
+        """Process a round of a custom loop, whose metrics become known in the next round."""
         if not self._is_watched(booster, table):
             return
         self.end_loop()
@@ -200,7 +200,7 @@ class XGBoostHandle(BoostingHandle):
 
 
 def _metrics(text: str) -> list[tuple[str, str, float]]:
-    """Data, metric and value in a line of the library: `[3]<tab>train-rmse:0.2`."""
+    """Return data, metric and value in a line of the library: `[3]<tab>train-rmse:0.2`."""
     found = []
     for entry in text.split("\t")[1:]:
         name, _, value = entry.rpartition(":")
@@ -210,7 +210,7 @@ def _metrics(text: str) -> list[tuple[str, str, float]]:
 
 
 def _latest(history: Mapping[str, Mapping[str, Sequence[Any]]]) -> Latest:
-    """The latest value of each metric; of cross-validation the mean over its folds."""
+    """Return the latest value of each metric; in cross-validation the mean over the folds."""
     return {
         site: {name: _last(values) for name, values in metrics.items()}
         for site, metrics in history.items()
@@ -223,7 +223,7 @@ def _last(values: Sequence[Any]) -> float:
 
 
 def _library_frames() -> list[FrameType]:
-    """Frames of the library that are running, the innermost first."""
+    """Yield the running frames of the library, innermost first."""
     found: list[FrameType] = []
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
@@ -234,13 +234,13 @@ def _library_frames() -> list[FrameType]:
 
 
 def _call() -> str:
-    """The function of the library that trains."""
+    """Return the library function that trains."""
     names = [frame.f_code.co_name for frame in _library_frames()]
     return next((name for name in reversed(names) if name in CALLS), "train")
 
 
 def _local(name: str) -> int:
-    """A whole number that the function which trains was given; 0 if it has none."""
+    """Return an integer argument of the training function; 0 if it has none."""
     for frame in _library_frames():
         if frame.f_code.co_name in CALLS and name in frame.f_locals:
             value = frame.f_locals[name]

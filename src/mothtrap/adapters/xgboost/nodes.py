@@ -1,4 +1,4 @@
-"""Trees of one round as columns, and the importance of all features, in the table's order.
+"""Trees of one round as columns, and the importance of all features, in table order.
 
 Shape suffixes: N = nodes of the trees of one round, F = features.
 """
@@ -18,9 +18,9 @@ Floats = npt.NDArray[np.float64]
 
 IMPORTANCES: Final = ("weight", "gain", "cover", "total_gain", "total_cover")
 COLUMNS: Final = ("tree", "node", "feature", "split", "yes", "no", "missing", "gain", "cover")
-"""As in `Booster.trees_to_dataframe`, with numbers of features and nodes for their names."""
+"""Columns as in `Booster.trees_to_dataframe`, with numbers instead of names."""
 NONE: Final = -1.0
-"""Number of the feature, and of the nodes below, of a leaf."""
+"""Feature number and child node numbers of a leaf."""
 
 
 def importances(booster: xgboost.Booster) -> dict[str, Floats]:
@@ -58,7 +58,7 @@ def nodes(booster: xgboost.Booster, made: int) -> dict[str, Floats]:
 def _texts(trees: xgboost.Booster) -> Sequence[str]:
     try:
         texts: list[str] = trees.get_dump(with_stats=True, dump_format="json")
-    except XGBoostError:  # trees of several outputs have no statistics, in 3.2
+    except XGBoostError:  # in 3.2, trees with several outputs have no statistics
         texts = trees.get_dump(dump_format="json")
     return texts
 

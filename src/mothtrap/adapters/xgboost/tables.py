@@ -14,7 +14,7 @@ from mothtrap.tracing.source import frames
 
 
 def collect(take: Callable[[FittedTable], None]) -> None:
-    """Report tables for the life of the process."""
+    """Report tables until the process ends."""
     train: Callable[..., Any] = xgboost.train
 
     @functools.wraps(train)
@@ -29,7 +29,7 @@ def collect(take: Callable[[FittedTable], None]) -> None:
 
 
 def _fitted(original: Callable[..., Any], take: Callable[[FittedTable], None]) -> Any:
-    """Return `fit` of an estimator, whose tables have bins in the place of values."""
+    """Return the wrapped `fit` of an estimator, whose tables contain bins instead of values."""
 
     @functools.wraps(original)
     def fit(model: Any, X: Any, y: Any, *args: Any, **kwargs: Any) -> Any:

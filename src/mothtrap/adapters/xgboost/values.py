@@ -23,9 +23,9 @@ LABEL, PREDICTION, SHAP, AVERAGE, IMPORTANCE, TREE = KINDS = (
 )
 TRAIN: Final = "train"
 TRIED_ROWS: Final = 64
-"""Rows whose SHAP values are timed before those of all."""
+"""Number of rows whose SHAP values are timed before those of all rows."""
 TOLD_AGAIN: Final = 2.0
-"""The cost is reported again when it is so many times the last reported one."""
+"""Factor by which the cost must grow to be reported again."""
 
 
 class Values:
@@ -51,7 +51,7 @@ class Values:
         """Capture the values of a complete round.
 
         Args:
-            owner: identifies the training.
+            owner: identifies the training run.
             booster: booster that was trained.
             train: the training data; None = unknown.
             evals: evaluated data, with their names.
@@ -80,7 +80,7 @@ class Values:
                 self._keep(AVERAGE, TRAIN + mark, values_RF.mean(axis=0, dtype=np.float64))
 
     def _take_model(self, wanted: Set[str], booster: xgboost.Booster, mark: str) -> None:
-        """Take the importance of the features so far, and the trees of this round."""
+        """Capture the importance of the features so far, and the trees of this round."""
         if IMPORTANCE in wanted:
             for name, values_F in importances(booster).items():
                 self._keep(IMPORTANCE, name + mark, values_F)

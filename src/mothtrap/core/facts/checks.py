@@ -1,4 +1,4 @@
-"""Facts about checks that are made before a training run."""
+"""Facts about checks that run before a training run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Facts about compiled functions: traced again and again, keys used twice, results dropped."""
+"""Facts about compiled functions: repeated tracing, reused random keys, dropped results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Retraced(Fact, frozen=True, kw_only=True, tag=True):
         function: name of the function.
         traces: number of traces so far.
         calls: number of calls so far.
-        changed: the argument that was different, in words (`batch: float32[64,3] -> [32,3]`).
+        changed: the argument that changed, in words (`batch: float32[64,3] -> [32,3]`).
         location: line of the function.
     """
 
@@ -49,7 +49,7 @@ class UpdateDropped(Fact, frozen=True, kw_only=True, tag=True):
             is not visible outside, `not applied` if it computes gradients but does not apply them,
             `not stepped` if an optimizer never steps; empty if the caller drops the result.
         state: argument whose new value is dropped; empty for the weights.
-        location: line of the call, or of the function where that loses the update.
+        location: line of the call, or of the function if the function loses the update.
     """
 
     function: str
@@ -63,9 +63,9 @@ class HostCallback(Fact, frozen=True, kw_only=True, tag=True):
     """A compiled step calls back into Python.
 
     Attributes:
-        function: its name.
-        callbacks: lines that do.
-        location: location of the first.
+        function: name of the step function.
+        callbacks: lines that call back.
+        location: location of the first callback.
     """
 
     function: str

@@ -9,7 +9,7 @@ class LoaderBegan(Fact, frozen=True, kw_only=True, tag=True):
     """A loader of batches began its first pass over its data.
 
     `loader` is a label, `location` the line that iterates over it. `sampler` is `sequential`,
-    `shuffled`, `with_replacement`, `iterable` (the data decide on their order, in each of `workers`
+    `shuffled`, `with_replacement`, `iterable` (the dataset sets the order, in each of `workers`
     processes) or `own` (a custom sampler). `samples`, `batch_size` and `batches` (per pass) are
     None if unknown. `in_order`: batches arrive in the order in which they were drawn, regardless of
     which process is ready first.
@@ -177,11 +177,11 @@ class SplitDrawn(Fact, frozen=True, kw_only=True, tag=True):
 class TargetOrder(Fact, frozen=True, kw_only=True, tag=True):
     """The targets of the batches that one loss call site received, in order.
 
-    One entry per optimizer step in `steps`: for a class loss the number of targets per
-    class in `counts` (neighboring classes together where there are many), else number,
-    mean and variance of the targets in `moments`; the other one is empty. `sampler` is
-    that of the loader whose batches were trained on, None without a loader. `loaded`: the
-    loss keeps no target, so they are the last tensor of the loader's batches.
+    One entry per optimizer step in `steps`: for a class loss the number of targets per class in
+    `counts` (with neighboring classes combined if there are many), otherwise the number, mean and
+    variance of the targets in `moments`; the other field is empty. `sampler` is that of the loader
+    whose batches were trained on, None without a loader. `loaded`: the loss keeps no target, so
+    they are the last tensor of the loader's batches.
     """
 
     site: str

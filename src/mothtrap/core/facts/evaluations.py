@@ -77,7 +77,7 @@ class EvaluationPhase(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class BootstrappedTargets(Fact, frozen=True, kw_only=True, tag=True):
-    """A model under training runs step after step without a backward, or a copy that none trains.
+    """Targets are computed from a model that runs without a backward pass in step after step.
 
     Targets are computed from its output, so they move with the model. `module` is the model, which
     ran in this way in `steps` of the latest steps, at most 20. Reported once.
@@ -135,7 +135,7 @@ class TrainingMode(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class DropoutRate(msgspec.Struct, frozen=True, kw_only=True):
-    """The share of its values that a dropout drops; `location` is the line that made it."""
+    """The share of values that a dropout drops; `location` is the line that created the dropout."""
 
     name: str
     rate: float
@@ -143,7 +143,7 @@ class DropoutRate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NormBatches(Fact, frozen=True, kw_only=True, tag=True):
-    """Numbers of samples that the batch norms of a model got in sampled training forwards.
+    """Numbers of samples that the batch norms of a model received in sampled training forwards.
 
     `forwards` is the number of inspected forward passes, spread evenly over the run; in `single` of
     them a batch norm had one sample, in `few` fewer than four. `samples` is the most frequent

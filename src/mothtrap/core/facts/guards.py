@@ -1,4 +1,4 @@
-"""Facts about steps that the guard found unsound, and about stops that were requested."""
+"""Facts about steps that the guard found faulty, and about requested stops."""
 
 from __future__ import annotations
 

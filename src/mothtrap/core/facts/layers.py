@@ -188,7 +188,7 @@ class AttentionLook(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class AttentionAxis(Fact, frozen=True, kw_only=True, tag=True):
-    """The softmax of an attention runs over an axis that the product with the values does not add.
+    """The softmax of an attention runs over an axis over which the values are not summed.
 
     Its scores have the `shape`, and `axis` is that of the softmax: 0, the batch, or 1 of 4, the
     heads. `location` is the line of the softmax if there is only one, otherwise that of the loss.

@@ -29,29 +29,28 @@ class LossCall(Fact, frozen=True, kw_only=True, tag=True):
     casts at the end, e.g. `("softmax", "linear")`; `()` if unknown. Shapes are those of the
     prediction, the target and the unreduced result; None = unknown. `classes` is the size of the
     class axis of a class loss. `reduction` is `mean`, `sum` or `none`. `above` lists the first
-    operations on the way from the root of the backward pass to the loss, the root's first, without
-    those of a gradient scaler; None = unknown.
-    `softmax_sizes`: sizes of the axes of the (log-)softmaxes before the loss, its own and others
-    directly before it, nearest first. `alone`: no other trained part contributes to the loss; None
-    if unknown. Fields below `location` need values and are sampled; None = not inspected.
-    `rows_are_probabilities`: rows of the prediction sum to 1, lie in [0, 1] and differ.
-    `label_counts`: hard targets per class in this call, ascending class.
+    operations on the way from the root of the backward pass to the loss, beginning at the root,
+    without those of a gradient scaler; None = unknown. `softmax_sizes`: sizes of the axes of the
+    (log-)softmaxes before the loss, its own and others directly before it, nearest first. `alone`:
+    no other trained part contributes to the loss; None if unknown. Fields below `location` need
+    values and are sampled; None = not inspected. `rows_are_probabilities`: rows of the prediction
+    sum to 1, lie in [0, 1] and differ. `label_counts`: hard targets per class in this call,
+    ascending class.
     `prediction_spread`: standard deviation over rows of the class probabilities (for
     binary losses of the probability), averaged over classes: 0 = the same for all rows.
     `model_inputs`: types of the tensors that the model was called with.
     `function` is the framework's own name of the loss. `predicts_probabilities`: it expects
-    probabilities, and not what a softmax or sigmoid makes them of. `predicted_least` and
-    `predicted_greatest` of the predictions that are finite.
-    `made_at`: the only line that calls the softmax or sigmoid which made the prediction, or, where
-    `looks_ahead`, the attention. `looks_ahead`: what lets a position of a sequence see later
-    ones, `attention` or `recurrent`; `causal` where none does; `""` where that is unknown.
-    `negated`: this operation is subtracted from the loss; None if its sign is unknown.
-    `complete`: the loss is made of loss operations only; None if unknown. `optimistic`: this is
-    one of two values, and the loss takes the one that lets it fall further; None if neither is.
-    `swapped`: what was given as the target is computed from weights, and the prediction is not.
-    `taken_back`: the `softmax` or `sigmoid` before a loss of logits whose input the framework
-    gives to the loss in place of its output. `chosen_at`: the line that chose the loss, where it is
-    not `location`, the line that computes it.
+    probabilities instead of logits. `predicted_least` and `predicted_greatest` are the extremes of
+    the finite predictions. `made_at`: the only line that calls the softmax or sigmoid before the
+    loss or, if `looks_ahead` is set, the attention. `looks_ahead`: the layer through which a
+    position of a sequence depends on later positions, `attention` or `recurrent`; `causal` if there
+    is none; `""` if unknown. `negated`: this operation is subtracted from the loss; None if its
+    sign is unknown. `complete`: the loss consists of loss operations only; None if unknown.
+    `optimistic`: the loss is the more favorable of two values, and this is one of them; None if
+    there are no two values. `swapped`: the argument passed as the target is computed from weights,
+    and the prediction is not. `taken_back`: the `softmax` or `sigmoid` before a loss of logits for
+    which the framework passes its input to the loss instead of its output. `chosen_at`: the line
+    that selects the loss, if it is not `location`, the line that computes it.
     """
 
     operation: str
@@ -86,32 +85,28 @@ class LossCall(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class TargetSample(msgspec.Struct, frozen=True, kw_only=True):
-    """Sampled targets of one loss call; None = not looked at, or not available.
+    """Sampled targets of one loss call; None = not inspected, or not available.
 
-    `count` targets were inspected, of type `dtype`; `least`, `greatest` and `mean` of those that
-    are finite and not ignored. `ignored_share`: of labels that the loss was told to leave
-    out. `outside_share`: of targets that the last operation before the loss cannot give,
-    such as negative ones after a rectifier. `weighted`: the loss weighs classes, each by its
-    number in `class_weights`, or by 1. That is empty if weights are unknown or too many.
-    `input_offsets`: every k for which the targets are the integer inputs of the model k
-    positions later wherever that is known; None if targets do not lie along inputs. 2 and -1
-    are only tried if 0 and 1 do not fit.
+    `count` targets were inspected, of type `dtype`; `least`, `greatest` and `mean` refer to the
+    finite targets that are not ignored. `ignored_share` is the share of labels that the loss is set
+    to ignore. `outside_share` is the share of targets that the last operation before the loss
+    cannot produce, such as negative ones after a ReLU. `weighted`: the loss weights classes, each
+    by its number in `class_weights`, or by 1. `class_weights` is empty if weights are unknown or
+    too many. `input_offsets`: every k for which the targets equal the integer inputs of the model k
+    positions later, as far as known; None if targets and inputs are not aligned. 2 and -1 are only
+    tried if 0 and 1 do not fit.
     `sequences`: number and length of the sequences of tokens whose next tokens are the targets.
-    `decoded`: among several inputs of tokens, those that were embedded last are the targets at the
-    same position: a decoder is given them.
-    `telling_columns`: columns of the model's input that give the target away, each alone.
-    `columns`: how many the input has.
-    `by_position`: an example has several labels: the model put out more axes than the loss
-    was given.
-    `confusion`: labels (rows) against predicted classes, row by row, of at most 20 classes;
-    not of tokens.
-    `normalized`: exponentials of the prediction's rows sum to 1, as for log-probabilities.
-    `row_sums`: smallest and largest sum of a row of labels that has 0 or 1 for each class.
-    `endings`: of sequences that predict their next token and are shorter than others of the
-    batch: their number, the most frequent last label and its rows, the most frequent token after
-    that, which is no label, and its rows.
-    `padding`: the label that pads sequences at their ends and counts in the loss, and its share of
-    the labels.
+    `decoded`: of several token inputs, the one that was embedded last equals the targets at the
+    same positions, so a decoder receives its own targets. `telling_columns`: columns of the model's
+    input, each of which alone reveals the target. `columns`: number of columns of the input.
+    `by_position`: an example has several labels: the output of the model has more axes than the
+    prediction passed to the loss. `confusion`: labels (rows) against predicted classes, row by row,
+    for at most 20 classes; empty for tokens. `normalized`: exponentials of the prediction's rows
+    sum to 1, as for log-probabilities. `row_sums`: smallest and largest sum of a row of labels that
+    has 0 or 1 for each class. `endings`: for sequences that predict their next token and are
+    shorter than others of the batch: their number, the most frequent last label and its rows, the
+    most frequent token after it, which is not a label, and its rows. `padding`: the label that pads
+    sequences at their ends and counts in the loss, and its share of the labels.
     """
 
     dtype: str
@@ -137,7 +132,7 @@ class TargetSample(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FailedLoss(Fact, frozen=True, kw_only=True, tag=True):
-    """A loss call whose exception ended the script: what it was given.
+    """Arguments of a loss call whose exception ended the script.
 
     `operation` as in `LossCall`; `least` and `greatest` are the extremes of the targets,
     `predicted_least` and `predicted_greatest` those of the predictions; None if they can no longer

@@ -9,16 +9,16 @@ class UnreachedModule(Fact, frozen=True, kw_only=True, tag=True):
     """A module with optimizer parameters that no backward pass has reached so far.
 
     `parameters` are their names, and `elements` their size; `share` is their share of all elements
-    in the optimizer. `own_steps` is the number of the optimizer's steps so far; 0 = reported
-    before, but reached since. Calls of the module are counted from the second step of its
-    optimizer: `runs` in forward passes with a graph, `runs_without_graph` those of them whose
-    output did not require a gradient, and `runs_in_evaluation` in forward passes without a graph;
-    `calls_are_seen` is False if its calls are not visible.
-    `upstream`: it ran before every module that was reached. `detached_before`: the module that was
-    called with its detached output; None if unknown. `given_out`: the model returned a tensor that
-    depends on it. `changed`: something else changed its values.
-    `untouched`: its values look like the framework's initial values; None = unknown. `since`: the
-    first of the counted steps, not all of which are inspected; None in older runs.
+    in the optimizer. `own_steps` is the number of the optimizer's steps so far; 0 = the module was
+    reported before, and has been reached since. Calls of the module are counted from the second
+    step of its optimizer: `runs` in forward passes with a graph, `runs_without_graph` in those of
+    them whose output did not require a gradient, and `runs_in_evaluation` in forward passes without
+    a graph; `calls_are_seen` is False if its calls are not visible. `upstream`: it ran before every
+    module that was reached. `detached_before`: the module that was called with its detached output;
+    None if unknown. `given_out`: the model returned a tensor that depends on it. `changed`: its
+    values changed in another way. `untouched`: its values look like the framework's initial values;
+    None = unknown. `since`: the first of the counted steps, not all of which are inspected; None in
+    older runs.
     """
 
     module: str
@@ -97,7 +97,7 @@ class HalfPrecision(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class ShapeChanged(Fact, frozen=True, kw_only=True, tag=True):
-    """A tensor (`kind:name`) with a monitored shape is new or has a different shape than before."""
+    """A tensor (`kind:name`) whose shape is monitored appeared, or changed its shape."""
 
     tensor: str
     shape: tuple[int, ...]

@@ -11,8 +11,8 @@ class NonfiniteModule(Fact, frozen=True, kw_only=True, tag=True):
     It ran in a step whose loss or applied gradient was not finite. `nan` and `inf` count elements
     of the output. `inputs_known` is False if an earlier output no longer existed when it was
     inspected, so an earlier module may be the origin.
-    `given`: modules of this kind do not produce NaN, so the input already contained it: an
-    operation between modules computed it.
+    `given`: modules of this kind do not produce NaN, so an operation between modules did, and the
+    input already contained it.
     """
 
     module: str

@@ -10,12 +10,12 @@ class OptimizerFacts(Fact, frozen=True, kw_only=True, tag=True):
 
     Numbers are the largest over its groups. `decoupled`: weight decay acts on the weights directly,
     not through the gradient. `second_moments`: it divides by the root of averaged squares, whose
-    elements have type `state_dtype` ('' = none). `compensated`: it keeps what rounding removed from
-    an update, or weights of a wider type. `fused`: it computes in a wider type than it stores.
-    `maximizes`: it maximizes the loss. `takes_over`, reported at its first step: another optimizer
-    had updated its first parameter before. `elements` is the number of elements of its parameters,
-    and `weight_dtypes` their types. `location` is the line that created it, `stepped_at` the line
-    that called this step.
+    elements have type `state_dtype` ('' = none). `compensated`: it keeps the rounding errors of
+    updates, or a copy of the weights in a wider type. `fused`: it computes in a wider type than it
+    stores. `maximizes`: it maximizes the loss. `takes_over`, reported at its first step: another
+    optimizer updated its first parameter earlier. `elements` is the number of elements of its
+    parameters, and `weight_dtypes` their types. `location` is the line that created it,
+    `stepped_at` the line that called this step.
     """
 
     optimizer: str
@@ -81,8 +81,8 @@ class UnownedParameter(Fact, frozen=True, kw_only=True, tag=True):
     `model_untouched`: no optimizer has any parameter of its model, which still has the framework's
     initial values. `fresh_share`: share of the model's elements that are in no optimizer and still
     look like initial values; None in older runs. `model` is the class of its root module.
-    `untracked`: it is in no layer, so it is not among the weights of a model. `made_anew`: number
-    of steps in which the line created and used a new parameter.
+    `untracked`: it is in no layer, so it does not belong to the weights of a model. `made_anew`:
+    number of steps in which its line created and used a new parameter.
     """
 
     name: str

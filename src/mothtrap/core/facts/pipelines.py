@@ -1,4 +1,4 @@
-"""Facts about pipelines of data that are built of transformations."""
+"""Facts about data pipelines that are built from transformations."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class WorkerStalled(Fact, frozen=True, kw_only=True, tag=True):
 class WorkerSilent(Fact, frozen=True, kw_only=True, tag=True):
     """A worker that neither trains nor reports its state, while most other workers do.
 
-    Found where the logs of nodes are joined. `step` is the last step of the worker.
+    Found when the logs of nodes are joined. `step` is the last step of the worker.
 
     Attributes:
         rank: rank of the worker.

@@ -1,4 +1,4 @@
-"""Facts about worker processes: beginning, pace, resumption and end."""
+"""Facts about worker processes: start, pace, resumption and end."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The kinds of tensors: one registry that selection, storage and reading go by.
+"""Registry of the kinds of tensors, used for selection, storage, and reading.
 
-A module of this package, or one that an entry point of `mothtrap.core.kinds` names, lists
-its kinds as `KINDS`. Tensors of a kind that is not installed are stored and read all the same.
+A module of this package, or one that an entry point of `mothtrap.core.kinds` names, lists its kinds
+as `KINDS`. Tensors of a kind that is not installed are stored and read anyway.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
         plural: the built-in collection of all tensors of the kind.
         priority: priority when captures are skipped; activations are skipped first, gradients last.
         merges: each worker has the whole tensor unless it is marked as a shard.
-        of: where it comes from; data of a `forward` waits until its mode is known.
+        of: origin of the tensors; data of a `forward` waits until the mode of the forward is known.
         usual: captured by `capture = "everything"`, and if only modules are specified.
         costly: computed only on request, so `*` does not select it.
     """

@@ -35,4 +35,4 @@ KINDS: Final = (
     Kind(name="buffer", plural="buffers", priority="weights", of="state"),
     Kind(name="leaf", plural="leaves", priority="weights", merges=True, of="model"),
 )
-"""In the order in which they are listed; a weight is found before its gradient."""
+"""Standard kinds, in search order: a weight is found before its gradient."""

@@ -1,4 +1,4 @@
-"""Workers of Dask: a cluster that runs already, or one of this machine."""
+"""Dask workers, in an existing cluster or a local one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def open_executor(address: str, workers: int | None) -> Iterator[Executor]:
             yield client.get_executor()
         return
     with (
-        LocalCluster(  # without the page of Dask, which opens a port
+        LocalCluster(  # without Dask's dashboard, which opens a port
             n_workers=workers, threads_per_worker=1, dashboard_address=None
         ) as cluster,
         Client(cluster, set_as_default=False) as client,

@@ -1,4 +1,4 @@
-"""Processes of this machine."""
+"""Pool of processes on this machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from mothtrap.core.errors import ConfigError
 
 PRELOADED = ["mothtrap.monitor.stored.unit"]
-"""Modules that the server of processes imports once, so that no worker pays for them."""
+"""Modules that the process server imports once, so that workers do not have to."""
 
 
 @contextmanager

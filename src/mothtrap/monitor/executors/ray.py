@@ -1,4 +1,4 @@
-"""Workers of Ray: a cluster that runs already, or one of this machine."""
+"""Ray workers, in an existing cluster or a local one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mothtrap.core.errors import MissingExtraError
 
 
 class RayExecutor(Executor):
-    """`concurrent.futures.Executor` over tasks of Ray.
+    """`concurrent.futures.Executor` that runs Ray tasks.
 
     Args:
         ray: the module, connected to a cluster.

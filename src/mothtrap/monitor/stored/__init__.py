@@ -1,1 +1,1 @@
-"""Rules over many stored runs: one unit of work per run, on any executor."""
+"""Rules on many stored runs: one unit of work per run, on any executor."""

@@ -11,8 +11,9 @@ from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.ledger import LedgerValue
 
 MOST_VALUES = 8
-"""Most different numbers that are compared one by one; above, runs are compared by quartile.
-Chosen by hand: a table of more rows is not read."""
+"""Maximum number of distinct values that are compared individually; with more, runs are compared by
+quartile. Chosen by hand: a longer table is not read.
+"""
 
 
 class Association(NamedTuple):
@@ -63,7 +64,7 @@ def associations(
         names: names of the options; none: all of them.
 
     Returns:
-        One for each value and each finding that occurs with it, smallest `p` first.
+        One association for each value and each finding that occurs with it, smallest `p` first.
     """
     known = list(runs)
     rows: list[Association] = []

@@ -75,7 +75,7 @@ def places(named: Iterable[Named], runs_dir: str) -> list[str]:
         runs_dir: folder or URL in which names are looked up.
 
     Raises:
-        RunNotFoundError: a name fits no run.
+        RunNotFoundError: a name matches no run.
     """
     found: dict[str, None] = {}
     for each in named:
@@ -127,9 +127,9 @@ class Analysis:
         skip_done: bool = False,
         workers: int | None = None,
     ) -> None:
-        load_rules(config)  # raises here, once, rather than for each run
+        load_rules(config)  # raises here, once, instead of for each run
         self._executor, self._workers = executor, workers
-        known = jsonable.decode(jsonable.encode(plain(config)), Config)  # without its secrets
+        known = jsonable.decode(jsonable.encode(plain(config)), Config)  # without secrets
         self._units = [
             Unit(run=_absolute(place), config=known, skips_done=skip_done) for place in places
         ]
@@ -182,7 +182,7 @@ class Analysis:
 def _result(future: Future[bytes], unit: Unit) -> StoredVerdict:
     try:
         return verdict_of(future.result())
-    except Exception as err:  # of the engine: a process was killed, or a machine was lost
+    except Exception as err:  # error of the engine: a process was killed, or a machine was lost
         why = f"its worker failed: {type(err).__name__}: {err}".rstrip(": ")
         return StoredVerdict(run=unit.run, error=why)
 
@@ -194,5 +194,5 @@ def _cancel(futures: Iterable[Future[bytes]]) -> None:
 
 
 def _absolute(place: str) -> str:
-    """Return a place that workers in another folder find."""
+    """Return a location in a form that workers in other folders can find."""
     return place if is_url(place) else str(Path(place).absolute())

@@ -111,7 +111,7 @@ def _evaluated(unit: Unit) -> StoredVerdict:
         try:
             known = jsonable.decode(stored, StoredVerdict)
         except msgspec.DecodeError:
-            pass  # damaged: evaluated again, and not replaced
+            pass  # damaged result: evaluated again, and not replaced
         else:
             return msgspec.structs.replace(known, run=unit.run, is_stored=True)
     judged = judge_again(

@@ -1,1 +1,1 @@
-"""Comparison of two runs: where they part, and why."""
+"""Comparison of two runs: where they diverge, and why."""

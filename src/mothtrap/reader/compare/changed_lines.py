@@ -9,7 +9,7 @@ from pathlib import Path
 from mothtrap.reader.run import Run
 
 MAX_LINES = 40
-"""Lines that are returned of all files together."""
+"""Maximum number of returned lines of all files together."""
 
 
 def changed_lines(first: Run, second: Run) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Comparable parts of two runs, in the order in which a step makes them.
+"""Comparable parts of two runs, in the order in which a step computes them.
 
 Shape suffixes: K = moments (steps, and micro-batches in them), T = tensors.
 """
@@ -52,11 +52,11 @@ _WORDS: Final = {
 
 
 MICRO_BATCHES: Final = 1 << 10
-"""Places in a step."""
+"""Number of positions within a step."""
 _WHOLE = MICRO_BATCHES - 1
-"""Place of values of all micro-batches of a step together."""
+"""Position of values that belong to all micro-batches of a step."""
 STATISTICS: Final = ("l2", "abs_mean", "abs_max")
-"""Of a tensor: those that hardly depend on the order of summation."""
+"""Statistics of a tensor that hardly depend on the order of summation."""
 _SETTINGS = ("lr", "clip_limit", "loss_scale")
 _DIGEST_PHASES = {
     "weight": Phase.STATE,
@@ -68,7 +68,7 @@ _DIGEST_PHASES = {
     "gradient": Phase.GRADIENT,
 }
 _PHASES = {"state": Phase.STATE, "forward": Phase.FORWARD, "gradient": Phase.GRADIENT}
-"""Phase of the tensors of a kind, by the origin of the kind."""
+"""Phase of the tensors of a kind, by origin of the kind."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,7 +78,7 @@ class Table:
     Attributes:
         phase: phase of the step.
         sort: kind of the tensors, if statistics are stored by kind.
-        method: what the values are: `digests`, `numbers`, or a statistic.
+        method: type of the values: `digests`, `numbers`, or a statistic.
         names: names of the columns, in the order in which they are produced.
         key_K: `step * MICRO_BATCHES + place`, ascending.
         value_KT: float64; NaN may be a value.
@@ -165,7 +165,7 @@ def _pivot(
     place: int | None,
     complete: bool = False,
 ) -> Table:
-    """Put series side by side; `place` is that of a value in its step, None: its number in it."""
+    """Align series by step; `place` is a value's position in its step, None: its number in it."""
     keys = [_keys(series.steps_S, place) for series in found]
     key_K = np.unique(np.concatenate([np.empty(0, np.int64), *keys]))
     value_KT = np.full((len(key_K), len(found)), np.nan)

@@ -94,7 +94,7 @@ def _conditions(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _source(run: Run) -> Iterator[tuple[str, str]]:
-    """The commit of the script, and its uncommitted changes."""
+    """Return the commit of the script, and its uncommitted changes."""
     source = _readable(lambda: run.source)
     if source is not None and source.commit:
         yield "sources: commit", source.commit
@@ -104,7 +104,7 @@ def _source(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _ledger(run: Run) -> Iterator[tuple[str, str]]:
-    """Facts of the ledger, `section: name`; without a ledger, facts of the workers."""
+    """Return facts of the ledger as `section: name`; without a ledger, facts of the workers."""
     ledger = _readable(run.ledger)
     if ledger is not None:
         for section in dict.fromkeys((*SECTIONS, *ledger.facts)):
@@ -119,7 +119,7 @@ def _ledger(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _readable(read: Callable[[], Kept | None]) -> Kept | None:
-    """Something of a run; None if it is damaged: the steps can be compared all the same."""
+    """Read a part of a run; None if it is damaged, because the steps can still be compared."""
     try:
         return read()
     except DamagedDataError:
@@ -127,12 +127,12 @@ def _readable(read: Callable[[], Kept | None]) -> Kept | None:
 
 
 def _words(command: tuple[str, ...]) -> list[str]:
-    """A command without the folder of its interpreter."""
+    """Return a command without the folder of its interpreter."""
     return [Path(command[0]).name, *command[1:]] if command else []
 
 
 def _firsts(seen: Iterable[Seen], name: Callable[[Seen], str]) -> dict[str, Seen]:
-    """Return the first report of each."""
+    """Return the first report of each worker."""
     found: dict[str, Seen] = {}
     for one in seen:
         found.setdefault(name(one), one)
@@ -140,7 +140,7 @@ def _firsts(seen: Iterable[Seen], name: Callable[[Seen], str]) -> dict[str, Seen
 
 
 def _dtypes(run: Run) -> Iterator[tuple[str, str]]:
-    """Element types by kind of tensor."""
+    """Return element types by kind of tensor."""
     found: dict[str, set[str]] = {}
     for tensor in run.tensors():
         if tensor.kind in _TYPED and tensor.dtype:
@@ -150,7 +150,7 @@ def _dtypes(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def _settings(config: Mapping[str, object]) -> Iterator[tuple[str, str]]:
-    """Settings of mothtrap; one that is not there has its default."""
+    """Return the settings of mothtrap; a missing setting has its default."""
     for name, value in (plain(Config()) | dict(config)).items():
         if name not in _PLACES:
             yield f"setting {name}", _text(value)

@@ -43,7 +43,7 @@ def _same_batches(first: Run, second: Run) -> str:
 
 
 def _batches(run: Run) -> Digests:
-    """Digests of batches: a row for each position in the batch that all batches have."""
+    """Return digests of batches: one row per position in the batch that all batches have."""
     found = [s.values_S for s in run.scalars("digest:batch:*", mode=Mode.TRAIN)]
     found = found or [s.values_S for s in run.scalars("digest:input:*", mode=Mode.TRAIN)]
     length = min(map(len, found), default=0)
@@ -98,7 +98,7 @@ def same_samples(first: Run, second: Run, step: int) -> tuple[bool | None, str]:
 
 
 def _named(run: Run, step: int) -> list[Sample]:
-    """The samples of a step in the order of rows; none where one is known by its bytes alone."""
+    """Return the samples of a step in row order; none if a sample is known only by its bytes."""
     batches = [b for told in run.samples.at(step) for b in told.batches]
     samples = [sample for batch in batches for sample in batch.samples]
     known = all(sample.name or sample.index >= 0 for sample in samples)

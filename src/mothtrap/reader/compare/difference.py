@@ -1,4 +1,4 @@
-"""First divergence of two runs: the step, and in it the first value that differs."""
+"""First divergence of two runs: the step, and the first value in it that differs."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ from mothtrap.reader.run import Run
 from mothtrap.reader.series.merged import MERGED
 
 ACROSS_RTOL, ACROSS_ATOL = 1e-3, 1e-7
-"""Tolerances where numbers are sums of different parts, as of one and of two ranks; chosen
-by hand: float32 in another order, over some tens of steps."""
+"""Tolerances for numbers that are sums of different parts, as with one and with two ranks. Chosen
+by hand for float32 in another order, over a few dozen steps.
+"""
 _DISCRETE = (Phase.BATCH, Phase.RANDOM, Phase.TARGET)
 
 
@@ -212,7 +213,7 @@ def _columns(table: Table, chosen: Sequence[int], names: Sequence[str] = ()) -> 
 
 
 def _drawn_from(first: Table, second: Table, notes: list[str]) -> tuple[Table, Table]:
-    """Leave out generators that are not used: their states mean nothing."""
+    """Leave out unused generators, whose states mean nothing."""
     idle = {
         name
         for name in first.names
@@ -235,9 +236,9 @@ def _is_constant(table: Table, name: str) -> bool:
 
 
 def _aligned(first: Table, second: Table) -> Table:
-    """Give columns of the second the names that they have in the first.
+    """Give columns of the second run the names that they have in the first.
 
-    Labels of losses and loaders hold lines and numbers, which an edit may change.
+    Labels of losses and loaders contain lines and numbers, which an edit may change.
     """
     if first.phase not in (Phase.LOSS, Phase.BATCH, Phase.SETTINGS):
         return second

@@ -1,4 +1,4 @@
-"""The first moment, and in it the first column, at which two tables of two runs differ.
+"""First moment, and first column in it, at which two tables of two runs differ.
 
 Shape suffixes: K = moments that both runs have, T = columns of a table.
 """
@@ -17,16 +17,19 @@ from mothtrap.reader.compare.comparable import MICRO_BATCHES, Phase, Table
 BY_DIGEST = ("digests", "sums of bits", "sums of digests")
 """Methods whose values are digests."""
 NEARLY = 2e-5
-"""Tolerance, relative, of statistics: twice what one may be wrong by, since it may be worked
-out in more than one way, as a step has time."""
+"""Relative tolerance of statistics: twice the error of one, because a statistic may be computed in
+more than one way, depending on the time budget.
+"""
 ALLOWED = 4.0
-"""Times the difference that rounding makes in a perturbed run up to which numbers count as the
-same; chosen by hand: parts of a batch are rounded more often than a whole one."""
+"""Multiple of the rounding difference in a perturbed run up to which numbers count as equal. Chosen
+by hand: parts of a batch are rounded more often than a whole batch.
+"""
 FIRST_MOMENTS = 8
-"""Moments over which the difference in the first ones is measured: one alone may be small by
-chance. Chosen by hand."""
+"""Number of first moments over which their difference is measured, because a single one may be
+small by chance. Chosen by hand.
+"""
 NAMED = 8
-"""Names of further columns that are reported."""
+"""Maximum number of further columns whose names are reported."""
 
 
 class FirstDivergence(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,7 +90,7 @@ class Tolerance:
 class Pair:
     """Values of one type from two runs, at the moments and in the columns to compare.
 
-    `perturbed` contains those of a run like the first one that differs from it by rounding.
+    `perturbed` contains the values of a run that differs from the first one only by rounding.
     """
 
     first: Table
@@ -98,11 +101,11 @@ class Pair:
 
 
 Order = tuple[int, int, int, int, int]
-"""A place in the order of execution."""
+"""Position in the order of execution."""
 
 
 def first_of(pair: Pair) -> tuple[Order, FirstDivergence] | None:
-    """Return the first divergence of a pair, and its place in the order of execution."""
+    """Return the first divergence of a pair, and its position in the order of execution."""
     joined = _join(pair)
     differs_KT = _differs(pair, joined) | joined.gone_KT
     rows = np.flatnonzero(differs_KT.any(axis=1))
@@ -139,7 +142,7 @@ def _differs(pair: Pair, joined: _Joined) -> Bools:
 
 
 def _allowed(first_KT: Floats, third_KT: Floats, known_KT: Bools) -> Floats:
-    """Return by how much values may differ: `ALLOWED` times what rounding makes of them.
+    """Return how much values may differ: `ALLOWED` times the effect of rounding on them.
 
     A value may change little by chance, so the median over the columns counts as the least
     relative change, and the first moments share the largest change in them.
@@ -157,7 +160,7 @@ def _allowed(first_KT: Floats, third_KT: Floats, known_KT: Bools) -> Floats:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Joined:
-    """Values of two runs side by side; `gone_KT`: only one has it; `known_KT`: both have."""
+    """Values of two runs, aligned; `gone_KT`: only one has it; `known_KT`: both have it."""
 
     key_K: Ints
     names: tuple[str, ...]

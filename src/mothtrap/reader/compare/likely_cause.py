@@ -89,7 +89,7 @@ _SPEAKING: dict[CauseKind, tuple[str, ...]] = {
     "code": ("sources: ", "versions: "),
     "data order": ("random: ", "loader "),
 }
-"""Differing conditions that speak for a kind of cause, the best first."""
+"""Differing conditions that indicate each kind of cause, best first."""
 
 
 def _relevant(conditions: Sequence[ConditionDiffers], kind: CauseKind) -> list[ConditionDiffers]:
@@ -296,9 +296,9 @@ def _of_results(case: _Case) -> Cause:
 
 
 def _apart(case: _Case) -> float | None:
-    """By how much the norms of a tensor differ whose digests do, of the largest norm of its kind.
+    """Return how much the norms of a tensor with different digests differ, relative to its kind.
 
-    None if they are not known.
+    None if the norms are unknown.
     """
     kind, _, name = case.divergence.what.partition(":")
     if kind not in kinds():

@@ -12,8 +12,9 @@ from mothtrap.reader.run import Run
 from mothtrap.reader.series.merged import MERGED
 
 SAME_FACTOR = 0.05
-"""Relative difference up to which gradients count as scaled by one factor; chosen by hand: far
-above rounding in 16 bits after averaging over a tensor, and far below a factor of 2."""
+"""Relative difference up to which gradients count as scaled by one factor. Chosen by hand: far
+above 16-bit rounding after averaging over a tensor, and far below a factor of 2.
+"""
 SMALL = 1e-3
 """Share of the largest gradient norm below which a gradient may be rounding alone; chosen by
 hand."""

@@ -1,1 +1,1 @@
-"""The files of a run, read as they grow: each byte once, committed records only."""
+"""The files of a run, read as they grow: each byte once, and committed records only."""

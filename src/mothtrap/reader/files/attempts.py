@@ -34,12 +34,14 @@ T = TypeVar("T")
 State = Literal["running", "finished", "crashed"]
 
 QUIET_S = 60.0
-"""On another host a job counts as running while it wrote within this time, or its place
-could not be reached; chosen by hand: above the slowest step that is common."""
+"""A job on another host counts as running if it wrote within this time, or if its location could
+not be reached. Chosen by hand, longer than usual slow steps.
+"""
 _REST = "; the rest of the run can still be read"
 CLOCK_SLACK_S = 5.0
-"""Largest time by which a process may seem to have begun after `run.json`, to be the
-same process; chosen by hand: above the error of the boot time."""
+"""Maximum time by which a process may seem to have begun after `run.json` and still be the same
+process; chosen by hand, above the error of the boot time.
+"""
 
 
 class AttemptView:
@@ -52,8 +54,8 @@ class AttemptView:
     Attributes:
         nodes: what the merged logs of nodes report about their workers.
         copies: ranks whose folders are ignored because they are copies, with a sentence.
-        writing: whether more data may come, determined before the last reading.
-        gone: ranks that no longer write, determined before the last reading.
+        writing: whether more data may follow, determined before the last read.
+        gone: ranks that no longer write, determined before the last read.
     """
 
     def __init__(self, path: Path, *, mirror: Mirror | None = None) -> None:
@@ -84,7 +86,7 @@ class AttemptView:
             judge: check again which processes are alive; costs about 50 us each.
             unheard_s: `time.monotonic()` when its location was last unreachable.
         """
-        # The end first: everything that the job wrote before it is then found below.
+        # Read the end first: everything that the job wrote before it is then found below.
         alive, dead = self._judge(unheard_s) if judge else (self.writing, self.gone)
         self.end = self.end or self._described("end", layout.read_end)
         self._read_replay()
@@ -101,7 +103,8 @@ class AttemptView:
                 self.monitors[monitor] = FindingReader(layout.monitor_folder(self.path, monitor))
             self.monitors[monitor].poll()
         ended = frozenset(rank for rank, worker in self.workers.items() if worker.ended)
-        said = self.end is not None or "end" in self._damage  # it is written when all is over
+        # it is written when everything is over
+        said = self.end is not None or "end" in self._damage
         self.writing = alive and not said and not self._ended_by_workers()
         self.gone = ended | dead if self.writing else frozenset(self.workers)
 
@@ -112,18 +115,18 @@ class AttemptView:
         ends = [worker.ended for worker in self.workers.values() if not self._lost_end(worker)]
         clean = all(end is not None and end.exception is None for end in ends)
         if self.end is not None:
-            # Launchers may kill the last workers of a job that stops, before these are closed.
+            # Launchers may kill the last workers of a stopping job before these have closed.
             clean = clean or (
                 bool(self.stops) and all(end is None or end.exception is None for end in ends)
             )
-            # A job that never trained is judged by its exit code alone.
+            # For a job that never trained, only the exit code matters.
             failed = self.end.exit_code < 0 or (self.end.exit_code > 0 and not ends)
             return "finished" if clean and not failed else "crashed"
         return "finished" if clean and ends else "crashed"
 
     @property
     def stops(self) -> list[StepGuarded | TrainingStopped]:
-        """Facts about the stop of each worker's training: by its guard, or by a request."""
+        """Return facts about the stop of each worker's training: by its guard, or by a request."""
         return [
             fact
             for worker in self.workers.values()
@@ -138,7 +141,7 @@ class AttemptView:
         Args:
             files: checks of the files of the run.
             budget: bytes that the checks may read.
-            elsewhere: files may lie in an object store.
+            elsewhere: files may be in an object store.
         """
         ended = self.state() != "running"
         unread = list(attempt_damage(self.path, self._tails, ended=ended))
@@ -173,7 +176,7 @@ class AttemptView:
             del self.workers[rank]
 
     def _lost_end(self, worker: WorkerView) -> bool:
-        """Return whether a job ended well and only the end event of a worker is lost."""
+        """Return whether a job ended successfully and only the end event of a worker is missing."""
         end = self.end
         return end is not None and end.exit_code == 0 and not end.lost and worker.lacks_events
 
@@ -183,7 +186,8 @@ class AttemptView:
         if any(isinstance(fact, ToolError) for fact in facts):
             return
         for number, monitor in self.monitors.items():
-            # The monitor of a worker bears its rank; a job may also have one for all.
+            # The monitor of a worker has its rank as id; a job may also have one monitor for all
+            # workers.
             own = self.workers.get(number)
             judged = (own,) if own is not None else self.workers.values()
             closed = any(worker.ended is not None and worker.steps for worker in judged)
@@ -208,14 +212,14 @@ class AttemptView:
         return found
 
     def _ended_by_workers(self) -> bool:
-        """Return whether the job's own process watched itself, and every worker has closed."""
+        """Return whether the job's own process is watched, and every worker has closed."""
         pid = self.info.pid if self.info else None
         started = [worker.started for worker in self.workers.values()]
         own = any(start is not None and start.pid == pid for start in started)
         return own and all(worker.ended is not None for worker in self.workers.values())
 
     def _judge(self, unheard_s: float) -> tuple[bool, frozenset[int]]:
-        """Return whether anybody may write more, and the ranks of this host that do not."""
+        """Return whether any process may write more, and the ranks of this host that will not."""
         started = {rank: worker.started for rank, worker in self.workers.items()}
         here = {rank: start for rank, start in started.items() if start and _is_here(start.host)}
         # A script outlives a launcher that was killed, and its writer process outlives both.
@@ -236,9 +240,10 @@ class AttemptView:
         return self._quiet_s(unheard_s) < QUIET_S
 
     def _quiet_s(self, unheard_s: float) -> float:
-        """Return the seconds without a write, as far as seen from here.
+        """Return the seconds without a write, as observed from here.
 
-        Either by the age of the files, or by how long they have not changed: clocks differ.
+        Because clocks differ, this is either the age of the files, or the time for which they have
+        not changed.
         """
         now_s, touched_s = time.monotonic(), self._newest_s()
         if self._touched_s not in (None, touched_s):
@@ -264,7 +269,7 @@ def _is_here(host: str) -> bool:
 
 
 def _process_alive(pid: int, created_s: float, ticks: int = 0) -> bool:
-    """Return whether the process with `pid` since `created_s`, or since `ticks`, still lives."""
+    """Return whether process `pid`, started at `created_s` or at `ticks`, still exists."""
     try:
         process = psutil.Process(pid)
         if ticks:

@@ -1,7 +1,7 @@
-"""Growing arrays whose last rows are read.
+"""Growing arrays of which the last rows are read.
 
-A view that was handed out never changes: rows are only added behind it, and when the
-room is used up the last rows move to a new array. Shape suffixes: S = rows, C = columns.
+A returned view never changes: rows are only added after it, and when the array is full, the last
+rows move to a new array. Shape suffixes: S = rows, C = columns.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 FIRST_ROWS = 64
-"""Rows of a fresh array; chosen by hand: a demo's worth of steps."""
+"""Number of rows of a new array; chosen by hand: enough for a demo run."""
 FIRST_WIDTH = 16
 
 

@@ -1,4 +1,4 @@
-"""The records of one worker that are written whole: when they were, and what they hold.
+"""The committed records of one worker: their times and contents.
 
 Shape suffix: C = committed records, in the order of writing.
 """
@@ -22,7 +22,7 @@ MODES = tuple(Mode)
 MODE_CODE = {mode: code for code, mode in enumerate(MODES)}
 ModeName = Mode | Literal["train", "eval", "predict"]
 ENDLESS = 1 << 40
-"""More rows than any run has: nothing is forgotten."""
+"""More rows than any run has, so that nothing is dropped."""
 
 
 def mode_code(mode: ModeName) -> int:
@@ -130,7 +130,7 @@ class Commits:
     def closing(self) -> Bools:
         """Return a mask of records that belong to no step.
 
-        Records with only facts, and records after the last step.
+        These are records with only facts, and records after the last step.
         """
         return self._columns["closing"].view()
 
@@ -163,8 +163,8 @@ class Commits:
 def _closing(mode_C: Ints, ended: Sequence[int], empty_C: Bools) -> Bools:
     """Return which records belong neither to an optimizer step nor to an evaluation.
 
-    Such a one bears the step after the last one. Facts alone are of none; what was logged after
-    the last step comes with the worker's end.
+    Such a record has the number of the step after the last one. Records with only facts belong to
+    no step; values logged after the last step are in the record of the worker's end.
     """
     ended_C = np.zeros(len(mode_C), np.bool_)
     ended_C[ended] = True

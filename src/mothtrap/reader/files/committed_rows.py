@@ -1,4 +1,4 @@
-"""The rows of one kind of segments that belong to committed records, read once, in columns.
+"""Rows of one kind of segments that belong to committed records, read once, in columns.
 
 Shape suffixes: N = rows, C = committed records, P = parts of a batch: the rows of one
 record, K = rows that are kept.
@@ -22,7 +22,7 @@ from mothtrap.store.tailing import SegmentTail
 from mothtrap.store.unpacking import numbers
 
 SMALL_ROWS = 1 << 14
-"""Pieces are joined up to this size, chosen by hand: joining costs less than many pieces."""
+"""Maximum size of pieces that are joined; chosen by hand: joining costs less than many pieces."""
 _BATCH_ERRORS = (pa.ArrowException, KeyError, ValueError, TypeError, AttributeError)
 
 
@@ -30,7 +30,7 @@ class Rows:
     """Consecutive rows of committed records.
 
     Attributes:
-        commit_N: int64, ascending: the row of each in the worker's `Commits`.
+        commit_N: int64, ascending: index of each row's record in the worker's `Commits`.
     """
 
     __slots__ = ("commit_N",)
@@ -127,7 +127,7 @@ class CommittedRows:
         return self._tail.bytes_read
 
     def damage(self, commits: Commits, *, ended: bool) -> tuple[str, ...]:
-        """Return the damage; with `ended`, the writer has ended, so a torn end is damage."""
+        """Return the damage; with `ended`, the writer has ended, so an incomplete end is damage."""
         pending = self._tail.pending if ended else ()
         missing = int(np.count_nonzero(commits.promised(self._promise))) - self._whole
         lacking = f"{self._folder.name}: {missing} steps lack {self._promise} because of damage"
@@ -170,7 +170,7 @@ class CommittedRows:
         return Piece(commit_N, batch)
 
     def _kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the columns that are given back; KeyError where one is not there."""
+        """Return the columns to return; KeyError if one does not exist."""
         return batch.select(self._keep)
 
 

@@ -1,4 +1,4 @@
-"""State of the workers of an attempt by the merged logs of their nodes."""
+"""State of the workers of an attempt, from the merged logs of their nodes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mothtrap.store import layout
 from mothtrap.store.node_log import NodeReader, NodeRows
 
 LATEST_STEPS = 16
-"""Steps of a worker whose median counts as its step time; chosen by hand."""
+"""Number of latest steps whose median counts as a worker's step time; chosen by hand."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -81,7 +81,7 @@ class NodeViews:
         return max(0.0, beat_s - news_s) + time.monotonic() - arrived_s
 
     def damage(self, *, ended: bool) -> list[str]:
-        """Return the damage; with `ended`, the writers have ended, so a torn end is damage."""
+        """Return the damage; with `ended`, writers have ended, so an incomplete end is damage."""
         return [text for one in self._readers.values() for text in one.damage(ended=ended)]
 
     def _take(self, name: str, rows: NodeRows) -> None:

@@ -1,8 +1,7 @@
-"""The numbers of one worker over the whole run, all attempts joined.
+"""Data of one worker over the whole run, with all attempts joined.
 
-Where a later attempt does steps again, its numbers replace the earlier ones, of all
-workers: also of those that the later attempt has no more.
-Shape suffixes: N = rows, C = committed records.
+If a later attempt repeats steps, its numbers replace the earlier ones of all workers, including
+workers that the later attempt does not have. Shape suffixes: N = rows, C = committed records.
 """
 
 from __future__ import annotations
@@ -39,21 +38,21 @@ EVERYTHING = Bounds()
 
 @dataclass(frozen=True, slots=True)
 class Redone:
-    """The steps from which on later attempts replace an earlier attempt.
+    """Steps from which later attempts replace an earlier attempt.
 
     An evaluation before step N has the number N. The attempt that continues with step N has usually
     not repeated it.
 
     Attributes:
-        train: the train step.
-        others: the number that evaluations bear.
+        train: first replaced train step.
+        others: first replaced step number of evaluations.
     """
 
     train: int = ENDLESS
     others: int = ENDLESS
 
     def by(self, views: Iterable[WorkerView]) -> Redone:
-        """Return the steps that count in attempts before those of some workers."""
+        """Return the steps that count in attempts before the attempts of some workers."""
         begun = [view for view in views if view.first_step is not None]
         trains = [view.first_step for view in begun if view.first_step is not None]
         evaluated = [view.first_evaluated for view in begun if view.first_evaluated is not None]
@@ -86,7 +85,7 @@ class Part:
             step_N = commits.steps[commit_N]
             keep_N &= (step_N >= self.bounds.begin) & (step_N < self.bounds.end)
         if self.redone != NOTHING:
-            # What was logged after the last step is not repeated, as evaluations are not.
+            # Values logged after the last step are not repeated, and neither are evaluations.
             trained_N = commits.modes[commit_N] == mode_code(Mode.TRAIN)
             trained_N &= ~commits.closing[commit_N]
             keep_N &= commits.steps[commit_N] < np.where(
@@ -121,7 +120,7 @@ class Span:
     """A run, or a range of its steps.
 
     Attributes:
-        attempts: attempts by number; grows as the run does.
+        attempts: attempts by number; grows with the run.
         bounds: bounds of the steps.
     """
 
@@ -134,7 +133,7 @@ class Span:
 
     @property
     def latest(self) -> AttemptView:
-        """The latest attempt."""
+        """Latest attempt."""
         return self.attempts[max(self.attempts)]
 
     @property
@@ -169,7 +168,7 @@ class Span:
         ]
 
     def _redone(self) -> dict[int, Redone]:
-        """Steps that later attempts repeated, by attempt, in order."""
+        """Return the steps that later attempts repeated, by attempt, in order."""
         found, redone, first = {}, NOTHING, min(self.attempts, default=0)
         for number in sorted(self.attempts, reverse=True):
             found[number] = redone

@@ -1,4 +1,4 @@
-"""Rows of the index of whole tensors."""
+"""Index entries of whole tensors."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ def index_row(view: WorkerView, commit: int, piece: Piece, row: int) -> RawRow:
     """Return the index entry of one copy of a tensor.
 
     Args:
-        view: view of the worker that wrote it.
-        commit: its record, as a row of `view.commits`.
+        view: view of the worker that wrote the copy.
+        commit: record of the copy, as a row of `view.commits`.
         piece: piece of `view.raw()`.
         row: row in the piece.
     """

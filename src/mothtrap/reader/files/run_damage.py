@@ -34,7 +34,7 @@ def run_damage(run: Path, files: FileChecks, budget: Budget) -> Iterator[str]:
     """Yield damage to snapshots, labels, marks, and the message journal.
 
     Args:
-        run: its folder.
+        run: folder of the run.
         files: checks of the files of the run.
         budget: bytes that the checks may read.
     """

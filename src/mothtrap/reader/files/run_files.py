@@ -29,7 +29,7 @@ class RunFiles:
         self._checks = FileChecks()
         self._mirror = mirror_of(path)
         self.refresh()
-        # Who may have died is known from the first reading, that nothing came after from a second.
+        # The first read shows which processes have died, and the second that no data followed.
         self.refresh()
 
     def refresh(self, *, judge: bool = True) -> None:
@@ -43,7 +43,7 @@ class RunFiles:
         may_have_more = self.writing or not self.attempts
         self._read(judge=judge, at_once=False)
         if self._mirror is not None and may_have_more and not self.writing:
-            # Whatever was sent between the last look into the store and the job's end.
+            # Fetch data that was sent between the last read of the store and the job's end.
             self._read(judge=judge, at_once=True)
 
     def _read(self, *, judge: bool, at_once: bool) -> None:
@@ -77,7 +77,7 @@ class RunFiles:
         return tuple(dict.fromkeys(found))
 
     def _leave_out_copies(self) -> None:
-        """Leave out the attempts that have the description of another attempt."""
+        """Leave out attempts that have the same description as another attempt."""
         for number, attempt in list(self.attempts.items()):
             said = attempt.info.attempt if attempt.info is not None else number
             if said != number and said in self.attempts:

@@ -1,7 +1,7 @@
 """Statistics of committed records, in memory by column.
 
-A column that has one value in all rows of a piece (not captured, or no value that is not finite)
-is kept as that value. Shape suffixes: N = rows, F = fields of a summary row.
+A column with the same value in all rows of a piece (not captured, or no non-finite values) is kept
+as that value. Shape suffixes: N = rows, F = fields of a summary row.
 """
 
 from __future__ import annotations

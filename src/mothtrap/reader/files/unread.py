@@ -33,7 +33,7 @@ from mothtrap.store.raw_reading import read_bytes
 from mothtrap.store.tailing import MAX_SEGMENT_BYTES, SegmentTail
 
 PIECE_BYTES = 1 << 22
-"""Bytes of a file that are hashed at a time; chosen by hand."""
+"""Number of bytes of a file that are hashed at a time; chosen by hand."""
 
 
 class Budget:
@@ -142,7 +142,7 @@ class UnreadOfWorker:
 
     def _statistics_damage(self, budget: Budget, *, ended: bool) -> Iterator[str]:
         view = self._view
-        if view.has_read_statistics:  # then the view reports it
+        if view.has_read_statistics:  # otherwise the view reports it
             return
         if self._statistics is None:
             size = size_of(view.folder, "stats")
@@ -194,7 +194,7 @@ class UnreadOfWorker:
 
 
 def _has_huge(folder: Path, table: str) -> bool:
-    """Return whether a segment (maybe sparse) is too long; its reader refuses it at once."""
+    """Return whether a segment (possibly sparse) is too long, so that its reader rejects it."""
     paths = (layout.segment_path(folder, table, seq) for seq in layout.segments(folder, table))
     return any(os.path.exists(p) and os.stat(p).st_size > MAX_SEGMENT_BYTES for p in paths)
 
@@ -207,7 +207,7 @@ def tail_damage(
     Args:
         tails: readers that continue where they stopped, by table.
         folder: folder of the table.
-        table: its name.
+        table: name of the table.
         ended: the writer has ended, so an incomplete end counts as damage.
     """
     tail = tails.setdefault(table, SegmentTail(folder, table, ("time_s",)))
@@ -217,12 +217,12 @@ def tail_damage(
 
 
 def attempt_damage(attempt: Path, tails: dict[str, SegmentTail], *, ended: bool) -> Iterator[str]:
-    """Yield damage to the files of an attempt that belong to no worker and no monitor.
+    """Yield damage to files of an attempt that belong to no worker or monitor.
 
     Args:
-        attempt: its folder.
+        attempt: folder of the attempt.
         tails: as in `tail_damage`.
-        ended: its job has ended.
+        ended: the job of the attempt has ended.
     """
     try:
         layout.read_source(attempt)

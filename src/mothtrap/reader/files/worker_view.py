@@ -1,4 +1,4 @@
-"""Captures of one worker in one attempt: read as they grow, each byte once.
+"""Captured data of one worker in one attempt: read as it grows, each byte once.
 
 Shape suffixes: N = rows, C = committed records.
 """
@@ -35,7 +35,7 @@ from mothtrap.store.unpacking import numbers
 ScalarName = tuple[str, str, Mode]
 AboutSamples = SamplesTaken | SamplesNamed
 _ABOUT_SAMPLES = (SamplesTaken, SamplesNamed)
-"""Told at every step: read when they are requested."""
+"""Facts reported at every step, which are read only on request."""
 _PLACES = ("tensor", "dtype", "shape", "segment", "offset", "size", "checksum")
 
 
@@ -56,12 +56,12 @@ class WorkerView:
     `refresh`, so they are always as recent as the events.
 
     Attributes:
-        steps: one more than its last train step, whether watched or not.
+        steps: one more than its last train step, observed or not.
         first_step: its first train step; None before that.
         first_evaluated: step number of its first evaluation; None before that.
         started, ended: the facts with these names, or None.
         tensors: description of each tensor id.
-        unwatched: its observations of steps that were not watched.
+        unwatched: its facts about steps that were not observed.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -90,7 +90,7 @@ class WorkerView:
     def refresh(self) -> None:
         """Read new events, and new data of the types requested so far."""
         before = len(self.commits)
-        if before:  # new data since the last time are read quickly
+        if before:  # reading new data since the last time is fast
             self._read_events()
         else:
             with self._shown("events") as told:
@@ -162,7 +162,7 @@ class WorkerView:
         return none_left or bool(self._events.damage(ended=True))
 
     def damage(self, *, ended: bool) -> tuple[str, ...]:
-        """Return the damage to the parts read so far; with `ended`, a torn end counts."""
+        """Return the damage to the parts read so far; with `ended`, an incomplete end counts."""
         rows = (self._statistic_rows, self._raw_rows, self._scalar_rows)
         found = [text for r in rows if r for text in r.damage(self.commits, ended=ended)]
         if self._unreadable:
@@ -211,7 +211,7 @@ class WorkerView:
             self.unwatched.append(observation)
 
     def _steps(self, start: int) -> tuple[Ints, Ints]:
-        """The steps of the records from `start` on: train steps, and those of evaluations."""
+        """Record the steps of the records from `start` on: train steps and evaluations."""
         commits = self.commits
         step_C, told_C = commits.steps[start:], ~commits.closing[start:]
         train_C = commits.modes[start:] == MODES.index(Mode.TRAIN)

@@ -1,1 +1,1 @@
-"""Things that a script has logged other than numbers and tensors."""
+"""Items that a script has logged, other than numbers and tensors."""

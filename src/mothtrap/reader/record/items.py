@@ -1,4 +1,4 @@
-"""Things that a script has logged, and their files."""
+"""Items that a script has logged, and their files."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def items_of(logged: Iterator[tuple[int, int, ItemLogged]]) -> tuple[Item, ...]:
     """Return the items of a run.
 
     Args:
-        logged: attempt, rank and fact, in their order.
+        logged: attempt, rank and fact, in order.
     """
     return tuple(
         Item(

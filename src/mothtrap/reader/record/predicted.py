@@ -1,4 +1,4 @@
-"""Confusion matrix and curves of labels and outputs that were captured whole."""
+"""Confusion matrix and curves of completely captured labels and outputs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mothtrap.reader.files.commits import ModeName
 from mothtrap.reader.tensors.captured_tensors import Tensor
 
 MAX_ROWS = 1_000_000
-"""Examples that are inspected, the latest ones; chosen by hand."""
+"""Maximum number of inspected examples, the latest ones; chosen by hand."""
 
 
 def predictions_of(

@@ -1,1 +1,1 @@
-"""Samples that a run trained on: where each was used, and which go with bad steps."""
+"""Samples that a run trained on: where each was used, and which occur in bad steps."""

@@ -16,9 +16,9 @@ from mothtrap.core.packed import unpack
 from mothtrap.reader.files.parts import Part, Span
 
 HEX_DIGITS = 16
-"""Of a row's digest, as it is printed."""
+"""Number of printed digits of a row's digest."""
 SHOWN = 4
-"""Samples of a batch that are printed of it."""
+"""Number of printed samples of a batch."""
 _Wants = Callable[[int], bool]
 
 
@@ -152,8 +152,8 @@ class _PartReader:
         """Yield the steps that are wanted.
 
         Args:
-            wants: says so by the number of a step.
-            wanted: the sample that they must have; None = any.
+            wants: returns whether a step is wanted, given its number.
+            wanted: sample that the steps must contain; None = any.
         """
         for told in self._part.view.samples():
             if isinstance(told, SamplesNamed):
@@ -176,7 +176,7 @@ class _PartReader:
                 )
 
     def _whole(self, batch: SampleBatch, step: int) -> SampleBatch:
-        """Fill in digests that are the same as those of an earlier step."""
+        """Fill in digests that equal those of an earlier step."""
         if batch.digests:
             self._digests[batch.loader] = step, batch.digests
         elif batch.same_as is not None:
@@ -206,11 +206,11 @@ class _PartReader:
 
 
 class _Wanted:
-    """Filter of the batches that may hold a sample.
+    """Filter of the batches that may contain a sample.
 
     Args:
         wanted: as in `Samples.seen`.
-        data: sets, by number.
+        data: datasets, by number.
     """
 
     def __init__(self, wanted: str, data: Mapping[int, DataSeen]) -> None:
@@ -248,7 +248,7 @@ def _is_wanted(sample: Sample, wanted: str, data: Mapping[int, DataSeen]) -> boo
 
 
 def _shown(samples: tuple[Sample, ...]) -> str:
-    """The first samples, behind a colon."""
+    """Return the first samples, after a colon."""
     names = [str(sample) for sample in samples[:SHOWN]]
     names += ["..."] if len(samples) > SHOWN else []
     return ": " + ", ".join(names) if names else ""

@@ -17,19 +17,20 @@ from mothtrap.core.window import Bools, Floats, Series
 from mothtrap.reader.samples.sample_index import Sample, StepSamples
 
 SPAN = 101
-"""Steps around a loss that it is compared with; chosen by hand."""
+"""Number of surrounding steps with which a loss is compared; chosen by hand."""
 SCALES = 8.0
-"""Robust standard deviations above the median from which on a loss is bad; chosen by hand:
-noise with long tails reaches it about once in 10,000 steps."""
+"""Robust standard deviations above the median from which a loss is bad; chosen by hand: noise with
+long tails reaches it about once in 10,000 steps.
+"""
 RISE = 0.5
-"""Share of the median by which a bad loss exceeds it at least; chosen by hand."""
+"""Minimum share of the median by which a bad loss exceeds it; chosen by hand."""
 MAD_TO_STD = 1.4826
 FEWEST = 10
-"""Losses without which none is compared with others."""
+"""Minimum number of losses for a comparison."""
 CHUNK = 4096
-"""Steps that are compared at once: 3 MB of memory."""
+"""Number of steps that are compared at once: 3 MB of memory."""
 LIKELY_CHANCE = 0.05
-"""Chance from which on nothing is claimed; the customary one."""
+"""Probability from which a deviation counts as chance; the usual level."""
 
 Place = tuple[int, int]
 """Rank of a worker, and a step of the job."""
@@ -153,7 +154,7 @@ def steps_of(found: Iterable[Finding], series: Iterable[tuple[int, Series]]) -> 
 
 
 def _far_above(loss_S: Floats) -> Bools:
-    """Return which losses are far above the median of those around them."""
+    """Return which losses are far above the median of the surrounding losses."""
     found = np.zeros(len(loss_S), np.bool_)
     span = min(SPAN, len(loss_S))
     if span < FEWEST:

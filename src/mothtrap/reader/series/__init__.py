@@ -1,1 +1,1 @@
-"""Numbers of a run over its steps: scalars, statistics, times, of one worker and of all."""
+"""Numbers of a run over its steps, of one worker and of all: scalars, statistics, times."""

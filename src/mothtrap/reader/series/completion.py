@@ -1,4 +1,4 @@
-"""Reports steps as they become complete, when no further worker can add to them."""
+"""Report steps as they become complete, when no further worker can add to them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from mothtrap.reader.files.run_files import RunFiles
 from mothtrap.reader.series.steps import StepState, StepStatus, Timeline, expected_workers
 
 POLL_S = 0.02
-"""Pause between two looks; chosen by hand: a fifth of the delay that is promised."""
+"""Pause between two reads; chosen by hand: a fifth of the promised delay."""
 JUDGE_EVERY_S = 0.5
-"""Interval at which live processes are looked up; chosen by hand."""
+"""Interval at which running processes are checked; chosen by hand."""
 
 
 def follow_steps(
@@ -167,7 +167,7 @@ class Completion:
         same = reached.get(key.mode)
         if same is not None and same.mode_step >= key.mode_step:
             return False
-        # Evaluations of a step come before the step itself.
+        # Evaluations of a step precede the step itself.
         trained = reached.get(Mode.TRAIN)
         passed = key.step + (key.mode == Mode.TRAIN)
         return trained is None or trained.step < passed

@@ -1,4 +1,4 @@
-"""The statistics of the tensors of one kind, step by step.
+"""Statistics of the tensors of one kind, step by step.
 
 Shape suffixes: S = steps, T = tensors of a record, C = columns (tensors ever seen),
 F = fields of a summary row.
@@ -91,7 +91,7 @@ class Group:
 
     def append(self, step: int, skipped: bool, summary_TF: Floats) -> None:
         """Append the rows of a step for the last selected tensors."""
-        # A width that is not ours is of another version: no column can be trusted.
+        # A different width comes from another version, so no column can be trusted.
         if not len(self._column_T) or summary_TF.shape[1] != WIDTH:
             return
         if self._picked_T is not None:
@@ -177,7 +177,7 @@ def captured(summary_TF: Floats, statistic: str, value_T: Floats) -> Bools:
 def captured_in(column: Callable[[str], Floats], statistic: str, value_T: Floats) -> Bools:
     """Return the rows for which a statistic was captured, given columns; see `captured`."""
     if statistic == "l2":
-        # Captured, it is a number in the row also where no element was finite.
+        # A captured statistic is a number in the row even if no element was finite.
         return ~np.isnan(column("l2"))
     missing_T = np.isnan(value_T)
     if statistic in _OF_FINITE and missing_T.any():

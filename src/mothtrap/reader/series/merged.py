@@ -1,13 +1,13 @@
-"""The numbers of all workers as if one had computed them: shards put together again.
+"""Numbers of all workers, merged as if one worker had computed them.
 
-Statistics are merged from sufficient statistics, so that they are those of the whole
-tensor, whatever its shards are. What counts as one:
+Statistics are merged from sufficient statistics, so they are correct for the whole tensor,
+regardless of its shards. Rows are combined as follows:
 
-- pieces of a tensor (`shard 1/2 of dim 0`) are put together where all are there;
-- a replica, and a parameter or gradient without a scope, is the same on all workers: that
-  of the lowest is taken (the rule `ranks_diverge` tells where they are not the same);
-- everything else is each worker's own part of the batch, and put together where every
-  worker that has such a tensor in the attempt has captured it.
+- pieces of a tensor (`shard 1/2 of dim 0`) are merged if all of them exist;
+- a replica, and a parameter or gradient without a scope, is the same on all workers, so the value
+  of the lowest rank is used (the rule `ranks_diverge` reports differences);
+- everything else is each worker's own part of the batch, and is merged if every worker with such a
+  tensor in the attempt has captured it.
 
 Shape suffixes: N = rows, G = groups of rows that become one, S = records, F = fields.
 """
@@ -40,7 +40,7 @@ Merged = Literal["merged"]
 MERGED: Merged = "merged"
 
 LARGEST = ("step_s", "own_s")
-"""Scalars of which the largest is that of the job: the others wait for it."""
+"""Scalars whose largest value is the value of the job, because the other workers wait for it."""
 SAME = (
     "lr",
     "gradient_norm",
@@ -50,19 +50,19 @@ SAME = (
     "skipped",
     "micro_batches",
 )
-"""Scalars that are of the whole job on every worker."""
+"""Scalars of the whole job, which are the same on every worker."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Rows:
-    """Rows of all workers, each with what it is a piece of.
+    """Rows of all workers, each with the piece that it describes.
 
     Attributes:
         moment_N: index of (step, mode_step), ascending in time.
         column_N: index of the tensor.
-        piece_N: which piece of the whole, -1 of what cannot be merged.
-        pieces_N: how many make the whole.
-        worker_N: rank.
+        piece_N: index of the piece; -1 if it cannot be merged.
+        pieces_N: number of pieces of the whole.
+        worker_N: rank of the worker.
         summary_NF: rows of statistics.
     """
 
@@ -86,7 +86,7 @@ def merged_matrices(
     Args:
         span: all workers.
         kind: kind of the tensors.
-        chosen: choice of scalars.
+        chosen: choice of tensors.
         statistics: ids.
         mode: mode of the records.
 
@@ -136,7 +136,7 @@ def merged_scalars(span: Span, chosen: Callable[[ScalarName], bool]) -> tuple[Ru
 
 
 def _chain(of_attempts: Sequence[RunSeries]) -> RunSeries:
-    """Put the series of one attempt after another."""
+    """Concatenate the series of consecutive attempts."""
     values_S = np.concatenate([series.values_S for series in of_attempts])
     return dataclasses.replace(
         of_attempts[-1],
@@ -148,7 +148,7 @@ def _chain(of_attempts: Sequence[RunSeries]) -> RunSeries:
 
 
 def _join(several: Sequence[RunSeries]) -> RunSeries:
-    """Make one series of those of the workers of an attempt."""
+    """Merge the series of the workers of an attempt."""
     first = several[0]
     if len(several) == 1:
         return first
@@ -171,7 +171,7 @@ def _join(several: Sequence[RunSeries]) -> RunSeries:
 
 
 def _places(steps_S: Ints) -> Iterator[tuple[int, int]]:
-    """Each value's step, and the number of earlier values of that step."""
+    """Return each value's step, and the number of earlier values of that step."""
     before: dict[int, int] = {}
     for step in steps_S.tolist():
         count = before[step] = before.get(step, -1) + 1
@@ -190,7 +190,7 @@ class _Moments:
         self.skipped_M = flat[first]
 
     def of(self, rows: SummaryRows) -> Ints:
-        """The index of the moment of each row."""
+        """Return the index of the moment of each row."""
         joined = np.concatenate((self.keys_M2, _keys(rows)))
         _, inverse = np.unique(joined, axis=0, return_inverse=True)
         found: Ints = inverse.reshape(-1)[len(self.keys_M2) :]
@@ -204,7 +204,7 @@ def _keys(rows: SummaryRows) -> Ints:
 
 
 def _holders(attempts: Sequence[Mapping[int, Part]]) -> dict[tuple[int, str], list[int]]:
-    """By attempt and tensor, the workers that have it, ascending."""
+    """Return, by attempt and tensor, the workers that have it, ascending."""
     found: dict[tuple[int, str], list[int]] = {}
     for parts in attempts:
         for worker, part in parts.items():
@@ -277,7 +277,8 @@ def _merge(rows: _Rows) -> tuple[Ints, Ints, Floats]:
     order = order[rows.piece_N[order] >= 0]
     key_N3 = np.stack((rows.moment_N, rows.column_N, rows.piece_N), axis=1)[order]
     fresh_N = np.any(np.diff(key_N3, axis=0, prepend=-1) != 0, axis=1)
-    order, key_N3 = order[fresh_N], key_N3[fresh_N]  # of equal pieces the lowest worker's
+    # of equal pieces, use the one of the lowest worker
+    order, key_N3 = order[fresh_N], key_N3[fresh_N]
     starts_G = np.flatnonzero(np.any(np.diff(key_N3[:, :2], axis=0, prepend=-1) != 0, axis=1))
     if not len(starts_G):
         return np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, WIDTH))

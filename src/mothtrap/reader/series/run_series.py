@@ -1,4 +1,4 @@
-"""Series that a run answers with: those of `core`, and as pandas has them."""
+"""Series of a run: those of `core`, with a conversion to pandas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps of a run, over all workers: in modes, and in the job's own count.
+"""Steps of a run over all workers: within modes, and in the job's own count.
 
 Shape suffix: S = steps.
 """
@@ -18,8 +18,9 @@ from mothtrap.reader.files.commits import MODE_CODE, MODES, ModeName, mode_code
 from mothtrap.reader.files.parts import Span
 
 START_STEPS = 10
-"""A worker that has not begun when others have made this many steps is not waited for;
-chosen by hand: the workers of a job begin together."""
+"""A worker that has not begun when others have made this many steps is not awaited; chosen by hand,
+because the workers of a job begin together.
+"""
 
 
 class StepState(enum.StrEnum):

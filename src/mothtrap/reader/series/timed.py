@@ -1,4 +1,4 @@
-"""Rows of a run that are indexed by time: of all attempts, in the order of their times."""
+"""Time-indexed rows of a run, of all attempts, in order of time."""
 
 from __future__ import annotations
 

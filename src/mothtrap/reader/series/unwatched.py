@@ -1,4 +1,4 @@
-"""Losses and learning rates of steps that were not watched: facts hold them, and no records.
+"""Losses and learning rates of steps that were not observed, stored in facts instead of records.
 
 Shape suffix: N = steps.
 """

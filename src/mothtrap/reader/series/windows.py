@@ -1,4 +1,4 @@
-"""Builds the windows of rules from step records, as they arrive."""
+"""Builder of rule windows from step records, as these arrive."""
 
 from __future__ import annotations
 
@@ -22,14 +22,16 @@ from mothtrap.reader.files.columns import Column
 from mothtrap.reader.series.matrices import Group, groups
 
 SCALAR_STEPS = 500
-"""Values of a scalar that a window shows at least: the default `steps` of a need."""
+"""Minimum number of values of a scalar in a window: the default `steps` of a need."""
 PAUSE_S = 600.0
-"""Longest time between two records that counts as training; chosen by hand: after it, someone has
-paused a notebook or started the job again."""
+"""Maximum time between two records that counts as training; chosen by hand: a longer pause means
+that a notebook was paused or the job restarted.
+"""
 FIRST_OBSERVATIONS = 16
 LATEST_OBSERVATIONS = 256
-"""Observations of a type that a window shows, from the start and the end of the run;
-chosen by hand: the first ones describe the program, the latest its state."""
+"""Number of observations of a type in a window, from the start and the end of the run; chosen by
+hand: the first ones describe the program, the latest its state.
+"""
 
 _NO_TENSORS: npt.NDArray[np.uint32] = np.empty(0, np.uint32)
 
@@ -76,7 +78,7 @@ class WindowBuilder:
         key = record.key
         for scalar in record.scalars:
             if scalar.name in DIGESTS:
-                continue  # several a step, and of no rule's interest
+                continue  # several per step, and not used by rules
             name = (scalar.name, scalar.of, key.mode)
             series = self._series.get(name)
             if series is None:
@@ -124,7 +126,7 @@ class WindowBuilder:
         tensor_T, mode = record.tensor_T, record.key.mode
         if not len(tensor_T) or not self._groups:
             return
-        # Most steps have the tensors of the step before: where their columns are is kept.
+        # Most steps have the same tensors as the previous one, so their column positions are kept.
         same = np.array_equal(tensor_T, self._last_tensor_T.get(mode, _NO_TENSORS))
         if record.defined:
             same = False
@@ -139,7 +141,7 @@ class WindowBuilder:
 
     def _observe(self, observation: Fact) -> None:
         if isinstance(observation, SamplesTaken | SamplesNamed):
-            return  # one or more a step, and of no rule's interest
+            return  # one or more per step, and not used by rules
         if isinstance(observation, LossSeries):
             self._loss_series[observation.series] = observation
         kept = self._observations.get(type(observation))
@@ -209,7 +211,7 @@ class _SeriesBuffer:
 
 
 class _Latest:
-    """The first and the latest observations of a type, with their place in the run."""
+    """The first and the latest observations of a type, with their positions in the run."""
 
     __slots__ = ("_first", "_latest")
 

@@ -71,12 +71,12 @@ def summary_rows(
         ids = [number for number, info in part.view.tensors.items() if chosen(info)]
         if not ids:
             continue
-        # One more place than ids, for all those that were not asked for.
+        # One more entry than ids, for all tensors that were not requested.
         asked = np.zeros(max(ids) + 2, np.bool_)
         asked[ids] = True
         for piece in part.view.statistics():
             tensor_N = piece.tensor_N
-            if not piece.fields:  # of another version
+            if not piece.fields:  # from another version
                 continue
             if len(ids) == 1:
                 keep_N = tensor_N == ids[0]
@@ -147,7 +147,7 @@ def statistic_matrices(
     Args:
         parts: parts of one worker.
         kind: kind of the tensors.
-        chosen: choice of scalars.
+        chosen: choice of tensors.
         statistics: ids.
         mode: mode of the records.
     """
@@ -201,7 +201,7 @@ def _matrix(
 
 
 def _columns(rows: SummaryRows, column_of: dict[str, int]) -> npt.NDArray[np.intp]:
-    """Return the column of the tensor of each row."""
+    """Return the column of each row's tensor."""
     infos = rows.part.view.tensors
     column_of_id = np.zeros(int(rows.tensor_N.max()) + 1, np.intp)
     for number in np.flatnonzero(np.bincount(rows.tensor_N)).tolist():

@@ -1,1 +1,1 @@
-"""Captured tensors of a run: their values, their statistics, their distributions."""
+"""Captured tensors of a run: their values, statistics, and distributions."""

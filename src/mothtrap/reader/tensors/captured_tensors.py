@@ -1,4 +1,4 @@
-"""One tensor of a run: its values as they were captured, its statistics, its history."""
+"""A tensor of a run: its captured values, its statistics, its history."""
 
 from __future__ import annotations
 
@@ -278,7 +278,7 @@ class Tensor:
     def _of_values(
         self, statistic: str, mode: ModeName, worker: int | None
     ) -> list[tuple[int, float]]:
-        """Work a statistic out from the values, of each moment at which they were kept."""
+        """Compute a statistic from the stored values of each moment."""
         places = list(self._where.raw_rows(mode, worker))
         found, done = [], 0
         with progress("reading values", lambda: bytes_of(places)) as told:

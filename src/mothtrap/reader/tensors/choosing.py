@@ -1,4 +1,4 @@
-"""Selection of a run's tensors by the names that a user gives."""
+"""Selection of a run's tensors by user-defined names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mothtrap.reader.files.parts import Span
 from mothtrap.reader.tensors.captured_tensors import Tensor
 
 _KIND = re.compile(r"[\w*?\[\]!-]*")
-"""Pattern of kinds before a colon; names may hold colons, too."""
+"""Pattern of a kind before a colon; names may contain colons, too."""
 
 
 def all_tensors(span: Span) -> dict[str, Tensor]:
@@ -70,7 +70,7 @@ def one_tensor(span: Span, name: str) -> Tensor:
         return min(same, key=lambda tensor: known_kinds.position(tensor.kind))
     kind, _, rest = name.partition(":")
     names = known if kind in known_kinds.names() else {t.name for t in known.values()}
-    # A missing kind, before an existing name.
+    # The name exists, but the kind does not.
     names = {i: t for i, t in known.items() if t.name == rest} or names
     raise UnknownNameError(
         f"there is no tensor {name!r}{nearest(name, names)}; the run has {len(known)} tensors, "

@@ -1,4 +1,4 @@
-"""The exponents of one tensor at a step: as captured, or of values that were kept."""
+"""Exponents of one tensor at a step: captured, or counted from stored values."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from mothtrap.statistics.exponents import BINS, LOWEST_POWER, Counts
 from mothtrap.statistics.summary import derive
 
 _BAR_CHARS = 40
-"""Length of the longest bar of a picture; chosen by hand: a line stays below 80 characters."""
+"""Length of the longest printed bar; chosen by hand: a line has fewer than 80 characters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +139,7 @@ class Exponents:
             )
         limits = ml_dtypes.finfo(dtype_of(dtype))  # type: ignore[no-untyped-call]
         power_B = np.arange(LOWEST_POWER, LOWEST_POWER + BINS)
-        # What is above half of the least number is rounded up to it.
+        # Values above half of the smallest number are rounded up to it.
         least = _power(limits.smallest_subnormal) - 1
         vanishing_B = power_B < least
         subnormal_B = (power_B < _power(limits.smallest_normal)) & ~vanishing_B
@@ -190,7 +190,7 @@ class Exponents:
         )
 
     def _rows(self) -> list[tuple[str, int, int, str]]:
-        """Power, negative and positive values, and a bar, from the largest on."""
+        """Yield power, negative and positive values, and a bar, largest power first."""
         most = int(self.counts.max())
         rows = []
         for power in reversed(self.powers):

@@ -1,4 +1,4 @@
-"""Copies of tensors, and rows of statistics, where they are stored."""
+"""Stored copies of tensors and rows of statistics."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ from mothtrap.store.raw_reading import RawRow, fetch_ahead, read_bytes
 
 Array = npt.NDArray[Any]
 Place = tuple[Part, int, Piece, int]
-"""Where a copy of a tensor is: record and row."""
+"""Location of a tensor's copy: record and row."""
 AHEAD = 64
-"""Copies that are requested at a time, so that a disk is not asked for one after the other; chosen
-by hand."""
+"""Number of copies that are requested at a time, so that a disk does not handle them one after
+another; chosen by hand.
+"""
 
 
 def rows_of(pieces: Sequence[RowsT], commit: int, ids: Sequence[int]) -> list[tuple[RowsT, int]]:
@@ -87,7 +88,7 @@ def summary_of(copies: Sequence[Place], statistics: Sequence[str]) -> npt.NDArra
 
 
 def derived(summary_1F: npt.NDArray[np.float64]) -> dict[str, float]:
-    """Return the captured statistics of a row of float64, shape (1, F)."""
+    """Return the captured statistics of a row, float64, shape (1, F)."""
     found = {}
     for statistic in STATISTICS:
         value = derive(summary_1F, statistic)

@@ -22,7 +22,7 @@ def values_over_steps(
 
     Args:
         identity: identity of the tensor, `kind:name`.
-        found: its values, in the order of the moments.
+        found: values of the tensor, in the order of the moments.
 
     Raises:
         MissingExtraError: xarray is not installed.

@@ -1,4 +1,4 @@
-"""Places of the rows and copies of one tensor."""
+"""Locations of the rows and copies of one tensor."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Located:
             for commit in part.at(number, key.mode if key else mode).tolist()
             if key is None or part.view.commits.key(commit) == key
         ]
-        return found[::-1]  # evaluations of a step come before it
+        return found[::-1]  # evaluations of a step precede it
 
     def steps(self, mode: ModeName | None, worker: int | None) -> Ints:
         """Return the job's steps with captured statistics or values of the tensor."""
@@ -168,7 +168,7 @@ class Located:
     def _complain(
         self, step: int | StepKey, mode: ModeName | None, worker: int | None, wanted: Wanted
     ) -> NoReturn:
-        """Report that something is not there at a step, and where it is."""
+        """Report that data is missing at a step, and where it exists."""
         number = step_number(step)
         if isinstance(step, StepKey):
             mode = step.mode
@@ -210,7 +210,7 @@ class Located:
         return [int(step) for step in self.steps(mode, worker)]
 
     def _shape_steps(self, mode: ModeName | None, worker: int | None) -> list[int]:
-        """Return the steps of a tensor whose shapes are followed; empty for any other."""
+        """Return the steps of a tensor whose shapes are recorded; empty for other tensors."""
         facts = (fact for part, _ in self.parts(worker) for fact in part.view.observations)
         told = (isinstance(f, ShapeChanged) and f.tensor == self.identity for f in facts)
         return self.steps(mode, worker).tolist() if any(told) else []

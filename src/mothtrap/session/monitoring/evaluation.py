@@ -1,4 +1,4 @@
-"""Rules over one attempt of a run, evaluated outside of its job while it grows."""
+"""Evaluate the rules on one attempt of a run while it grows, outside of its job."""
 
 from __future__ import annotations
 
@@ -29,14 +29,13 @@ from mothtrap.store.stalls import StallReader
 from mothtrap.store.worker_reading import ReadState
 
 PENDING_S = 2.0
-"""Time after which new steps are evaluated even if they are few; chosen by hand, for jobs whose
-steps take seconds."""
+"""Time after which a few new steps are evaluated; chosen by hand, for steps that take seconds."""
 KEEP_EVERY_S = 1.0
-"""Seconds between two writings of the rules' states when nothing was found."""
+"""Seconds between two updates of the rules' stored states without a finding."""
 MOST_DETAILED = 8
-"""Workers whose complete logs one finding requests; chosen by hand."""
+"""Maximum number of workers whose complete logs one finding requests; chosen by hand."""
 ROLL_S = 2.0
-"""Seconds after which results for an object store are sent."""
+"""Interval at which results for an object store are sent."""
 
 
 class AttemptEvaluation:
@@ -48,11 +47,11 @@ class AttemptEvaluation:
     Args:
         attempt: folder of the attempt.
         config: configuration of the active rules.
-        monitor: number of the monitor, the same for whoever evaluates these rules.
+        monitor: number of the monitor, the same for every process that evaluates these rules.
         counts: numbers of steps for which a finding must last before an action reacts to it.
 
     Raises:
-        StoreError: the object store of the run cannot be reached, or refuses.
+        StoreError: the object store of the run cannot be reached, or rejects the request.
     """
 
     def __init__(
@@ -77,7 +76,7 @@ class AttemptEvaluation:
         stored = FindingReader(self._folder)
         stored.poll()
         self.past = tuple(stored.findings)
-        """Revisions that an earlier monitor has stored, in their order."""
+        """Revisions that an earlier monitor has stored, in order."""
         self._stored = {finding.fingerprint: finding for finding in stored.findings}
         self._states = {status.code: status for status in stored.statuses}
         self._evaluated = stored.evaluated
@@ -192,7 +191,7 @@ class AttemptEvaluation:
         request = DetailsRequest(
             id=control_inbox.new_id(), attempt=int(self._attempt.name), workers=tuple(wanted)
         )
-        with suppress(StoreError, OSError):  # the findings are there without them
+        with suppress(StoreError, OSError):  # the findings exist without these logs
             control_inbox.send(self._attempt.parent, request)
             self._asked.update(wanted)
 
@@ -221,7 +220,7 @@ class AttemptEvaluation:
                 self.has_unsent = False
 
     def _is_news(self, finding: Finding, *, last: bool) -> bool:
-        """Return whether a revision is stored: growth alone is not, but when it doubles."""
+        """Return whether a revision is stored; growth alone counts only if it doubles."""
         old = self._stored.get(finding.fingerprint)
         if old is None or (old.severity, has_passed(old)) != (
             finding.severity,
@@ -235,7 +234,7 @@ class AttemptEvaluation:
 
 
 class _Sender:
-    """Sends the sealed segments of a monitor to the object store of the run, in their order."""
+    """Sends the sealed segments of a monitor to the object store of the run, in order."""
 
     def __init__(self, run: Path, folder: Path) -> None:
         self._store = store_of(run)
@@ -243,10 +242,10 @@ class _Sender:
         self._next: int | None = None
 
     def drop_unsent(self) -> None:
-        """Remove segments that a killed monitor of this machine has left and never sent.
+        """Remove segments that a killed monitor of this machine never sent.
 
         Raises:
-            StoreError: the store cannot be reached, or refuses.
+            StoreError: the store cannot be reached, or rejects the request.
         """
         sent = self._sent()
         for number in layout.segments(self._folder, "findings"):

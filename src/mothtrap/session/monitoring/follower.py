@@ -1,4 +1,4 @@
-"""Follow one run from outside of its job: evaluate its rules, and act."""
+"""Follow one run from outside of its job: evaluate its rules, and run its actions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from mothtrap.store.remote_journal import RemoteJournal
 from mothtrap.store.run_objects import is_mirror
 
 FIRST_MONITOR = layout.MAX_WORKERS + 1
-"""Lowest number of monitors outside of jobs: no worker and no launcher has it."""
+"""Lowest number of monitors outside of jobs; no worker or launcher has it."""
 MOST_MONITORS = 800_000_000
 
 
@@ -92,7 +92,7 @@ class Follower:
         """Evaluate new data and act on it; return whether this process has the lease.
 
         Raises:
-            StoreError: the store cannot be reached, or refuses; call again later.
+            StoreError: the store cannot be reached, or rejects the request; call again later.
             OSError: results cannot be written; call again later.
         """
         if not self._lease.acquire():
@@ -157,7 +157,7 @@ class Follower:
             self._acting.look(self._glance())
 
     def _glance(self) -> Glance:
-        """Return the state of the run as far as this monitor evaluates it."""
+        """Return the part of the run's state that this monitor evaluates."""
         rules = self._evaluations[max(self._evaluations)].rules
         found = merge_findings(tuple(each.values()) for each in self._revisions.values())
         return dataclasses.replace(glance(self._run, time.time()), findings=found, rules=rules)
@@ -185,7 +185,7 @@ class _Acting:
             say("mothtrap: actions: another process sends the messages of this run, too")
         entries = self._journal.entries()
         self.reported = [entry.event for entry in entries if entry.event is not None]
-        """Events of which an earlier monitor has sent messages, in their order."""
+        """Events about which an earlier monitor has sent messages, in order."""
         self._deliveries = Deliveries(self._journal, self._job, say)
         known = explains(load_rules(config))
         self._reactions = Reactions(config, known, self._job, self._deliveries, say)

@@ -1,4 +1,4 @@
-"""Follow many runs at once: those that are named, or all that appear in a place."""
+"""Follow many runs at once: named runs, or all runs that appear in a location."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LOOK_EVERY_S = 0.5
 LIST_EVERY_S = 2.0
 """Interval between searches for new runs; chosen by hand."""
 AT_ONCE = 8
-"""Runs that are inspected at the same time, since a look into an object store mostly waits."""
+"""Number of runs that are inspected concurrently, because object stores mostly cause waiting."""
 Say = Callable[[str], None]
 T = TypeVar("T")
 
@@ -139,7 +139,7 @@ class RunsFollower:
         return self.followed
 
     def _find(self) -> None:
-        """Begin to follow the runs that were not there before."""
+        """Start to follow runs that are new."""
         if time.monotonic() - self._listed_s < LIST_EVERY_S:
             return
         self._listed_s = time.monotonic()
@@ -166,7 +166,7 @@ class RunsFollower:
             self._contained(follower.place, follower.look)
 
     def _may_take(self, follower: Follower) -> bool:
-        """Return whether to try for a lease: beyond its share a process leaves others the time."""
+        """Return whether to request a lease; beyond its share, a process lets others go first."""
         share = math.ceil(len(self._following) / self._of)
         held = sum(each.has_lease for each in self._following.values())
         return held < share or time.monotonic() - follower.opened_s > LEASE_S
@@ -180,12 +180,12 @@ class RunsFollower:
                 self._say(f"mothtrap: monitor: {place}: ended after {follower.steps} steps")
 
     def _contained(self, what: str, act: Callable[[], T]) -> T | None:
-        """Call something; a failure is printed once, and the call is tried again later."""
+        """Call a function; a failure is printed once, and the call is repeated later."""
         try:
             found = act()
         except (MothtrapError, OSError) as err:
             text = str(err)
-        except Exception as err:  # of one run: the others continue
+        except Exception as err:  # failure of one run: the others continue
             text = f"{type(err).__name__}: {err}"
         else:
             self._failed.pop(what, None)
@@ -200,7 +200,7 @@ def runs_at(place: str) -> list[str]:
     """Return the runs at a place: itself, or the runs in it.
 
     Raises:
-        StoreError: the object store cannot be reached, or refuses.
+        StoreError: the object store cannot be reached, or rejects the request.
     """
     if not is_url(place):
         path = Path(place)

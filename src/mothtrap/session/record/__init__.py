@@ -1,1 +1,1 @@
-"""The record of an experiment: data found without changing the script, and logged data."""
+"""Record of an experiment: data found without changing the script, and logged data."""

@@ -1,4 +1,4 @@
-"""Converts values of a script to their stored form: arrays, tables, images."""
+"""Conversion of a script's values to their stored form: arrays, tables, images."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ def as_array(value: Any) -> npt.NDArray[Any]:
     Raises:
         Exception: any exception that the value raises if it is not an array.
     """
-    # A copy: numpy would forbid for good that the storage of a tensor of the user's is resized.
+    # A copy is needed, because a NumPy view would permanently prevent the user's tensor from being
+    # resized.
     for step in ("detach", "cpu", "clone"):
         if hasattr(value, step):
             value = getattr(value, step)()
     if type(value).__module__ == "torch" and str(getattr(value, "dtype", "")) == "torch.bfloat16":
-        value = value.float()  # numpy has no such type
+        value = value.float()  # NumPy has no such type
     array = np.asarray(value)
     if array.dtype.kind not in "biuf":
         raise TypeError(f"expected numbers, not elements of type {array.dtype}")
@@ -44,7 +45,7 @@ def as_png(value: Any) -> tuple[bytes, dict[str, LedgerValue]]:
         ValueError: it is not an image, or is too large.
         Exception: any exception that the value raises.
     """
-    if hasattr(value, "convert") and hasattr(value, "getbands"):  # Pillow's
+    if hasattr(value, "convert") and hasattr(value, "getbands"):  # an image of Pillow
         value = value.convert("RGBA" if "A" in value.getbands() else "RGB")
     array = png.pixels(as_array(value))
     if max(array.shape[:2]) > MAX_SIDE:

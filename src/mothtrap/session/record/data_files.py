@@ -16,8 +16,9 @@ from mothtrap.core.working_folder import shown
 
 MAX_FILES = 64
 WHOLE_BYTES = 2 << 20
-"""Size up to which a file is read as a whole; of a larger one its begin and its end are, each
-of half that size."""
+"""Maximum size of a file that is read completely; for a larger file, the first and the last half of
+this size are read.
+"""
 MIN_BYTES = 64
 CODE = (".so", ".py", ".pyc", ".pyi", ".log", ".lock", ".sock", ".mo", ".ttf", ".ttc", ".db")
 SYSTEM = ("/proc/", "/sys/", "/dev/", "/usr/", "/lib", "/etc/", "/run/", "/tmp/pymp-")
@@ -87,7 +88,7 @@ def _held() -> list[str]:
 
 
 def _mapped() -> list[str]:
-    """Return the paths of mapped files; Linux only: elsewhere asking for them can take seconds."""
+    """Return the paths of mapped files on Linux; on other systems the query can take seconds."""
     try:
         with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as file:
             lines = file.read().splitlines()

@@ -1,4 +1,4 @@
-"""Figures of plotting libraries as files that a browser shows without any address."""
+"""Figures of plotting libraries as files that a browser shows without network access."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def drawn(figure: Any) -> Drawn:
 
 
 def _matplotlib(figure: Any) -> Drawn:
-    figure = getattr(figure, "figure", figure)  # of axes, and of seaborn's grids, theirs
+    figure = getattr(figure, "figure", figure)  # figure of axes, and of seaborn grids
     out = io.BytesIO()
     figure.savefig(out, format="png", dpi=DPI)
     return Drawn(out.getvalue(), ".png", "png")

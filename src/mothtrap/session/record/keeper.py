@@ -1,4 +1,4 @@
-"""Files and facts of things that a script logs other than numbers and tensors."""
+"""Files and facts of items that a script logs, other than numbers and tensors."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from mothtrap.store.replacing import replace
 from mothtrap.tracing.jobs.notebooks import cells_run
 
 CELLS = "notebook cells"
-"""Name of the text that holds the cells of a notebook as they were run."""
+"""Name of the text with the executed cells of a notebook."""
 PENDING_BYTES = 256 << 20
-"""Of files that wait for the first step; chosen by hand."""
+"""Maximum size of files that wait for the first step; chosen by hand."""
 CHUNK = 4 << 20
 
 
@@ -52,7 +52,7 @@ class RecordKeeper:
         say: prints one line for the user.
 
     Attributes:
-        waiting: facts of what was logged before the first step; none after it.
+        waiting: facts about items logged before the first step; empty after that.
     """
 
     def __init__(self, sink: Sink, step: Callable[[], int], say: Callable[[str], None]) -> None:
@@ -82,7 +82,7 @@ class RecordKeeper:
         """Record the notebook cells that recorded anything."""
         cells = without_secrets(cells_run())
         if cells and self._folder is not None:
-            self.text(CELLS, cells[-MAX_BYTES["text"] // 4 :])  # a character has 4 bytes at most
+            self.text(CELLS, cells[-MAX_BYTES["text"] // 4 :])  # a character has at most 4 bytes
 
     def parameters(self, values: Any, source: str = "script") -> None:
         """Record parameters."""
@@ -178,7 +178,7 @@ class RecordKeeper:
             data, about = make()
             _check_size(kind, len(data))
             file = self._write(data, suffix)
-        except Exception as err:  # whatever an object of the user's raises, or the disk
+        except Exception as err:  # an object of the user, or the disk, may raise anything
             self._refuse(str(name), err)
             return
         self._add(name, kind, hashlib.sha256(data).hexdigest(), len(data), about, file, library)
@@ -258,7 +258,7 @@ class RecordKeeper:
 def _text(text: Any) -> bytes:
     if not isinstance(text, str):
         raise TypeError(f"expected a string, not a {type(text).__name__}")
-    _check_size("text", len(text))  # before it is masked, which takes time
+    _check_size("text", len(text))  # before masking, which takes time
     return storable(without_secrets(text)).encode()
 
 
@@ -287,9 +287,9 @@ def _open(path: str, flags: int) -> int:
 
 
 def _digest_of_folder(path: Path) -> tuple[str, int, int]:
-    """Return SHA-256 over the names and digests of all files, their size and number.
+    """Return SHA-256 over the names and digests of all files, and their total size and number.
 
-    Links inside of the folder are left out.
+    Links inside the folder are skipped.
     """
     whole, size, count = hashlib.sha256(), 0, 0
     for folder, folders, files in os.walk(path):

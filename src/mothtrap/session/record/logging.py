@@ -1,4 +1,4 @@
-"""Logging of an experiment by a script: parameters, texts, tables, images, files, figures."""
+"""Methods with which a script logs its experiment: parameters, texts, tables, images, files."""
 
 from __future__ import annotations
 

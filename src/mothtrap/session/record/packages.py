@@ -1,4 +1,4 @@
-"""Packages of the environment as a lock file, and the container image if it is known."""
+"""Installed packages as a lock file, and the container image if known."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from urllib.parse import urlsplit, urlunsplit
 from mothtrap.session.surroundings import package_folders
 
 IMAGE_VARIABLES = ("APPTAINER_CONTAINER", "SINGULARITY_CONTAINER", "CONTAINER_IMAGE", "IMAGE_NAME")
-"""Variables that name the image: of Apptainer, and those that platforms set by custom."""
+"""Variables that name the image: of Apptainer, and those that platforms usually set."""
 PODMAN_FILE = Path("/run/.containerenv")
 MAX_IMAGE = 200
 
@@ -20,8 +20,8 @@ MAX_IMAGE = 200
 def lock_lines() -> list[str]:
     """Return the installed packages in the format of `pip freeze`, sorted by name.
 
-    Only folder names and `direct_url.json` are read, which takes some milliseconds. A package
-    that was installed from a repository or a file is `name @ url`, without user and password.
+    Only folder names and `direct_url.json` are read, which takes a few milliseconds. A package that
+    was installed from a repository or a file is `name @ url`, without user and password.
     """
     found: dict[str, str] = {}
     for name, version, folder in package_folders():
@@ -47,7 +47,7 @@ def container_image(environ: Mapping[str, str], podman: Path = PODMAN_FILE) -> s
 def _direct(name: str, folder: str) -> str:
     """Return the line of a package that was not installed from an index; empty for others."""
     path = os.path.join(folder, "direct_url.json")
-    if not os.path.exists(path):  # of nearly all packages
+    if not os.path.exists(path):  # for almost all packages
         return ""
     try:
         told = json.loads(Path(path).read_text(encoding="utf-8"))

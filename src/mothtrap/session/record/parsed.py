@@ -1,4 +1,4 @@
-"""Settings as the parsers of a script hand them over: argparse, hydra, OmegaConf.
+"""Settings from the parsers of a script: argparse, hydra, OmegaConf.
 
 Imports nothing but the standard library: the start-up hook loads it in every Python process of a
 job that imports one of these parsers.
@@ -14,7 +14,7 @@ from typing import Any
 PARSERS = ("argparse", "hydra.core.utils", "omegaconf.omegaconf")
 """Modules after whose import `install` is called."""
 MADE_BY = ("merge", "from_cli", "load", "structured", "create")
-"""Functions of OmegaConf that create settings; the last result of the first one counts."""
+"""Functions of OmegaConf that create settings; the last result of the first function counts."""
 
 _parsed: dict[str, tuple[object, dict[str, object]]] = {}
 _installed: set[str] = set()
@@ -65,7 +65,7 @@ def _around_arguments(original: Callable[..., Any]) -> Callable[..., Any]:
             raise
         finally:
             _depth[0] -= 1
-        if not _depth[0]:  # of the parsers of subcommands the outermost
+        if not _depth[0]:  # of several parsers with subcommands, the outermost one
             _see_arguments(self, result)
         return result
 
@@ -77,7 +77,7 @@ def _see_arguments(parser: Any, result: Any) -> None:
         namespace, _ = result
         actions = [each for each in parser._actions if isinstance(each.dest, str)]
         _keep("argparse", namespace, {each.dest: each.default for each in actions})
-    except Exception:  # a parser of another make: its settings are not recorded
+    except Exception:  # an unknown parser, whose settings are not recorded
         return
 
 

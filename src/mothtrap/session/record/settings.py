@@ -1,4 +1,4 @@
-"""The parameters of a script, found at its first step without a change of it."""
+"""Parameters of a script, found at its first step without changing the script."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ HOLDERS = frozenset(
     | {"hyperparameters", "hyperparams", "hps", "opt", "opts", "options", "params", "settings"}
     | {"training_args", "train_config", "training_config", "model_config"}
 )
-"""Names of global variables of a script that hold its parameters, where no parser is seen."""
+"""Names of global variables that contain parameters, used if no parser is found."""
 MAX_SOURCE = 2 << 20
 
 
 class Settings(NamedTuple):
-    """Parameters by name, the ones that differ from their parser's default, and their source."""
+    """Parameters by name, names that differ from the parser's default, and the source."""
 
     values: dict[str, LedgerValue]
     given: tuple[str, ...]
@@ -62,7 +62,7 @@ def settle(seen: list[tuple[str, object, dict[str, object]]]) -> Settings:
         if source == "hydra" and isinstance(opened, dict):
             given += _overridden(opened.pop("hydra", None))
         own, _ = flat(opened)
-        if source == "script":  # a tree of weights may bear such a name, too
+        if source == "script":  # a tree of weights may also have such a name
             own = {n: v for n, v in own.items() if not str(v).startswith("<")}
         before, _ = flat(defaults)
         given += [name for name in own if name in before and own[name] != before[name]]
@@ -76,7 +76,7 @@ def settle(seen: list[tuple[str, object, dict[str, object]]]) -> Settings:
 
 
 def _opened(holder: object) -> object:
-    """Return the values of a configuration of OmegaConf; resolvers are not called."""
+    """Return the values of an OmegaConf configuration without calling resolvers."""
     omegaconf: Any = sys.modules.get("omegaconf")
     if omegaconf is None or not isinstance(holder, omegaconf.Container):
         return holder
@@ -92,7 +92,7 @@ def _overridden(own: object) -> list[str]:
 
 
 def _with_references(value: Any, whole: Any) -> Any:
-    """Replace `${a.b}` by values; calls of resolvers are left as written."""
+    """Replace `${a.b}` with values; calls of resolvers remain as written."""
     if isinstance(value, dict):
         return {key: _with_references(part, whole) for key, part in value.items()}
     if isinstance(value, list):
@@ -119,7 +119,7 @@ def _absl() -> list[Mapping[str, object]]:
 
 
 def _click() -> list[Mapping[str, object]]:
-    """Return the parameters of the command in progress, and of those above it."""
+    """Return the parameters of the current command and of the commands above it."""
     click: Any = sys.modules.get("click")
     context = click.get_current_context(silent=True) if click is not None else None
     found: dict[str, object] = {}
@@ -139,7 +139,7 @@ def _is(value: object) -> bool:
 
 
 def _constants() -> dict[str, object]:
-    """Return names that the script's text assigns once, at its top level, a number or a text."""
+    """Return names to which the script assigns a number or text once, at its top level."""
     main = sys.modules.get("__main__")
     path = getattr(main, "__file__", None)
     if not isinstance(path, str) or not path.endswith(".py"):
@@ -171,7 +171,7 @@ def _assigned(node: ast.stmt) -> list[str]:
 
 
 def _is_constant(node: ast.expr) -> bool:
-    """Return whether an expression is a number or text, or arithmetic with such."""
+    """Return whether an expression is a number or text, or arithmetic with these."""
     if isinstance(node, ast.UnaryOp):
         return _is_constant(node.operand)
     if isinstance(node, ast.BinOp):

@@ -1,4 +1,4 @@
-"""Texts of the script and its modules: findings show their lines later, and elsewhere."""
+"""Source texts of the script and its modules, so that findings can show lines later."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from mothtrap.core.masking import without_secrets
 from mothtrap.store.source_digests import MAX_SOURCE_BYTES, digest_of
 
 MOST_CHARACTERS = 128_000
-"""Characters of all files together; chosen by hand, so that a run grows by little."""
+"""Maximum number of characters of all files together; chosen by hand, to limit the size of a run.
+"""
 
 
 def read(ledger: Ledger) -> SourceTexts:

@@ -1,9 +1,9 @@
 """The start-up hook of `mothtrap run`, in every Python process of the job.
 
-It is on PYTHONPATH, so it hides the environment's own `sitecustomize`, which it runs
-first. It imports nothing but the standard library: mothtrap itself is loaded when the
-process has imported a framework. In a process that imports none, but a parser of settings, one
-small module of it is loaded, which imports nothing but the standard library either.
+It is on PYTHONPATH, so it hides the environment's own `sitecustomize`, which it runs first. It
+imports nothing but the standard library: mothtrap itself is loaded when the process has imported a
+framework. In a process that imports only a parser of settings, one small module of mothtrap is
+loaded, which also imports nothing but the standard library.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ import time
 from contextlib import suppress
 
 _PARSERS = ("argparse", "hydra.core.utils", "omegaconf.omegaconf")
-"""Modules of settings; the settings of the script are recorded in the run."""
+"""Parser modules; the settings of the script are recorded in the run."""
 
 _LARGE = ("torch._dynamo",)
-"""Modules whose import takes as long as that of a framework, but that have no adapter."""
+"""Modules whose import takes as long as that of a framework, but which have no adapter."""
 _FEW = 200_000
-"""Objects that may exist before those of a framework are set aside: pandas and scikit-learn make
-fewer. Chosen by hand."""
+"""Maximum number of existing objects at which the objects of a framework are excluded from
+collection; pandas and scikit-learn create fewer. Chosen by hand.
+"""
 _NOT_OF_THE_USER = (
     __file__,
     "<frozen importlib._bootstrap>",
@@ -32,11 +33,12 @@ _NOT_OF_THE_USER = (
 )
 
 SAVED_S = 1.5e-6
-"""Seconds that are subtracted from the cost for each object that is set aside. Collections are
-shorter by 3.4e-6 seconds by the end of the process (0.85 s of processor time for the 250,000
-objects of torch 2.13; Python 3.11, an idle x86_64 server). About half of that pays for what is not
-measured: the script's own code between hooks is slower, and our own objects are freed at the end.
-This half is chosen so that the cost in the verdict fits `bench/whole.py`."""
+"""Seconds that are subtracted from the cost for each excluded object. Collections become shorter by
+3.4e-6 seconds per object by the end of the process (0.85 s of processor time for the 250,000
+objects of torch 2.13; Python 3.11, an idle x86_64 server). About half of that compensates for costs
+that are not measured: the script's own code between hooks is slower, and objects of mothtrap are
+freed at the end. The share is chosen so that the cost in the verdict fits `bench/whole.py`.
+"""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,7 +56,7 @@ def _run_hidden_sitecustomize() -> None:
 
 
 class _AfterImport:
-    """Finds a module as everybody does, and calls mothtrap when it has been imported."""
+    """Import finder that delegates to the others, and calls mothtrap after an import."""
 
     def __init__(self, frameworks: Iterable[str], parsers: Iterable[str] = ()) -> None:
         self._parsers = set(parsers)
@@ -67,19 +69,19 @@ class _AfterImport:
         try:
             spec = importlib.util.find_spec(name)
         finally:
-            self._frameworks.add(name)  # a look whether it is there imports nothing
+            self._frameworks.add(name)  # checking whether a module exists imports nothing
         if spec is None or spec.loader is None:
             return spec
         loader, run = spec.loader, spec.loader.exec_module
 
         def exec_module(module: ModuleType) -> None:
-            del loader.__dict__["exec_module"]  # the loader is as it was before anybody sees it
+            del loader.__dict__["exec_module"]  # restore the loader before other code uses it
             self._frameworks.discard(name)
             paused = None if name in self._parsers else _PausedCollection()
             try:
                 run(module)
             except BaseException as err:
-                self._frameworks.add(name)  # it may be imported again
+                self._frameworks.add(name)  # the module may be imported again
                 if err.__traceback__ is not None:
                     err.__traceback__ = err.__traceback__.tb_next  # without this frame
                 raise
@@ -100,13 +102,12 @@ class _AfterImport:
 
 
 class _PausedCollection:
-    """Garbage collection pauses until `end`, unless it is off already.
+    """Pauses garbage collection until `end`, unless it is already disabled.
 
-    A framework makes half a million objects while it is imported, all of which stay. Each
-    collection walks them: 0.6 s in an import of torch, 0.3 s again in the first seconds of the
-    training, and 0.5 s at the end of the process. They are set aside (`gc.freeze`) where nothing
-    of the user's can be among them: the import stands at the top of a script, and little has
-    been made before it.
+    Importing a framework creates half a million permanent objects. Each collection traverses them:
+    0.6 s during an import of torch, 0.3 s in the first seconds of training, and 0.5 s at the end of
+    the process. They are excluded from collection (`gc.freeze`) if no objects of the user can be
+    among them, that is, if the import is at the top of a script, and few objects existed before it.
     """
 
     def __init__(self) -> None:
@@ -141,7 +142,7 @@ def _is_at_the_top() -> bool:
 def _few_objects() -> bool:
     if len(gc.get_objects()) > _FEW:
         return False
-    gc.collect()  # current garbage would stay
+    gc.collect()  # existing garbage would be kept
     return True
 
 
@@ -162,7 +163,7 @@ def _attach(framework: str) -> None:
         attach(framework, began_s)
     except Exception as err:
         _say(f"cannot watch {framework} in this process ({type(err).__name__}: {err})")
-        with suppress(Exception):  # the same may keep this from being imported
+        with suppress(Exception):  # the same error may prevent this import
             from mothtrap.session.unobserved import store_start_failure
 
             store_start_failure(f"start-up hook for {framework}", err)
@@ -176,7 +177,7 @@ def _say(text: str) -> None:
 
 
 try:
-    if __name__ == "sitecustomize":  # else `session.joined_process` loads it later
+    if __name__ == "sitecustomize":  # otherwise `session.joined_process` loads it later
         _run_hidden_sitecustomize()
 finally:
     _watched = os.environ.get("MOTHTRAP_RUN_DIR") or os.environ.get("MOTHTRAP_REPLAY")

@@ -1,7 +1,7 @@
 """Statistics of PyTorch tensors.
 
-Nothing here records autograd, draws random numbers, writes to its inputs, changes a
-setting of torch, or waits for an accelerator more often than its docstring says.
+Functions of this package do not record autograd, draw random numbers, write to their inputs, or
+change settings of torch. They wait for an accelerator only as documented.
 """
 
 from mothtrap.statistics.torch.exponents import count_exponents_of as count_exponents_of

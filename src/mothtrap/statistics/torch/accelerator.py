@@ -1,9 +1,9 @@
 """Statistics and copies of tensors on devices, without waiting for a device.
 
-What is requested is put on the training's own stream at once, so it is of the values that the
-tensor has there and then, whatever an optimizer does to them next; nothing of the user's is
-held. `send` begins to bring over, in one load for each device, all that was requested since the
-last time; whoever needs it waits for it, on whatever thread.
+A reduction is queued immediately on the stream of the training, so it reads the current values of
+the tensor, even if an optimizer changes them next. No tensor of the user is kept. `send` starts to
+transfer all results since the last call, in one load per device. The code that needs a result waits
+for it, on any thread.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ _CAPTURING: Final = "it is capturing a graph, and has no values"
 class Accelerator:
     """All devices of one type on which a process trains.
 
-    Belongs to the training thread; its results may be used on any thread.
+    Used on the training thread; results may be used on any thread.
 
     Attributes:
         slow_because: why torch operations replace the kernel, if they do.
 
     Args:
         kind: kind of device.
-        lane: creates the lane of a device.
+        lane: creates the copy stream of a device.
         memory: allocates host memory of this size to which the devices can write.
         capturing: whether work on the current stream is captured in a graph instead of being
             executed.
@@ -77,7 +77,7 @@ class Accelerator:
         self.slow_because = ""
 
     def holds(self, tensors: Sequence[torch.Tensor]) -> bool:
-        """Return whether tensors are reduced here; only the first one is checked, for speed."""
+        """Return whether tensors are reduced here; only the first tensor is checked, for speed."""
         return bool(tensors) and tensors[0].device.type == self._kind
 
     def is_capturing(self) -> bool:
@@ -87,7 +87,8 @@ class Accelerator:
     def reduce(self, tensors: Sequence[torch.Tensor], statistics: Collection[str]) -> PendingRows:
         """Start to reduce each tensor to one row, as `summarize` does.
 
-        One launch for all tensors of a type, several for those that no kernel supports.
+        This takes one launch for all tensors of a type, and several for tensors that no kernel
+        supports.
 
         Args:
             tensors: as for `summarize`; those on another kind of device are reduced immediately.
@@ -127,7 +128,7 @@ class Accelerator:
     def copy_bytes(self, tensor: torch.Tensor, out_N: Bytes) -> None:
         """Start to write a tensor in C order; `out_N` is filled when the next load has arrived.
 
-        A copy on the device is made first, because the training may change the tensor next.
+        A copy on the device is made first, because the training may change the tensor soon.
 
         Args:
             tensor: tensor of any layout.
@@ -157,13 +158,13 @@ class Accelerator:
             self.copy_bytes(tensor, out_N[begin : begin + self.describe(tensor)[2]])
 
     def memory(self, size: int) -> Bytes:
-        """Host memory that the devices can write to, uint8, shape (size,)."""
+        """Return host memory that the devices can write to, uint8, shape (size,)."""
         return as_array(self._memory(size))
 
     def bring(self, number: torch.Tensor) -> PendingNumber:
         """Start to transfer a one-element tensor in its own load.
 
-        Waiting for it waits only for work that was put on the stream before.
+        Waiting for it only waits for work that was queued on the stream earlier.
         """
         if self.is_capturing():
             return PendingNumber(Load(failure=_CAPTURING))
@@ -181,7 +182,7 @@ class Accelerator:
         """
         if self.is_capturing():
             return Flight([*self._sent, *self._open.values()])
-        # A load that failed is reported once more: it may have gone before its step's end.
+        # A failed load is reported again, because it may have been sent before the end of its step.
         failed = [load for load in self._sent if load.failure]
         self._sent = [load for load in self._sent if not _is_over(load)]
         loads, self._open = self._open, {}
@@ -218,7 +219,7 @@ class Accelerator:
                         flats, lambda t: _uploaded(copy_stream, load, t)
                     )
                     pending.expect(load, pieces, self.send)
-                except Exception as err:  # whatever a compiler raises
+                except Exception as err:  # a compiler may raise anything
                     self._fused, self.slow_because = False, in_one_line(err)
             if others:
                 pending.expect(load, reduce_by_operations(others, columns), self.send)
@@ -230,7 +231,7 @@ class Accelerator:
         return copy_stream
 
     def _load(self, device: torch.device) -> Load:
-        """The load that is sent next, with the stream in use noted."""
+        """Return the load that is sent next, with the current stream recorded."""
         load = self._open.get(device)
         if load is None:
             load = self._open[device] = Load()
@@ -250,7 +251,7 @@ class PendingRows:
 
     Args:
         rows_TF: float64, shape (T, F): values that are known immediately.
-        columns: wanted columns of the other values.
+        columns: requested columns of the other values.
     """
 
     def __init__(self, rows_TF: Floats, columns: frozenset[str]) -> None:
@@ -275,11 +276,11 @@ class PendingRows:
             self._zeros[key] = count
 
     def expect(self, load: Load, pieces: Pieces, send: Callable[[], Any]) -> None:
-        """Register the next results of a load as those of some pieces.
+        """Register the next results of a load for some pieces.
 
         Args:
             load: load that transfers them.
-            pieces: what was reduced.
+            pieces: the reduced pieces.
             send: sends the load, for callers that cannot wait until it is sent.
         """
         if pieces.results:
@@ -326,7 +327,7 @@ class PendingNumber:
         """Wait for the number and return it.
 
         Raises:
-            DeviceFailed: the device failed before it came.
+            DeviceFailed: the device failed before it arrived.
         """
         self._load.wait()
         return float(_host(self._load, 0, 1)[0])
@@ -360,7 +361,7 @@ def _host(load: Load, begin: int, end: int) -> Floats:
 
 
 def _uploaded(copy_stream: CopyStream, load: Load, table: npt.NDArray[np.int64]) -> torch.Tensor:
-    """Bring a table to the device from memory that stays until the load has arrived."""
+    """Copy a table to the device from memory that exists until the load has arrived."""
     host = copy_stream.numbers(table.size)
     load.held.append(host)
     own = host[: table.size].view(torch.int64)
@@ -370,15 +371,15 @@ def _uploaded(copy_stream: CopyStream, load: Load, table: npt.NDArray[np.int64])
 
 @contextmanager
 def _own_tensors() -> Iterator[None]:
-    """Makes tensors that can be written to later, whatever mode the user is in."""
+    """Create tensors that can be written to later, regardless of the user's mode."""
     with torch.inference_mode(False), torch.no_grad():
         yield
 
 
 def _is_over(load: Load) -> bool:
-    """Return whether nothing of a load is on its way any more.
+    """Return whether no part of a load is in transfer any more.
 
-    Then it holds nothing on the device.
+    Then it uses no memory on the device.
     """
     over = load.has_arrived() or bool(load.failure)
     if over:

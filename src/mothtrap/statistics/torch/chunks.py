@@ -1,7 +1,7 @@
 """The fast pass: reductions of float32 chunks, short enough that their sums stay accurate.
 
-Only operations that torch does at the speed of memory are used. The chunks are merged
-in float64 on the host, where `unreliable` and `cancelled` say whether a slower pass is due.
+It uses only operations that torch executes at memory speed. The chunks are merged in float64 on the
+host, where `unreliable` and `cancelled` decide whether a slower pass is needed.
 
 Shape suffixes: N = elements, C = chunks, K = elements of a chunk, P = passes, F = fields.
 """
@@ -19,29 +19,33 @@ import torch
 from mothtrap.statistics.summary import COLUMN, WIDTH, Floats
 
 HOST_CHUNK: Final = 2048
-"""Elements that torch's CPU norm adds in float32 with a relative error below 2e-6: measured
-on constant tensors, its worst case (4096: 2.5e-6, 16384: 1e-5, ten million: 8e-3)."""
+"""Number of elements that torch's CPU norm adds in float32 with a relative error below 2e-6,
+measured on constant tensors, the worst case (4096: 2.5e-6, 16384: 1e-5, ten million: 8e-3).
+"""
 
 ACCELERATOR_CHUNK: Final = 8192
-"""Longer, so that there is less to transfer: an accelerator adds in a tree."""
+"""Longer, so that there is less to transfer; an accelerator adds in a tree."""
 
 _HOST_BLOCK: Final = 60 * HOST_CHUNK
-"""Elements at a time: few enough to stay in the cache from one pass to the next. Smaller
-ones, which torch would not spread over threads, cost twice the time in calls (measured:
-12.3 ms at 30720 elements, 6.1 ms at these, for five million)."""
+"""Number of elements per block: few enough to stay in the cache between passes. Smaller blocks,
+which torch would not distribute over threads, would double the time because of the calls (measured:
+12.3 ms at 30720 elements, 6.1 ms at these, for five million).
+"""
 
-_ACCELERATOR_BLOCK: Final = 1 << 26  # elements at a time: temporaries of 256 MB each
+_ACCELERATOR_BLOCK: Final = 1 << 26  # elements per block: temporaries of 256 MB each
 
 _CANCELLATION: Final = 4.0
-"""The largest ratio of the sum of squares to that of the squared deviations at which the
-difference of the former and n * mean^2 gives std to 1e-5: half of 4 x 2 x 2e-6."""
+"""Largest ratio of the sum of squares to the sum of squared deviations at which the sum of squares
+minus n * mean^2 gives std with an accuracy of 1e-5: half of 4 x 2 x 2e-6.
+"""
 
 UNDERFLOW_RMS: Final = 1e-16
-"""The root mean square under which float32 squares that vanish (below 1.2e-38) are felt."""
+"""Root mean square below which vanishing float32 squares (below 1.2e-38) affect the result."""
 
 _ROUNDING_RMS: Final = 1e-8
-"""The root mean square above which the difference of two float32 has a square that float32
-can hold (6e-8 x 1e-8 squared is 4e-31)."""
+"""Root mean square above which float32 can represent the squared difference of two float32 numbers
+(6e-8 x 1e-8 squared is 4e-31).
+"""
 
 
 def chunk_length(device: torch.device) -> int:
@@ -61,7 +65,7 @@ def passes_for(columns: Collection[str]) -> tuple[str, ...]:
     passes = {name for name in ("min", "max", "abs_sum", "l2", "zero") if name in columns}
     if "deviation_l2" in columns:
         passes |= {"sum", "l2"}
-    # One side alone does not meet an infinity of the other.
+    # One extreme alone does not detect an infinity of the other sign.
     meets_all = passes & {"abs_sum", "l2"} or {"min", "max"} <= passes
     if "mean" in columns or ("nan" in columns and not meets_all):
         passes.add("sum")
@@ -69,7 +73,7 @@ def passes_for(columns: Collection[str]) -> tuple[str, ...]:
 
 
 def _zeros(x_CK: torch.Tensor) -> torch.Tensor:
-    # Into floats: torch adds booleans ten times slower than float32.
+    # Convert to floats, because torch adds booleans ten times slower than float32.
     return torch.eq(x_CK, 0, out=torch.empty_like(x_CK)).sum(1)
 
 
@@ -93,11 +97,11 @@ def reduce_chunks(
     Args:
         flat_N: shape (N,), N a positive multiple of the chunk length, of a type that `fits`.
         passes: names from `passes_for`.
-        about_pivot: subtract the chunk's first element first; it becomes a further,
-            last pass.
+        about_pivot: first subtract the chunk's first element, which becomes an additional, last
+            pass.
 
     Returns:
-        float32, shape ((P + about_pivot) * C,), the passes one after the other.
+        float32, shape ((P + about_pivot) * C,), one pass after another.
     """
     device = flat_N.device
     length = chunk_length(device)
@@ -163,7 +167,7 @@ def unreliable(rows_TF: Floats, passes: tuple[str, ...]) -> npt.NDArray[np.bool_
         passes: as passed to `reduce_chunks`.
 
     Returns:
-        Shape (T,), True if only an exact pass can tell.
+        Shape (T,), True if an exact pass is needed.
     """
     filled = [COLUMN["mean" if name == "sum" else name] for name in passes]
     wrong_T = np.logical_not(np.isfinite(rows_TF[:, filled]).all(axis=1))

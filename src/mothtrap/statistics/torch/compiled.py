@@ -1,7 +1,7 @@
-"""Plain tensors on the host, reduced where they lie (`statistics.compiled`).
+"""Plain host tensors, reduced in place (`statistics.compiled`).
 
-Large ones are shared out among the threads that torch computes with (`team.py`). An installation
-without a C compiler takes the operations of torch for everything.
+Large tensors are distributed over torch's threads (`team.py`). Installations without a C compiler
+use torch operations for everything.
 
 Shape suffixes: T = tensors, F = fields.
 """
@@ -35,7 +35,7 @@ DIGESTED: Final = (
     *(torch.int8, torch.int16, torch.int32, torch.int64, torch.bool),
     *(torch.complex64, torch.complex128),
 )
-"""Element types whose tensors are digested where they lie."""
+"""Element types whose tensors are digested in place."""
 _ITEM_BYTES: Final = np.array([dtype.itemsize for dtype in DIGESTED])
 
 
@@ -53,11 +53,12 @@ def gather(pieces_T3: Integers, out_N: npt.NDArray[np.uint8]) -> None:
     """Copy data from many addresses into one memory block.
 
     Args:
-        pieces_T3: int64, shape (T, 3): address, bytes and place in `out_N` of each.
+        pieces_T3: int64, shape (T, 3): address, number of bytes, and offset in `out_N` of each
+            piece.
         out_N: uint8.
 
     Raises:
-        ValueError: one does not fit into `out_N`.
+        ValueError: a piece does not fit into `out_N`.
     """
     in_memory.gather(pieces_T3, out_N, TEAM.region())
 
@@ -136,8 +137,8 @@ def digests(tensors: Sequence[torch.Tensor]) -> tuple[Digests, Flags]:
     """Return the digest (`raw.digest`) of each tensor stored contiguously on the host.
 
     Returns:
-        uint64, shape (T,), and which of them are valid, shape (T,): not for types, layouts and
-        devices that have to be moved first, or for empty tensors.
+        uint64, shape (T,), and a mask of valid digests, shape (T,). Digests of empty tensors, and
+        of tensors that must be converted or moved first, are invalid.
     """
     places_T3 = places(tensors, DIGESTED)
     found_T = np.zeros(len(tensors), np.uint64)

@@ -1,9 +1,9 @@
-"""The way from a device to the host during training: nothing here waits for either.
+"""Transfers from a device to the host during training, without waiting for either.
 
-What is to be brought over is copied on its own stream, behind the work that made it. The
-last that is copied of each load is a mark, a number that was 0 on the host before: who reads a
-1 there knows that all of it has arrived. So whoever waits calls nothing of CUDA: another
-thread's query of an event would break the graph capture that the training may be in.
+Data is copied on a separate stream, after the work that produced it. The last copied value of each
+load is a mark, a number that was 0 on the host. When it reads as 1, all data of the load has
+arrived. So waiting does not call CUDA: an event query on another thread would break a graph capture
+of the training.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import torch
 from mothtrap.statistics.torch.in_place import as_array
 
 MIN_NUMBERS: Final = 1 << 14
-"""Smallest piece of host memory for numbers: 128 kB, of statistics 1,800 pieces of tensors."""
+"""Smallest block of host memory for numbers: 128 kB, the statistics of 1,800 pieces of tensors."""
 FIRST_PAUSE_S: Final = 2e-5
 LONGEST_PAUSE_S: Final = 1e-3
 
@@ -33,12 +33,12 @@ class Load:
     """Copies that are transferred together.
 
     Attributes:
-        numbers: float64 on the device, shape (N,) each, one after the other on the host.
-        copies: bytes on the device, and the place on the host for each.
+        numbers: float64 on the device, shape (N,) each, stored one after another on the host.
+        copies: bytes on the device, with the destination on the host.
         streams: streams that produced the numbers and bytes.
         host: float64 on the host, pinned: the numbers, then the mark; None before it is sent.
-        held: objects that must stay alive until it has arrived.
-        failure: why it will never arrive.
+        held: objects that must stay alive until the load has arrived.
+        failure: reason why the load will never arrive.
     """
 
     numbers: list[torch.Tensor] = field(default_factory=list)
@@ -70,7 +70,7 @@ class Load:
         """Wait until all data is on the host.
 
         Raises:
-            DeviceFailed: it will never arrive.
+            DeviceFailed: the load will never arrive.
         """
         pause_s = FIRST_PAUSE_S
         while not self.has_arrived():
@@ -126,40 +126,41 @@ class CudaCopyStream:
             self._one = torch.ones(1, dtype=torch.float64, device=device)
 
     def here(self) -> AbstractContextManager[Any]:
-        """See `Lane`."""
+        """See `CopyStream`."""
         found: AbstractContextManager[Any] = torch.cuda.device(self._device)
         return found
 
     def stream(self) -> Any:
-        """See `Lane`."""
+        """See `CopyStream`."""
         return torch.cuda.current_stream(self._device)
 
     def numbers(self, size: int) -> torch.Tensor:
-        """See `Lane`; memory is reused once nothing refers to it."""
+        """See `CopyStream`; memory is reused once nothing refers to it."""
         idle = [kept for kept in self._pool if sys.getrefcount(kept) == _IDLE]
         fitting = [kept for kept in idle if kept.numel() >= size]
         if fitting:
             return min(fitting, key=len)
         length = max(MIN_NUMBERS, 1 << (size - 1).bit_length())
-        # The user's default device is no place for it.
+        # It must not be created on the user's default device.
         made = torch.empty(length, dtype=torch.float64, device="cpu", pin_memory=True)
         self._pool.append(made)
         del made
         return self._pool[-1]
 
     def upload(self, host: torch.Tensor) -> torch.Tensor:
-        """See `Lane`."""
+        """See `CopyStream`."""
         return host.to(self._device, non_blocking=True)
 
     def carry(self, load: Load) -> None:
-        """See `Lane`."""
+        """See `CopyStream`."""
         for stream in load.streams:
             self._side.wait_stream(stream)
         with torch.cuda.stream(self._side):
             host = self.numbers(load.size + 1)
             mark = load.addressed(host)
             if load.numbers:
-                # What can fail comes first: nothing of a load that failed is on its way.
+                # Operations that can fail come first, so that no part of a failed load is in
+                # transfer.
                 joined = torch.cat(load.numbers) if len(load.numbers) > 1 else load.numbers[0]
                 load.held.append(joined)
                 host[: load.size].copy_(joined, non_blocking=True)
@@ -168,7 +169,7 @@ class CudaCopyStream:
             mark.copy_(self._one, non_blocking=True)
 
     def settle(self) -> None:
-        """See `Lane`."""
+        """See `CopyStream`."""
         self._side.synchronize()
 
 
@@ -177,5 +178,5 @@ def pinned(size: int) -> torch.Tensor:
     return torch.empty(size, dtype=torch.uint8, device="cpu", pin_memory=True)
 
 
-# References of the list that a piece is in, and of the counting.
+# References from the list that contains a block, and from the counting itself.
 _IDLE = [sys.getrefcount(kept) for kept in [torch.empty(1)]][0]  # noqa: RUF015

@@ -1,4 +1,4 @@
-"""The names of element types, as `statistics.dtypes` has them."""
+"""Names of torch's element types, as in `statistics.dtypes`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The slow pass: every column in float64, non-finite elements set aside and counted.
+"""The slow pass: every column in float64, with non-finite elements excluded and counted.
 
 Shape suffixes: N = elements, B = blocks, E = columns of `EXACT`, F = fields.
 """
@@ -18,7 +18,7 @@ from mothtrap.statistics.torch.plain import SERIAL_SIZE, to_host
 
 EXACT: Final = ("nan", "inf", "zero", "min", "max", "mean", "deviation_l2", "abs_sum", "l2")
 
-_ACCELERATOR_BLOCK: Final = 1 << 24  # elements at a time: bounds the temporaries to 128 MB each
+_ACCELERATOR_BLOCK: Final = 1 << 24  # elements per block; limits the temporaries to 128 MB each
 
 
 def exact_rows(flats: Mapping[int, torch.Tensor], columns: Collection[str]) -> dict[int, Floats]:
@@ -57,7 +57,7 @@ def block_row(reduced: Floats, count: int) -> Floats:
     """Return the row, shape (F,), of a tensor reduced by `reduce_exactly`.
 
     Args:
-        reduced: float64, what it returned, on the host.
+        reduced: result of `reduce_exactly`, float64, on the host.
         count: number of elements of the tensor.
     """
     reduced_BE = reduced.reshape(-1, len(EXACT))
@@ -75,7 +75,7 @@ def _host_row(flat_N: torch.Tensor, columns: Collection[str]) -> Floats:
         values_N: Floats = as_array(block_N.to(torch.float64))
         if values_N.any():
             rows.append(summarize_segments(values_N, first, columns)[0])
-        else:  # gradients that nothing flowed to: a check is much faster than a reduction
+        else:  # all-zero gradients: a check is much faster than a reduction
             rows.append(constant_row(len(values_N), columns))
     return merge(np.stack(rows))
 
@@ -94,7 +94,7 @@ def _reduce(block_N: torch.Tensor, columns: Collection[str]) -> torch.Tensor:
         column["max"] = x_N.where(finite_N, -torch.inf).amax() + absent
     x_N = x_N.nan_to_num(0.0, 0.0, 0.0)
     scale = x_N.abs().amax()
-    # Divided by their largest, squares and sums of float64 neither overflow nor vanish.
+    # Values are divided by the largest one, so that squares and sums neither overflow nor vanish.
     scale = torch.where(scale > 0, scale, 1.0)
     x_N = x_N / scale
     if "abs_sum" in columns:

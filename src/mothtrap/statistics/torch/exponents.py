@@ -1,7 +1,7 @@
 """Distribution of the values of PyTorch tensors over powers of two.
 
-On the host the compiled part counts, in one pass; without it numpy does. On an accelerator
-operations of torch count where the tensor lies, and 128 numbers of each tensor are copied over.
+On the host, the compiled part counts in one pass; without it, NumPy counts. On an accelerator,
+torch operations count on the device, and 128 numbers per tensor are copied to the host.
 
 Shape suffixes: T = tensors, B = bins, N = elements.
 """
@@ -22,10 +22,10 @@ from mothtrap.statistics.torch.plain import SERIAL_SIZE, flat_elements, has_own_
 
 _COUNTED: Final = 2 * BINS
 _ACCELERATOR_BLOCK: Final = 1 << 24
-"""Elements at a time: float32, in which torch counts, holds every number up to it."""
+"""Elements per block: float32, in which torch counts, represents every number up to this one."""
 _LAYOUTS: Final = {torch.float32: (torch.int32, 23, 0xFF, 127)}
 _WIDE: Final = (torch.int64, 52, 0x7FF, 1023)
-"""Integers of the same size, bits of the mantissa, the largest exponent, and its bias."""
+"""Integer type of the same size, mantissa bits, largest exponent, and exponent bias."""
 
 
 def count_exponents_of(tensors: Sequence[torch.Tensor]) -> Counts:
@@ -68,7 +68,7 @@ def _on_host(flats: dict[int, torch.Tensor]) -> dict[int, Counts]:
 
 
 def _in_blocks(flat_N: torch.Tensor) -> Counts:
-    """Count as float64, block by block."""
+    """Count in float64, block by block."""
     found = np.zeros((2, BINS), np.int64)
     for block_N in torch.split(flat_N, SERIAL_SIZE):
         wide_N = block_N.to(torch.float64)
@@ -81,7 +81,7 @@ def _in_blocks(flat_N: torch.Tensor) -> Counts:
 
 
 def _on_accelerators(flats: dict[int, torch.Tensor]) -> dict[int, Counts]:
-    """Copied to the host once per device."""
+    """Count on accelerators; results are copied to the host once per device."""
     by_device: dict[torch.device, list[int]] = {}
     for index, flat_N in flats.items():
         by_device.setdefault(flat_N.device, []).append(index)
@@ -107,16 +107,17 @@ def count_there(flat_N: torch.Tensor) -> torch.Tensor:
 
 def _count_block(block_N: torch.Tensor) -> torch.Tensor:
     if block_N.dtype is not torch.float64:
-        # Metal has no float64; large integers, rounded, stay in the last bin.
+        # Metal has no float64; large integers are rounded, but stay in the last bin.
         block_N = block_N.to(torch.float32)
     integer, mantissa, largest, bias = _LAYOUTS.get(block_N.dtype, _WIDE)
     bits_N = block_N.view(integer)
     exponent_N = (bits_N >> mantissa) & largest
     place_N = (exponent_N - (bias + LOWEST_POWER)).clamp_(0, BINS - 1) + BINS * (bits_N >= 0)
-    # Twice a zero of either sign is 0: the bit of the sign leaves.
+    # Doubling removes the sign bit, so a zero of either sign becomes 0.
     uncounted_N = (exponent_N == largest) | (bits_N << 1 == 0)
     place_N = place_N.masked_fill_(uncounted_N, _COUNTED)
-    if torch.are_deterministic_algorithms_enabled():  # which refuses histc; this waits
+    # deterministic mode rejects histc; this one waits
+    if torch.are_deterministic_algorithms_enabled():
         return torch.bincount(place_N, minlength=_COUNTED + 1)
     counted = torch.histc(place_N.to(torch.float32), _COUNTED + 1, -0.5, _COUNTED + 0.5)
     return counted.to(torch.int64)

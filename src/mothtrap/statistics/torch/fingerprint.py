@@ -1,4 +1,4 @@
-"""One number for many tensors: equal where all their bits are equal."""
+"""One digest of many tensors, equal if all their bits are equal."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def fingerprint(tensors: Sequence[torch.Tensor]) -> int:
 
     On a CPU, it is a hash of the tensors' digests. On an accelerator, it is based on the sums of
     their elements, read as integers, which are computed there and copied at once: integer sums do
-    not depend on the order. Such a sum misses elements that are swapped. For a distributed tensor,
-    this worker's part counts.
+    not depend on the order. Such a sum does not detect swapped elements. For a distributed tensor,
+    this worker's part is used.
     """
     hashed = xxhash.xxh3_64()
     sums: list[torch.Tensor] = []
@@ -41,7 +41,7 @@ def fingerprint(tensors: Sequence[torch.Tensor]) -> int:
 def bit_sums(tensors: Sequence[torch.Tensor]) -> list[int]:
     """Return the sum of each tensor's elements read as integers, modulo 2^64.
 
-    Computed where they are stored, and copied at once; see `fingerprint` for what it misses.
+    The sums are computed on the device, and copied together; see `fingerprint` for their limits.
 
     Args:
         tensors: strided, of any type, on accelerators or not.

@@ -1,4 +1,4 @@
-"""The bytes of a tensor in place: nothing is copied, and no operation of torch runs."""
+"""Access to the bytes of a tensor without a copy or an operation of torch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mothtrap.statistics.dtypes import NATIVE, dtype_of
 Bytes = npt.NDArray[np.uint8]
 
 GLIMPSES: Final = 32
-"""Places of a tensor that are inspected to see whether it was written to. Chosen by hand."""
+"""Number of positions of a tensor that are inspected to detect writes. Chosen by hand."""
 PLAIN: Final = (torch.Tensor, torch.nn.Parameter)
 """Tensor types without custom behavior."""
 _NUMPY: Final = {getattr(torch, name): dtype_of(name) for name in NATIVE}
@@ -23,7 +23,8 @@ _NUMPY: Final = {getattr(torch, name): dtype_of(name) for name in NATIVE}
 def lies_in_place(tensor: torch.Tensor) -> bool:
     """Return whether the bytes of a non-empty tensor are in C order on the host.
 
-    It bypasses the dispatcher, so a mode of the user that counts or prints operations sees none.
+    It bypasses the dispatcher, so a mode of the user that counts or prints operations is not
+    called.
     """
     return (
         type(tensor) in PLAIN
@@ -31,7 +32,7 @@ def lies_in_place(tensor: torch.Tensor) -> bool:
         and tensor.layout is torch.strided
         and tensor.is_contiguous()
         and not (tensor.is_quantized or tensor.is_conj() or tensor.is_neg())
-        # What is sharded gives its memory back, and keeps its shape.
+        # A sharded tensor releases its memory, but keeps its shape.
         and 0 < tensor.nbytes <= tensor.untyped_storage().nbytes()
     )
 
@@ -41,7 +42,7 @@ def bytes_in_place(tensor: torch.Tensor) -> Bytes | None:
 
     They are the tensor's own memory, and valid as long as the tensor exists.
     """
-    # As in `lies_in_place`, which is used too often here for another call.
+    # Repeats `lies_in_place`, because another call would cost too much here.
     if (
         type(tensor) not in PLAIN
         or not (tensor.is_cpu and tensor.layout is torch.strided and tensor.is_contiguous())
@@ -54,7 +55,7 @@ def bytes_in_place(tensor: torch.Tensor) -> Bytes | None:
 
 
 class _Memory:
-    """Memory of a tensor, as numpy asks for it; keeps the tensor alive."""
+    """Memory of a tensor in NumPy's array interface; keeps the tensor alive."""
 
     __slots__ = ("__array_interface__", "tensor")
 
@@ -71,17 +72,17 @@ class _Memory:
 
 
 def as_array(tensor: torch.Tensor) -> npt.NDArray[Any]:
-    """Return a numpy array over the memory of a tensor, as `Tensor.numpy` does.
+    """Return a NumPy array over the memory of a tensor, as `Tensor.numpy` does.
 
     The storage of the tensor can still be resized: `Tensor.numpy` forbids that permanently, and a
     buffer or a batch that grows later would end the training. The array keeps the tensor alive, but
     not its memory, so read it before the user's code continues.
 
     Args:
-        tensor: strided, on the host, and of a type that numpy has.
+        tensor: strided, on the host, and of a type that NumPy supports.
 
     Raises:
-        KeyError: numpy has no such type.
+        KeyError: NumPy has no such type.
         ValueError: the tensor has no memory on the host.
     """
     if not tensor.is_cpu:

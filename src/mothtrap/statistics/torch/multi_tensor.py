@@ -21,10 +21,11 @@ import triton.language as tl
 Integers = npt.NDArray[np.int64]
 
 TILE: Final = tl.constexpr(512)
-"""Elements that a program reads at a time: 16 bytes of float32 for each thread of four warps."""
+"""Elements that a program reads at a time: 16 bytes of float32 per thread, with four warps."""
 PIECES: Final = 2048
-"""Pieces of all tensors together, about: enough programs for the largest accelerators, and
-150 kB to bring over. Chosen by hand; not measured."""
+"""Approximate number of pieces of all tensors together: enough programs for the largest
+accelerators, and 150 kB to transfer. Chosen by hand; not measured.
+"""
 WARPS: Final = 4
 
 KINDS: Final[dict[torch.dtype, Any]] = {
@@ -37,7 +38,7 @@ KINDS: Final[dict[torch.dtype, Any]] = {
     torch.int32: tl.int32,
     torch.int64: tl.int64,
 }
-"""Types whose squares float64 holds."""
+"""Types whose squares fit into float64."""
 
 
 def reduce_pieces(
@@ -67,7 +68,7 @@ def reduce_pieces(
         WIDE=tl.float32 if first.dtype.is_floating_point else tl.float64,
         TABLED=tabled,
         num_warps=WARPS,
-        enable_fp_fusion=True,  # said aloud: Triton 3.9 warns where it is left to the default
+        enable_fp_fusion=True,  # set explicitly, because Triton 3.9 warns about the default
     )
     return out_PE
 
@@ -81,12 +82,12 @@ def span_of(elements: int) -> int:
 @functools.cache
 def kernel() -> Any:
     """Return the kernel, which is compiled or loaded from Triton's cache at its first launch."""
-    # Else it would be compiled again for a length that is 1, or a multiple of 16.
+    # Otherwise it would be compiled again for a length of 1, or a multiple of 16.
     return triton.jit(_reduce, do_not_specialize=["count", "span"])
 
 
 def _table(flats: Sequence[torch.Tensor], span: int) -> Integers:
-    """Address and length of every piece, int64, shape (P, 2)."""
+    """Return address and length of every piece, int64, shape (P, 2)."""
     size_T = np.array([flat.numel() for flat in flats])
     address_T = np.array([flat.data_ptr() for flat in flats], np.int64)
     pieces_T = -(-size_T // span)
@@ -119,8 +120,8 @@ def _reduce(
     zero = tl.zeros((TILE,), tl.int64)
     low = tl.full((TILE,), float("inf"), WIDE)
     high = tl.full((TILE,), float("-inf"), WIDE)
-    # Around one of its values, a lane's sum of squares loses at most one digit for each
-    # of its elements; around zero, it loses all of them if the spread is small.
+    # Relative to one of its values, a lane's sum of squares loses at most one digit per element.
+    # Relative to zero, it loses all digits if the spread is small.
     pivot = tl.zeros((TILE,), tl.float64)
     apart = tl.zeros((TILE,), tl.float64)
     square = tl.zeros((TILE,), tl.float64)

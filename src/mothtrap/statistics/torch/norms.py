@@ -1,7 +1,7 @@
 """Inspection of values at every step: whether all are finite, and their norm.
 
-Everything here runs on the training thread, so what counts is the number of calls, not
-only of bytes: one list operation for all small tensors, one per large one.
+Everything here runs on the training thread, so the number of calls matters as well as the number of
+bytes: one list operation for all small tensors, and one per large tensor.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from mothtrap.statistics.torch.plain import SERIAL_SIZE
 from mothtrap.statistics.torch.rows import summarize
 
 _SMALL: Final = 4 * HOST_CHUNK
-"""Elements up to which a whole tensor is one float32 norm, off by at most 8e-6 (measured
-on constant tensors, the worst case)."""
+"""Maximum number of elements of a tensor whose norm is computed in float32 at once, with an error
+of at most 8e-6 (measured on constant tensors, the worst case).
+"""
 
 _LOOKED_AT: Final = [COLUMN["nan"], COLUMN["inf"], COLUMN["l2"]]
 
@@ -53,7 +54,7 @@ def norms(tensors: Sequence[torch.Tensor]) -> Floats:
         good_T = np.isfinite(l2_T)
         if not good_T.all():
             return _rows(tensors, places_T3[:, 1], l2_T, good_T)
-        rows_TF = np.full((len(tensors), WIDTH), np.nan)  # as `_rows` does, at every step
+        rows_TF = np.full((len(tensors), WIDTH), np.nan)  # as in `_rows`, at every step
         rows_TF[:, COLUMN["count"]], rows_TF[:, COLUMN["l2"]] = places_T3[:, 1], l2_T
         rows_TF[:, _COUNTED] = 0.0
         return rows_TF
@@ -92,7 +93,7 @@ def _rows(
     l2_T: Floats,
     good_T: npt.NDArray[np.bool_],
 ) -> Floats:
-    """Rows of tensors; those whose norm is no good are inspected again."""
+    """Return rows of tensors; tensors with an unusable norm are inspected again."""
     rows_TF = np.full((len(tensors), WIDTH), np.nan)
     rows_TF[:, COLUMN["count"]] = count_T
     rows_TF[:, COLUMN["nan"]] = rows_TF[:, COLUMN["inf"]] = 0.0
@@ -108,14 +109,14 @@ def _rows(
 
 
 def _finite_part(tensor: torch.Tensor) -> tuple[int, int, float]:
-    """Count NaN and Inf, and take the norm of the rest, whose squares float64 holds.
+    """Count NaN and Inf, and compute the norm of all other elements in float64.
 
-    A job may be NaN for hours, and most tensors of it are NaN through and through: that
-    costs one comparison.
+    A job may be NaN for hours, and most of its tensors are then entirely NaN, which takes only one
+    comparison.
     """
     nan = inf = 0
     square = 0.0
-    with np.errstate(all="ignore"):  # NaN and Inf are data here
+    with np.errstate(all="ignore"):  # NaN and Inf are valid data here
         for block in _blocks(tensor.detach()):
             values_N = as_array(block if block.dtype is torch.float32 else block.float())
             unordered = int(np.count_nonzero(np.isnan(values_N)))
@@ -147,7 +148,7 @@ def _is_plain(tensor: torch.Tensor) -> bool:
 
 
 def _quick_norms(tensors: Sequence[torch.Tensor]) -> Floats:
-    """Norms of plain tensors, each from its parts: chunks of a large one, and its end."""
+    """Return norms of plain tensors from their parts: chunks of a large tensor, and its end."""
     owners: list[int] = []
     wholes: list[torch.Tensor] = []
     chunked: list[torch.Tensor] = []
@@ -167,9 +168,10 @@ def _quick_norms(tensors: Sequence[torch.Tensor]) -> Floats:
             wholes.append(flat[count - rest :])
             owners.append(index)
     squares = np.zeros(len(tensors))
-    with np.errstate(all="ignore"):  # NaN and Inf are data here
+    with np.errstate(all="ignore"):  # NaN and Inf are valid data here
         if wholes:
-            # No public function gives the norms of a list; torch's clip_grad_norm_ uses it.
+            # No public function returns the norms of a list of tensors; torch's clip_grad_norm_
+            # uses this one.
             parts = torch.stack(torch._foreach_norm(wholes, 2, dtype=torch.float32))
             np.add.at(squares, owners, as_array(parts).astype(np.float64) ** 2)
         if chunked:

@@ -1,7 +1,7 @@
-"""Tensors of one byte an element, on the host: counted byte by byte, all else follows exactly.
+"""Host tensors with one byte per element: statistics follow exactly from counts of byte values.
 
-All types of fp8, truth values and the smallest integers. A byte stands for one value, so its
-256 tallies say all that statistics ask, in float64.
+These are all fp8 types, booleans and 8-bit integers. A byte stands for one value, so 256 tallies
+determine all statistics, in float64.
 
 Shape suffixes: N = elements, V = the 256 values, T = tensors, F = fields, B = bins.
 """
@@ -22,7 +22,7 @@ from mothtrap.statistics.torch import compiled
 from mothtrap.statistics.torch.in_place import as_array
 
 VALUES: Final = 256
-_BLOCK: Final = 1 << 18  # elements at a time: what numpy makes of them stays in a CPU's cache
+_BLOCK: Final = 1 << 18  # elements per block, so that NumPy's temporaries stay in a CPU's cache
 
 
 def tallies(flats: Sequence[torch.Tensor]) -> Counts:
@@ -68,7 +68,7 @@ def _rows(tally_TV: Counts, value_V: Floats) -> Floats:
     count_T, finite_T = tally_TV.sum(axis=1), count_TV.sum(axis=1)
     held_TV = count_TV > 0
     low_T = np.where(held_TV, value_V, np.inf).min(axis=1)
-    # About one of them, so that equal ones do not deviate.
+    # Relative to one value, so that equal values have no deviation.
     apart_TV = value_V - np.where(finite_T > 0, low_T, 0.0)[:, None]
     mean_T = (count_TV * apart_TV).sum(axis=1) / np.maximum(finite_T, 1)
     squared_TV = (apart_TV - mean_T[:, None]) ** 2
@@ -110,7 +110,7 @@ def values(dtype: torch.dtype) -> Floats:
     """Return the value of each byte, float64, shape (V,); read-only."""
     byte_V = torch.arange(VALUES, dtype=torch.uint8)
     held_V = byte_V != 0 if dtype is torch.bool else byte_V.view(dtype)
-    with np.errstate(invalid="ignore"):  # of NaN
+    with np.errstate(invalid="ignore"):  # raised for NaN
         found: Floats = as_array(held_V.to(torch.float32)).astype(np.float64)
     found.setflags(write=False)
     return found
@@ -118,6 +118,6 @@ def values(dtype: torch.dtype) -> Floats:
 
 @functools.cache
 def _places(dtype: torch.dtype) -> npt.NDArray[np.intp]:
-    """The bin of each byte, negative values first; one past the last where it is in none."""
+    """Return the bin of each byte, negative values first; one past the last bin for no bin."""
     counts = [count_exponents(value).reshape(-1) for value in values(dtype)]
     return np.array([found.argmax() if found.any() else 2 * BINS for found in counts], np.intp)

@@ -1,10 +1,10 @@
 """Assignment of tensors to passes: fast for all, slower for the few that need it.
 
-A tensor is cut into a head of whole chunks, reduced where it lies (`chunks`), and a tail
-shorter than a chunk, which travels with the results and is reduced in float64 on the
-host. What comes back decides which tensors take a second pass: about a pivot, or exact.
-Where the package was built with a compiler, plain tensors on the host take one pass of
-their own instead (`compiled`); those of one byte an element always do (`one_byte`).
+A tensor is cut into a head of whole chunks, which is reduced in place (`chunks`), and a tail
+shorter than a chunk, which is transferred with the results and reduced in float64 on the host. The
+results decide which tensors need a second pass: relative to a pivot, or exact. If the package was
+built with a compiler, plain host tensors take a single separate pass instead (`compiled`). Tensors
+with one byte per element always do (`one_byte`).
 
 Shape suffixes: N = rows, T = tensors, F = fields.
 """
@@ -67,7 +67,7 @@ def _reduce_wider(flats: Tensors, columns: frozenset[str]) -> Rows:
 
 
 def _direct_rows(flats: Tensors, places_T3: compiled.Integers, columns: frozenset[str]) -> Rows:
-    """Rows by the compiled part, and by the exact pass for tensors that it does not support."""
+    """Return rows from the compiled part, and from the exact pass for unsupported tensors."""
     if not flats:
         return {}
     rows_TF, right_T = compiled.summaries(places_T3)
@@ -115,15 +115,16 @@ def _reduce_in_passes(flats: Tensors, columns: frozenset[str]) -> Rows:
 def foreach_norms(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """Return the norm of each floating-point tensor, float32, shape (1,), with few kernels.
 
-    Only for accelerators: a CPU adds a whole tensor in float32, one element after the other, and is
-    off by 8e-3 at ten million equal elements.
+    Only for accelerators: a CPU adds a whole tensor in float32, one element after another, with an
+    error of 8e-3 for ten million equal elements.
     """
     alike: dict[tuple[torch.device, torch.dtype], list[int]] = {}
     for index, tensor in enumerate(tensors):
         alike.setdefault((tensor.device, tensor.dtype), []).append(index)
     norms: list[torch.Tensor] = list(tensors)
     for order in alike.values():
-        # No public function gives the norms of a list; torch's own clip_grad_norm_ uses it.
+        # No public function returns the norms of a list of tensors; torch's clip_grad_norm_ uses
+        # this one.
         group = torch._foreach_norm([tensors[i] for i in order], 2, dtype=torch.float32)
         for index, norm in zip(order, group, strict=True):
             norms[index] = norm.reshape(1)
@@ -153,7 +154,7 @@ def _correct(
 
 
 def _correct_about_pivot(rows: Rows, heads: Tensors, tail_rows: Rows) -> list[int]:
-    """Replace mean and deviation in `rows`; return the keys that need more."""
+    """Replace mean and deviation in `rows`; return the keys that need another pass."""
     if not heads:
         return []
     passes = passes_for({"mean", "deviation_l2"})
@@ -162,7 +163,7 @@ def _correct_about_pivot(rows: Rows, heads: Tensors, tail_rows: Rows) -> list[in
     pieces = list(zip(heads, chunks, strict=True))
     for i in heads.keys() & tail_rows.keys():
         tail_F = tail_rows[i].copy()
-        tail_F[COLUMN["l2"]] = tail_F[COLUMN["deviation_l2"]]  # about its own mean
+        tail_F[COLUMN["l2"]] = tail_F[COLUMN["deviation_l2"]]  # relative to its own mean
         pieces.append((i, tail_F))
     merged = _merged(pieces)
     pivot_TF = np.stack([merged[i] for i in heads])

@@ -1,4 +1,4 @@
-"""Rows of tensors of a device: worked out there in pieces, put together on the host.
+"""Rows of device tensors: reduced in pieces on the device, combined on the host.
 
 Shape suffixes: T = tensors, P = pieces, E = columns of `exact.EXACT`, F = fields.
 """
@@ -17,7 +17,7 @@ from mothtrap.statistics.summary import COLUMN, WIDTH, Floats, merge_segments
 from mothtrap.statistics.torch.exact import EXACT, reduce_exactly
 
 BLOCK: Final = 1 << 24
-"""Elements at a time where operations of torch reduce: bounds temporaries to 128 MB each."""
+"""Elements per block for reductions with torch operations; limits temporaries to 128 MB each."""
 _FILLED: Final = [COLUMN[name] for name in EXACT]
 
 
@@ -71,7 +71,7 @@ def reduce_by_kernel(
         ImportError: Triton is not installed.
         Exception: any exception that Triton raises if it cannot compile.
     """
-    from mothtrap.statistics.torch import multi_tensor  # heavy: only where there is a device
+    from mothtrap.statistics.torch import multi_tensor  # slow import, only needed with a device
 
     by_dtype: dict[torch.dtype, dict[int, torch.Tensor]] = {}
     for key, flat in flats.items():
@@ -97,9 +97,9 @@ def merged(
     """Combine the rows of tensors from the rows of their pieces.
 
     Args:
-        numbers: float64, shape (P * E,): the results, on the host.
+        numbers: results on the host, float64, shape (P * E,).
         pieces: pieces of the tensors.
-        columns: wanted columns.
+        columns: requested columns.
 
     Returns:
         Keys of the tensors, shape (T,), and their rows, float64, shape (T, F).

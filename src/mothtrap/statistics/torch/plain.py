@@ -1,4 +1,4 @@
-"""Any tensor as a flat dense one, and the way of flat tensors to the host."""
+"""Conversion of any tensor to a flat dense tensor, and transfer of flat tensors to the host."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from mothtrap.statistics.summary import Floats
 from mothtrap.statistics.torch.in_place import as_array
 
 SERIAL_SIZE: Final = 15 * 2048
-"""Elements at a time on a CPU. From 32768 on (2.13) torch splits an operation over threads,
-and waits for all of them: with other work on the cores, measured, 0.1 to 3 ms each."""
+"""Elements per block on a CPU. From 32768 elements on (2.13), torch splits an operation over
+threads and waits for all of them. If the cores have other work, each wait takes 0.1 to 3 ms
+(measured).
+"""
 
 _SPARSE_COMPRESSED = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc)
 
@@ -37,7 +39,7 @@ def has_own_dispatch(tensor: torch.Tensor) -> bool:
     only compute.
     """
     kind = type(tensor)
-    if kind.__torch_dispatch__ is torch._C._disabled_torch_dispatch_impl:  # private; tested
+    if kind.__torch_dispatch__ is torch._C._disabled_torch_dispatch_impl:  # private API; tested
         return False
     return not kind.__module__.startswith("torch.")
 
@@ -61,7 +63,7 @@ def flat_elements(tensor: torch.Tensor) -> tuple[torch.Tensor, int]:
         values, implicit_zeros = torch.view_as_real(values.resolve_conj()), 2 * implicit_zeros
     values = values.resolve_neg()
     if not values.is_contiguous():
-        # In the order of memory a transposed or channels-last tensor needs no copy.
+        # In memory order, a transposed or channels-last tensor needs no copy.
         values = values.permute(np.argsort([-stride for stride in values.stride()]).tolist())
     return values.reshape(-1), implicit_zeros
 
@@ -91,7 +93,7 @@ def to_host(parts: Sequence[torch.Tensor]) -> list[Floats]:
         by_device[part.device][part.dtype].append(index)
     arrays: list[Floats] = [np.empty(0)] * len(parts)
     for device, by_dtype in by_device.items():
-        # Metal has no float64; integers beyond 2^24 lose their last digits there.
+        # Metal has no float64, so integers beyond 2^24 lose their last digits.
         wide = torch.float32 if device.type == "mps" else torch.float64
         joined = [torch.cat([parts[i] for i in order]).to(wide) for order in by_dtype.values()]
         host = as_array((torch.cat(joined) if len(joined) > 1 else joined[0]).cpu())

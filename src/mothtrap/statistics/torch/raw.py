@@ -1,4 +1,4 @@
-"""The bytes of a tensor as they are, and their digest."""
+"""Bytes of a tensor, and their digest."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def digest(tensor: torch.Tensor) -> int:
 
 
 def digests(tensors: Sequence[torch.Tensor]) -> Digests:
-    """Return the digest of each tensor, uint64, shape (T,): `digest` of many."""
+    """Return the digest of each tensor, uint64, shape (T,); see `digest`."""
     digest_T, known_T = compiled.digests(tensors)
     for index in np.flatnonzero(~known_T).tolist():
         digest_T[index] = digest(tensors[index])

@@ -1,4 +1,4 @@
-"""The arithmetic of this package where more or less than it is to be done in a read."""
+"""Reducers that compute more, or less, than the usual statistics in one read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A number for each row of a tensor: equal where the rows' bits are equal."""
+"""Digest of each row of a tensor: equal if the rows' bits are equal."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from mothtrap.statistics.torch.plain import local
 from mothtrap.statistics.torch.raw import bytes_of, describe
 
 MAX_ROWS: Final = 512
-"""Rows of a batch that are digested one by one; chosen by hand: 2 MB at most."""
+"""Maximum number of rows of a batch that are digested individually; chosen by hand: 2 MB at most.
+"""
 MAX_MOVED: Final = 1 << 20
-"""Maximum number of bytes that do not lie in order and are put so first."""
+"""Maximum number of bytes that are first copied into C order."""
 
 _MIXER: Final = np.uint64(0x9E3779B97F4A7C15)
 _INTEGERS: Final = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -41,7 +42,7 @@ def row_digests(tensor: torch.Tensor, columns: int = COLUMNS) -> Digests:
 
 
 def _sparse_digests(tensor: torch.Tensor) -> Digests:
-    """Return the digest of every row of a coalesced matrix: the sum of those of its entries."""
+    """Return the digest of every row of a coalesced matrix: the sum of its entries' digests."""
     with torch.no_grad():
         index_2N, value_N = tensor._indices(), tensor._values()
         bits_N = as_array(value_N.contiguous().view(_INTEGERS[value_N.element_size()]).cpu())
@@ -49,13 +50,14 @@ def _sparse_digests(tensor: torch.Tensor) -> Digests:
     entries_N2 = np.stack([column_N.astype(np.int64), bits_N.astype(np.int64)], axis=1)
     sum_R = np.zeros(tensor.shape[0], np.uint64)
     digest_N = digest_bits(entries_N2)
-    digest_N = (digest_N ^ (digest_N >> np.uint64(31))) * _MIXER  # else sums hide who has which
+    # otherwise sums would hide which row has which entry
+    digest_N = (digest_N ^ (digest_N >> np.uint64(31))) * _MIXER
     np.add.at(sum_R, row_N, digest_N ^ (digest_N >> np.uint64(29)))
     return sum_R
 
 
 def _bits(tensor: torch.Tensor, columns: int) -> npt.NDArray[Any]:
-    """The bits of some elements of every row, as integers."""
+    """Return the bits of some elements of every row, as integers."""
     data, size = bytes_in_place(tensor), tensor.element_size()
     if data is not None and size in _INTEGERS:
         rows = tensor.shape[0] if tensor.ndim else 1
@@ -94,7 +96,7 @@ def _signed(digest_R: Digests) -> list[int]:
 
 
 def _moved(tensor: torch.Tensor) -> list[int]:
-    """Digests of rows that have to be put in order first."""
+    """Return digests of rows that must first be copied into C order."""
     with torch.no_grad():
         few = local(tensor)[:MAX_ROWS]
         size = few.numel() * few.element_size()

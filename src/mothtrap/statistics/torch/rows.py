@@ -20,7 +20,7 @@ from mothtrap.statistics.torch.passes import reduce_all
 from mothtrap.statistics.torch.plain import flat_elements, has_own_dispatch
 
 _VALUES: Final = {"nan", "zero"}
-"""One of these columns is wanted wherever values are read."""
+"""One of these columns is requested whenever values are read."""
 
 _columns = functools.cache(columns_for)
 
@@ -58,11 +58,11 @@ def _summarize(
     columns = _columns(frozenset(statistics))
     if tensors and columns & _VALUES:
         places_T3 = compiled.places(tensors)
-        if (places_T3[:, 2] >= 0).all():  # as nearly always on a host: nothing but that
+        if (places_T3[:, 2] >= 0).all():  # the usual case on a host
             rows_TF, right_T = in_place(places_T3)
             if right_T.all():
                 return rows_TF
-    with torch.no_grad(), np.errstate(all="ignore"):  # NaN and Inf are data here
+    with torch.no_grad(), np.errstate(all="ignore"):  # NaN and Inf are valid data here
         return _rows(tensors, columns)
 
 
@@ -74,7 +74,7 @@ def summarize_and_digest(
     Args:
         tensors: as for `summarize`.
         statistics: as for `summarize`.
-        digests: receives those of tensors read in this way (`raw.digest`), by their identities.
+        digests: receives the digests (`raw.digest`) of tensors read in this way, by identity.
     """
 
     def read(places_T3: compiled.Integers) -> tuple[Floats, npt.NDArray[np.bool_]]:

@@ -1,7 +1,7 @@
 """Torch's CPU threads, which help the training thread to read tensors.
 
-Only torch may start them. If mothtrap started them, a program that forks would hang, a program
-at its thread limit would end, and later settings of the program for processors or denormal
+Only torch may start them. If mothtrap started them, a program that forks would hang, a program at
+its thread limit would end, and settings that the program makes later for processors or denormal
 numbers would have no effect. So they are used only once torch is known to have used them.
 """
 
@@ -20,7 +20,9 @@ _LIBRARY = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
 _NEVER = (-1, -1, -1)
 _COMPILER = "torch._inductor.codegen"
 SHARED_ELEMENTS = 2**16
-"""Of a tensor in an operation on each element, which torch shares out from half as many on."""
+"""Number of elements of a tensor that is read in parallel; torch distributes an elementwise
+operation from half as many elements on.
+"""
 
 
 class Team:
@@ -36,7 +38,7 @@ class Team:
             tensor: tensor of any type; a small tensor, or one on a device, does not matter.
         """
         if tensor.is_cpu and tensor.numel() >= SHARED_ELEMENTS:
-            # Compiled operations have threads of a runtime that may be another.
+            # Compiled operations use the threads of a runtime that may be a different one.
             self._met = _NEVER if _COMPILER in sys.modules else _here()
 
     def region(self) -> int:
@@ -64,7 +66,7 @@ def _address() -> int:
     try:
         loaded = ctypes.CDLL(os.fspath(_LIBRARY), mode=os.RTLD_NOLOAD | os.RTLD_NOW)
         own = _address_of(loaded)
-        # What the process was made to load before, torch calls in place of its own.
+        # If the process preloaded another runtime, torch calls that instead of its own.
         return own if _address_of(ctypes.CDLL(None)) == own else 0
     except (OSError, AttributeError):
         return 0

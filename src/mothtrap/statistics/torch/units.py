@@ -59,7 +59,7 @@ def saturated_units(output: torch.Tensor, unit_axis: int, low: float, high: floa
 def _by_unit(output: torch.Tensor, unit_axis: int) -> torch.Tensor:
     units = local(output).movedim(unit_axis, 0)
     if units.is_floating_point() and units.element_size() == 1:
-        return units.to(torch.float32)  # torch compares no fp8
+        return units.to(torch.float32)  # torch cannot compare fp8
     return units
 
 

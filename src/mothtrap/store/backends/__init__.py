@@ -1,4 +1,4 @@
-"""Object stores: one file per URL scheme, which is its name (`file` is `local`).
+"""Object stores: one file per URL scheme, named after the scheme (`file` is `local`).
 
 A module has `open_store(url) -> Store`; see `store.objects`.
 """

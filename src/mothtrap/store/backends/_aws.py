@@ -1,9 +1,9 @@
-"""Credentials, region and endpoint of S3, where the tools of AWS look for them.
+"""Credentials, region and endpoint of S3, from the same sources as AWS tools.
 
 In this order: the environment (`AWS_ACCESS_KEY_ID`, `AWS_REGION`, `AWS_ENDPOINT_URL` ...);
 the profile `AWS_PROFILE` (or `default`) of `~/.aws/credentials` and `~/.aws/config`;
-a web identity, the container, the machine's role. The first and the last are looked up by
-obstore. A profile with a role, single sign-on or a process is resolved by boto3.
+a web identity, the container, or the machine's role. obstore handles the first and the last group.
+A profile with a role, single sign-on or a process is resolved by boto3.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Objects as files below a folder: `file:///path/to/runs`."""
+"""Objects as files in a folder: `file:///path/to/runs`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class LocalStore:
         self._root = root
 
     def put_if_absent(self, key: str, data: bytes | Path) -> None:
-        """Write a file under a temporary name first, so that readers never see a partial file."""
+        """Write a file, under a temporary name first, so that readers never see a partial file."""
         path = self._path(key)
         draft = path.with_name(f"{_DRAFT}{secrets.token_hex(8)}")
         try:
@@ -98,7 +98,7 @@ class LocalStore:
             raise StoreError(f"cannot remove {self._path(key)}: {err}") from err
 
     def _files(self, paths: Iterable[Path]) -> Iterator[ObjectInfo]:
-        """Yield the paths that are files; one may be removed at any moment."""
+        """Yield the paths that are files; a file may be removed at any moment."""
         for path in paths:
             with suppress(FileNotFoundError):
                 status = path.stat()

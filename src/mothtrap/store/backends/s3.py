@@ -27,16 +27,17 @@ from mothtrap.store.objects import Children, ObjectInfo
 T = TypeVar("T")
 
 PART_BYTES = 16 << 20
-"""Larger objects are sent in parts of this size, four at a time, so that a bad network
-costs a part and not the whole. S3 takes up to 10,000 parts: 156 GiB."""
+"""Size of the parts in which larger objects are sent, four at a time, so that a network error
+affects only one part. S3 takes up to 10,000 parts: 156 GiB.
+"""
 PARTS_AT_ONCE = 4
 
 STREAMED_BYTES = 4 << 20
-"""Bytes in memory of an object that goes into a file; chosen by hand."""
+"""Number of bytes of an object that are in memory while it is written to a file; chosen by hand."""
 
 TIMEOUTS = {"connect_timeout": "5s", "timeout": "60s"}
 RETRIES = {"max_retries": 2, "retry_timeout": timedelta(seconds=15)}
-"""Chosen by hand: a caller that can wait tries again, and reports it."""
+"""Number of retries; chosen by hand: a caller that can wait tries again, and reports it."""
 
 _CODE = re.compile(r"<Code>(.*?)</Code>.*?<Message>(.*?)</Message>", re.DOTALL)
 _ODD_KEY = re.compile(r'object with invalid path: Error parsing Path "(.*?)": ')
@@ -167,7 +168,7 @@ class S3Store:
     def _asked(self, what: str, ask: Callable[[], T]) -> T:
         try:
             return ask()
-        except Exception as err:  # obstore has no common base: built-in errors are among them
+        except Exception as err:  # obstore's errors have no common base class
             raise _in_words(err, f"cannot {what} {self._url}") from err
 
 

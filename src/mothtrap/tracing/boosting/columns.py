@@ -1,4 +1,4 @@
-"""Checks of the columns of a table: leaks, identifiers, codes, copies, sentinels, shifts.
+"""Analysis of the columns of a table: leaks, identifiers, codes, copies, sentinels, shifts.
 
 Shape suffixes: R = rows, C = columns, L = levels of a column.
 """
@@ -18,13 +18,13 @@ from mothtrap.tracing.boosting.samples import Sample
 Floats = npt.NDArray[np.float64]
 SHOWN: Final = 32
 MAX_COLUMNS: Final = 256
-"""Columns that are asked about one by one, evenly chosen: some 0.3 ms each."""
+"""Maximum number of columns that are analyzed individually, evenly spaced: about 0.3 ms each."""
 MIN_ROWS: Final = 100
 BINS: Final = 64
 LEVELS: Final = (6, 1000)
 ROWS_PER_LEVEL: Final = 5
 CODED: Final = 0.05
-"""Share of the variance of the labels that levels must explain to be called codes; by hand."""
+"""Minimum share of the label variance that levels must explain to count as codes; by hand."""
 UNORDERED: Final = 0.6
 """Von Neumann's ratio of the levels' means: 1 without an order, near 0 if smooth; by hand."""
 SENTINEL_SHARE: Final = 0.01
@@ -34,7 +34,7 @@ SENTINELS: Final = frozenset(
     for sign in (1, -1)
 ) | {-1.0, -(2.0**31)}
 MOVED: Final = 3.0
-"""Standard deviations of training by which the mean of a column is called moved."""
+"""Shift of a column's mean, in standard deviations of the training data, that is reported."""
 
 
 def seen(
@@ -54,7 +54,7 @@ def seen(
         names: names of the columns.
         label_R: label of each row of the whole table; None = unknown.
         step: step in progress.
-        fit: label of the training.
+        fit: label of the training run.
         categorical: columns that the library treats as categories.
         classes: labels are classes.
     """
@@ -142,9 +142,9 @@ def _order(
     varies_C: npt.NDArray[np.bool_],
     identifiers: Collection[int],
 ) -> list[tuple[int, int]]:
-    """Pairs of columns, here and in training, of which the first looks like the second instead.
+    """Yield pairs of an evaluation column and the training column that it matches instead.
 
-    Only where each of several columns is like exactly one other, and unlike its own.
+    Only if each of several columns matches exactly one other column, and not its own.
     """
     chosen = [int(c) for c in np.flatnonzero(varies_C) if c not in identifiers]
     if not 2 <= len(chosen) <= MAX_COLUMNS:
@@ -171,7 +171,7 @@ def _moments(kept_RC: npt.NDArray[np.float32]) -> tuple[Floats, Floats]:
 
 
 def _minor_share(sample: Sample) -> Floats:
-    """The share of rows that do not have the most frequent of two values, by column."""
+    """Return, by column, the share of rows with the less frequent of two values."""
     first_C = sample.kept_RC[:1]
     with np.errstate(invalid="ignore"):
         equal_C = (sample.kept_RC == first_C).mean(axis=0)
@@ -202,7 +202,7 @@ def _copies(sample: Sample) -> list[tuple[int, int]]:
 
 
 def _sentinel(values_R: Floats) -> tuple[float, float] | None:
-    """A value outside of all others that represents missing values, and its share of the rows."""
+    """Return a value far outside all others that stands for missing values, and its share."""
     finite_R = values_R[np.isfinite(values_R)]
     if len(finite_R) < MIN_ROWS:
         return None
@@ -223,9 +223,9 @@ def _sentinel(values_R: Floats) -> tuple[float, float] | None:
 
 
 def _explained(values_R: Floats, label_R: Floats, classes: bool) -> float:
-    """The share of the label that one column explains, in the half of the rows not learned from.
+    """Return the share of the label that one column explains, on rows not used for the fit.
 
-    Of classes it is that of the mistakes of always naming the most frequent one.
+    For classes, this is the share of the errors made by always predicting the most frequent class.
     """
     learned, judged = slice(0, None, 2), slice(1, None, 2)
     known = values_R[learned][np.isfinite(values_R[learned])]
@@ -255,7 +255,7 @@ def _explained(values_R: Floats, label_R: Floats, classes: bool) -> float:
 
 
 def _line(values_R: Floats, label_R: Floats) -> float:
-    """The share of the variance of the labels that a straight line explains."""
+    """Return the share of the label variance that a straight line explains."""
     known_R = np.isfinite(values_R)
     values_R, label_R = values_R[known_R], label_R[known_R]
     if len(values_R) < MIN_ROWS // 2 or np.ptp(values_R) == 0 or np.ptp(label_R) == 0:
@@ -264,7 +264,7 @@ def _line(values_R: Floats, label_R: Floats) -> float:
 
 
 def _are_codes(values_R: Floats, label_R: Floats) -> bool:
-    """Return whether levels of whole numbers explain the label, in no order."""
+    """Return whether levels of whole numbers explain the label without an order."""
     known_R = np.isfinite(values_R)
     values_R, label_R = values_R[known_R], label_R[known_R]
     if len(values_R) < MIN_ROWS or (values_R != np.round(values_R)).any():
@@ -286,7 +286,7 @@ def _are_codes(values_R: Floats, label_R: Floats) -> bool:
 
 
 def _ratio(mean_L: Floats, count_L: npt.NDArray[np.intp]) -> float:
-    """Von Neumann's ratio of neighboring levels, of those that are not rare, over two."""
+    """Return half of von Neumann's ratio of neighboring levels that are not rare."""
     mean_L = mean_L[count_L >= ROWS_PER_LEVEL]
     if len(mean_L) < LEVELS[0]:
         return 0.0

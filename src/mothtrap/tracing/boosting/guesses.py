@@ -14,7 +14,7 @@ def guess(metric: str, label_R: Floats | None) -> float | None:
     """Return the lowest loss of a constant prediction; None if unknown.
 
     Args:
-        metric: name of the library.
+        metric: the library's name of the metric.
         label_R: labels; those that are not finite are skipped.
     """
     if label_R is None or not len(label_R):

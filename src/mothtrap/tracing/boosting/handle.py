@@ -1,7 +1,7 @@
-"""The shared part of the handles of boosting libraries, and their replaced functions.
+"""Base of the handles of boosting libraries, and their replaced functions.
 
-A replaced function calls the original outside of every `try` of ours, passes on what it returns
-and raises, and takes its own frame out of the traceback.
+A replaced function calls the original outside of every `try` block of mothtrap, passes on its
+result or exception, and removes its own frame from the traceback.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class OwnLoop:
 
     Args:
         owner: the booster.
-        model: the same, as rounds see it.
+        model: the booster as a `Model`.
         made: number of the round, from 0.
     """
 
@@ -134,7 +134,7 @@ def _gradients(gradient: Any, hessian: Any, label: Any) -> Mapping[str, Any]:
 
 
 def _newton_steps(gradient_R: Floats, hessian_R: Floats) -> dict[str, float]:
-    """Return how far, and in which direction, the rows want to move from where they begin."""
+    """Return how far, and in which direction, rows should move from the initial prediction."""
     finite = bool(np.isfinite(gradient_R).all() and np.isfinite(hessian_R).all())
     if gradient_R.ndim != 1 or len(gradient_R) < AGAINST_ROWS or not finite:
         return {}

@@ -1,4 +1,4 @@
-"""The interface to a model in training and its tables, for every boosting library."""
+"""Interface to a model in training and its tables, for all boosting libraries."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Table:
 class Settings:
     """Settings of a model's training, independent of the library; fields as in `BoostingBegan`.
 
-    `rising` are metrics that increase according to the library; None = judge by name.
+    `rising` are metrics that increase according to the library; None = decide by name.
     `scaled`: the objective weights its classes. `stops_on` are evaluations, any of which may stop
     the training.
     """

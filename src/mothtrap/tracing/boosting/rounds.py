@@ -37,10 +37,14 @@ from mothtrap.tracing.source import frames
 
 Facts = tuple[type[Fact], ...]
 MAX_FITS: Final = 64
-"""Trainings of a process that are described; of later ones, as in a search, only rounds count."""
+"""Maximum number of described training runs of a process; later ones, as in a search, only count
+rounds.
+"""
 IMPORTANCES: Final = 100
 SCORED_ROWS: Final = 4096
-"""Rows whose predictions are inspected while a model is trained; when it is complete, all."""
+"""Maximum number of rows whose predictions are inspected during training; all rows are inspected at
+the end.
+"""
 NO_EVALS: Final = "no evals: no evaluation set was passed, so the library computes no metric"
 NO_TRAIN: Final = "the training data are not in evals, so the library computes no training loss"
 NO_HELD_OUT: Final = "no evals: only the training data were evaluated"
@@ -143,7 +147,7 @@ class Rounds:
             for each in range(fit.first, made) if not fit.trees_told else ():
                 early = each - fit.first < trees.EACH_ROUND
                 if trees.is_looked_at(each) and (early or fit.allowance.covers_a_look()):
-                    # of a library that has trees only now
+                    # some libraries provide trees only now
                     self._spend(fit, "trees", self._tell_trees, model, each)
             self._job.contain_part("importance", self._tell_gains, fit, model, made - 1)
             self._job.contain_part("importance", self._tell_importances, fit, model)
@@ -163,7 +167,7 @@ class Rounds:
         self._job.fact(GradientsGiven(step=self._job.now.step, fit=label, **found))
 
     def finish(self) -> None:
-        """Report, after the last round, the data that no training run had."""
+        """Report, after the last round, data that was not reported by a training run."""
         if not self._made:
             return
         if not self._held_out:
@@ -263,7 +267,7 @@ class Rounds:
         told = model.train_site(latest)
         if told is not None or train is None:
             return told or ""
-        # The training data themselves, before others that are made of the same rows.
+        # The training data first, before other tables with the same rows.
         for data, name in evals:
             if data.key is train.key:
                 return name
@@ -316,7 +320,7 @@ class Rounds:
             self._job.blind(f"trees of {fit.label}", "its boosters have none")
 
     def _look(self, fit: Fit, model: Model, made: int) -> None:
-        """Inspect trees, importance and predictions when they are due, as time allows."""
+        """Inspect trees, importance and predictions that are due, within the time budget."""
         has_trees = fit.settings.has_trees
         fit.trees_due = has_trees and (fit.trees_due or trees.is_looked_at(fit.rounds - 1))
         if fit.trees_due and self._may_look(fit, trees.EACH_ROUND):

@@ -1,4 +1,4 @@
-"""Rows of the tables that models are trained and evaluated on, read when a table is made.
+"""Rows of training and evaluation tables, sampled when a table is created.
 
 Shape suffixes: R = rows, C = columns.
 """
@@ -17,10 +17,11 @@ from mothtrap.statistics import numpy as arithmetic
 from mothtrap.tracing.jobs.identity import ByIdentity
 
 MAX_CELLS: Final = 1 << 22
-"""Cells of a table that are inspected, at most, in rows evenly spread: some 50 ms, once."""
+"""Maximum number of inspected cells of a table, in evenly spaced rows: about 50 ms, once."""
 KEPT_ROWS: Final = 2048
 KEPT_CELLS: Final = 1 << 20
-"""Rows and cells of a table that are kept for questions about its columns: 4 MB at most."""
+"""Maximum number of stored cells and rows of a table for the analysis of its columns: 4 MB at most.
+"""
 MAX_SPARSE_COLUMNS: Final = 1000
 UNIQUE: Final = 0.999
 """Share of rows with a distinct value that makes a column a candidate for an identifier."""
@@ -32,8 +33,8 @@ class Sample:
     """Rows of a table in the form that a library uses.
 
     `digest_R` contains the digest of each sampled row; `spread_C` says for each column whether it
-    has two values. `kept_RC` are the rows with the numbers `rows_R`, a part of those. `identifiers`
-    are columns of whole numbers, all different, that cover most of their range.
+    has two values. `kept_RC` are some of the sampled rows, with the row numbers `rows_R`.
+    `identifiers` are columns of distinct whole numbers that cover most of their range.
     """
 
     digest_R: npt.NDArray[np.uint64]
@@ -47,7 +48,7 @@ class Samples:
     """Samples of tables, by the library's table object.
 
     Args:
-        read: returns the values of a table of which none were kept when it was created, or None.
+        read: returns the values of a table that was not sampled when it was created, or None.
     """
 
     def __init__(self, read: Callable[[Any], npt.NDArray[Any] | None] = lambda _: None) -> None:
@@ -109,7 +110,7 @@ def _looked_at(given_RC: npt.NDArray[Any], every: int) -> Sample:
 
 
 def _identifiers(values_RC: npt.NDArray[Any], rows_R: npt.NDArray[np.int64]) -> tuple[int, ...]:
-    """Columns of whole numbers, all different, that fill at least a third of their range."""
+    """Return columns of distinct whole numbers that fill at least a third of their range."""
     found = []
     rows, columns = values_RC.shape
     few_RC = values_RC[rows_R[:64]]
@@ -142,7 +143,7 @@ def _values(data: Any, every: int) -> npt.NDArray[Any] | None:
 
 
 def _numbers(column: Any) -> npt.NDArray[Any]:
-    """The values of a column of a frame; of categories and texts their numbers."""
+    """Return the values of a frame's column; numbers for categories and texts."""
     if hasattr(column, "cat"):
         codes: npt.NDArray[Any] = column.cat.codes.to_numpy()
         return codes
@@ -151,7 +152,7 @@ def _numbers(column: Any) -> npt.NDArray[Any]:
 
 
 def _codes(values_R: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Numbers for values that may be none: those of each where there are, else a digest of it."""
+    """Return numbers for values that may not be numbers: the numbers themselves, or digests."""
     try:
         return values_R.astype(np.float64)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""Predictions against labels: confusion, precision and recall, ROC, errors by label, residuals.
+"""Comparison of predictions with labels: confusion, precision, recall, ROC, errors, residuals.
 
 Shape suffixes: R = rows, K = classes, B = bins.
 """
@@ -38,7 +38,7 @@ def scores(
         label_R: class numbers from 0, or numbers.
         task: see `BoostingBegan`.
         step: step in progress.
-        fit: label of the training.
+        fit: label of the training run.
         site: name of the data.
         rounds: rounds that are complete.
         last: the training is over.
@@ -95,7 +95,7 @@ def _of_classes(predicted: npt.NDArray[Any], label_R: Floats, task: str) -> dict
 
 
 def _roc(score_R: Floats, number_R: npt.NDArray[np.int64]) -> tuple[float, Any]:
-    """The area under the curve of true over false positives, and points of the curve."""
+    """Return the area under the ROC curve, and points of the curve."""
     order = np.argsort(-score_R, kind="stable")
     last_R = np.append(np.diff(score_R[order]) != 0, True)
     true_R = np.cumsum(number_R[order])[last_R]

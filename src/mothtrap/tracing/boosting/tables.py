@@ -1,4 +1,4 @@
-"""Facts about the tables of a training: sizes, labels, columns, shared and moved rows."""
+"""Facts about the tables of a training run: sizes, labels, columns, shared and shifted rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_CLASSES: Final = 1000
 MAX_VALUES: Final = 20
 SHOWN: Final = 32
 FRACTIONS: Final = 0.3
-"""Share of rows with a fraction, and with a distinct value, in a continuous column."""
+"""Minimum share of rows with a fraction, and with a distinct value, in a continuous column."""
 
 
 def same(samples: Samples, one: Table, other: Table) -> bool:
@@ -49,13 +49,13 @@ def describe(
 
     Args:
         table: table that is trained or evaluated on.
-        sample: rows of it; None if none could be read.
+        sample: rows of the table; None if none could be read.
         step: step in progress.
-        fit: label of the training.
+        fit: label of the training run.
         site: name of the evaluation, "" for the training data.
         classes: labels are numbers of classes.
-        scaled: the objective weighs its classes.
-        place: line of the training, "" = unknown.
+        scaled: the objective weights its classes.
+        place: line of the training run, "" = unknown.
     """
     constant = None
     names = table.column_names()

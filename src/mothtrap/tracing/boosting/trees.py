@@ -1,4 +1,4 @@
-"""Rounds whose trees, importance, and predictions are read, and the shape of trees."""
+"""Schedule for inspecting trees, importance, and predictions, and the shape of trees."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ import numpy.typing as npt
 from mothtrap.core.facts.trees import FeatureGains, TreesGrown
 
 EACH_ROUND: Final = 10
-"""Rounds from the first whose trees are all looked at; then one in as many."""
+"""Number of first rounds whose trees are all inspected; then one in this many."""
 ANYWAY: Final = 4
-"""First rounds whose importance and predictions are always inspected; later
-ones, and trees after the first `EACH_ROUND`, as time allows."""
+"""Number of first rounds whose importance and predictions are always inspected. Later ones, and
+trees after the first `EACH_ROUND`, are inspected within the time budget.
+"""
 GROWTH: Final = 1.25
-"""Importance is read when so many times the rounds are made as at the last reading, as it takes
-time by the number of trees."""
+"""Factor by which the number of rounds must grow between two readings of importance, whose duration
+depends on the number of trees.
+"""
 SCORED: Final = 2.0
 """Growth factor of the number of rounds between two comparisons of predictions and labels."""
 SHOWN: Final = 32
@@ -57,10 +59,10 @@ class Allowance:
 
 
 class Schedule:
-    """Rounds that grow by a factor.
+    """Schedule of rounds whose numbers grow by a factor.
 
     Args:
-        growth: growth of the number of rounds from one to the next.
+        growth: growth factor from one scheduled round to the next.
     """
 
     def __init__(self, growth: float) -> None:

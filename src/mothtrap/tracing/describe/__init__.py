@@ -1,1 +1,1 @@
-"""Definitions of facts that every framework shares, computed from arrays on the host."""
+"""Framework-independent definitions of facts, computed from arrays on the host."""

@@ -1,4 +1,4 @@
-"""The lowest loss that a constant prediction has in an evaluation, from its loss calls."""
+"""Lowest loss of a constant prediction in an evaluation, computed from its loss calls."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def add_targets(baseline: ConstantBaseline, called: Called) -> None:
 
 
 def baseline_of(called: Called) -> ConstantBaseline:
-    """Return the baseline of an evaluation of one call."""
+    """Return the baseline of an evaluation with one call."""
     baseline = ConstantBaseline()
     add_targets(baseline, called)
     return baseline

@@ -1,4 +1,4 @@
-"""Loss of the best constant prediction, which a model has to beat.
+"""Loss of the best constant prediction, which a model should beat.
 
 Shape suffixes: N = elements, R = rows, F = columns, K = classes.
 """
@@ -13,10 +13,10 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 MAX_CLASSES = 1 << 16
-"""Most classes whose labels are counted; chosen by hand."""
+"""Maximum number of classes whose labels are counted; chosen by hand."""
 MAX_COLUMNS = 4096
 MAX_TOLD = 1000
-"""Most classes for which evaluation labels are recorded; with more, labels are tokens."""
+"""Maximum number of classes whose evaluation labels are recorded; with more, labels are tokens."""
 
 
 class ConstantBaseline:
@@ -75,7 +75,8 @@ class ConstantBaseline:
             self._sums_F, self._squares_F = np.zeros(columns), np.zeros(columns)
             self._is_binary, self._factor = is_binary, factor
         self._rows += len(rows_RF)
-        with np.errstate(all="ignore"):  # targets may be infinite; the script may ask to raise
+        # targets may be infinite, and the script may let NumPy raise exceptions
+        with np.errstate(all="ignore"):
             self._sums_F += rows_RF.sum(axis=0)
             self._squares_F += np.square(rows_RF).sum(axis=0)
 
@@ -108,7 +109,7 @@ class ConstantBaseline:
             return None
         ones = float(self._sums_F[0])
         if not 0 <= ones <= self._rows or float(self._squares_F[0]) != ones:
-            return None  # not all of them are 0 or 1
+            return None  # not all targets are 0 or 1
         return self._rows - int(ones), int(ones)
 
     def _cross_entropy(self, counts_K: Array) -> float | None:

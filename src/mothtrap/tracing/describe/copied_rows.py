@@ -1,4 +1,4 @@
-"""Rows that are equal because they were copied, and not by chance."""
+"""Rows that are equal because they were copied, not by chance."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ from mothtrap.statistics.digest import Digests
 Array = npt.NDArray[Any]
 
 MAX_ROWS, MAX_COLUMNS = 256, 512
-"""Size of the sample that rows are compared in."""
+"""Size of the sample in which rows are compared."""
 LEAST_ROWS, LEAST_KNOWN = 32, 5
-"""Rows of the sample, and known ones among them, from which on it can be judged."""
+"""Minimum number of rows in the sample, and of known rows among them, for a decision."""
 FAR_SHARE, FAR_COLUMNS = 0.25, 3
-"""Columns in which a row must differ from all others; chosen by hand. Where rows are equal by
-chance, as of a few categories, far more of them differ in one or two columns only."""
+"""Share and number of columns in which a row must differ from all others; chosen by hand. If rows
+are equal by chance, as with a few categories, many more rows differ in only one or two columns.
+"""
 LEAST_TRAINED = 256
-"""Rows of training from which on a part of a pass can be judged."""
+"""Minimum number of training rows for a decision during a pass."""
 LEAST_REPEATED, KNOWN_REPEATED = 5, 0.5
 KNOWN_ONCE = 0.2
-"""Known rows among those that an evaluation has once, relative to what there would be if it were
-of the training data."""
+"""Share of known rows among unrepeated evaluation rows, relative to the share expected for an
+evaluation of the training data.
+"""
 
 
 def thinned(rows: Any) -> Any:
@@ -77,7 +79,7 @@ def only_repeated_are_known(known_N: Bools, count_N: np.ndarray, trained_rows: i
     """Return whether the known rows of an evaluation are mostly repeated rows.
 
     This cannot be the case for an evaluation of the training data: after part of a pass, all kinds
-    of rows would be equally known. So this can be determined before all training data are known.
+    of rows would be equally known. So this can be determined before all training data is known.
 
     Args:
         known_N: which of the distinct rows were trained on.

@@ -1,4 +1,4 @@
-"""The direction in which a step moved the weights, compared with their gradients."""
+"""Direction in which a step moved the weights, compared with their gradients."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy as np
 from mothtrap.statistics.products import dot, norm
 
 STEPS: Final = 8
-"""Steps whose direction is reported: the first ones. Chosen by hand."""
+"""Number of first steps whose direction is reported. Chosen by hand."""
 WEIGHTS, ELEMENTS = 8, 4096
-"""Weights of a step that are inspected, and elements of each. Chosen by hand."""
+"""Maximum number of inspected weights of a step, and of elements of each. Chosen by hand."""
 
 
 def elements(values: Any) -> Any:
@@ -25,7 +25,7 @@ def cosines(every: Iterable[tuple[str, Any, Any, Any]]) -> dict[str, float]:
     """Return the cosines of changes and gradients by name: -1 is descent, 1 ascent.
 
     Args:
-        every: name, gradient, weight before and weight after the step.
+        every: name, gradient, weight before, and weight after the step.
     """
     found: dict[str, float] = {}
     for name, *values in every:

@@ -1,7 +1,7 @@
 """Numbers of a layer, from arrays on the host: data, sizes, units, spread.
 
-Shape suffixes: R = rows, F = features or units. Every function reads a sample of what it is
-given and returns None if that cannot be described.
+Shape suffixes: R = rows, F = features or units. Every function reads a sample of its argument, and
+returns None if that cannot be described.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ Array = npt.NDArray[Any]
 
 MAX_ROWS: Final = 512
 MAX_VALUES: Final = 1 << 16
-"""Values of an array that are inspected, about."""
+"""Approximate number of inspected values of an array."""
 MAX_FEATURES: Final = 256
-"""Maximum number of features that are reported one by one."""
+"""Maximum number of features that are reported individually."""
 MAX_CORRELATED: Final = 128
 MIN_CORRELATED_ROWS: Final = 16
 MAX_UNITS: Final = 32
 _POSITIVE: Final = (1.0, 2.0, 3.0, 4.0, 4.6, 5.0, 6.0, 7.0, 8.0, 9.5, 12.0, 14.0, 17.0, 20.0, 23.0)
 EDGES: Final = (*(-edge for edge in reversed(_POSITIVE)), 0.0, *_POSITIVE)
-"""Bounds between which inputs of sigmoid and tanh are counted; among them those where the
-derivative of tanh or sigmoid falls below 1e-2 (3.0, 4.6) and 1e-7 (9.5, 17)."""
+"""Bounds of the intervals in which inputs of sigmoid and tanh are counted. They include the points
+where the derivative of tanh or sigmoid falls below 1e-2 (3.0, 4.6) and 1e-7 (9.5, 17).
+"""
 LEAST_SLOPE: Final = 0.01
-"""Where the derivative is smaller, a smooth function counts as saturated."""
+"""Derivative below which a smooth function counts as saturated."""
 
 
 def rows_of(values: Array) -> Array | None:
@@ -81,7 +82,7 @@ def data_taken(values: Array, *, grid: bool) -> dict[str, Any] | None:
 
 
 def _partners(rows_RF: Array) -> dict[str, Any]:
-    """For each feature the earlier one most correlated with it, and how much."""
+    """Return, for each feature, the most correlated earlier feature, and the correlation."""
     std_F = rows_RF.std(axis=0)
     scaled_RF = (rows_RF - rows_RF.mean(axis=0)) / np.where(std_F > 0, std_F, np.inf)
     between_FF = np.tril(np.abs(between(scaled_RF, scaled_RF)) / len(rows_RF), k=-1)
@@ -143,7 +144,7 @@ def rows_differ(values: Array) -> bool | None:
 
 
 def inactive_units(values: Array) -> npt.NDArray[np.bool_] | None:
-    """Return, by unit (last axis), whether a rectifier returned nothing above 0 in the batch."""
+    """Return, by unit (last axis), whether a rectifier had no output above 0 in the batch."""
     if values.ndim < 2 or not values.size:
         return None
     asleep_RF = (values <= 0).reshape(-1, values.shape[-1])

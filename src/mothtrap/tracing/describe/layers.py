@@ -1,6 +1,6 @@
-"""Facts about the data that layers take and the outputs that models give.
+"""Facts about the input data of layers and the outputs of models.
 
-`about` are the fields of a fact that only an adapter knows: the step, names and lines.
+`about` are the fields of a fact that the adapter provides: step, names and lines.
 """
 
 from __future__ import annotations

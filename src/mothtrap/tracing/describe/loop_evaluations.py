@@ -1,4 +1,4 @@
-"""Evaluations in custom loops: values that one line computes between two steps."""
+"""Evaluations in custom loops: values computed by the same line between two steps."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from mothtrap.tracing.describe.constant_baseline import ConstantBaseline
 from mothtrap.tracing.describe.loss_numbers import Called
 
 GUESSED: Final = 3
-"""Evaluations of a line whose targets are inspected: they are the same ones every time."""
+"""Number of evaluations of a line whose targets are inspected; they are the same every time."""
 EACH_STEP: Final = 64
-"""Evaluations after which a line may be one that every step computes."""
+"""Number of evaluations after which a line counts as computed in each step."""
 GUESSED_CALLS: Final = 64
-"""Calls of an evaluation whose targets are inspected."""
+"""Maximum number of calls in an evaluation whose targets are inspected."""
 
 
 @dataclass(slots=True)
@@ -73,7 +73,7 @@ class LoopEvaluations:
                 call_baselines.add_targets(one.baseline, called)
 
     def wants(self, place: str | None) -> bool:
-        """Return whether a line is observed; values computed in each step are no evaluation."""
+        """Return whether a line is observed; values computed in each step are not an evaluation."""
         where = place or ""
         told = self._told[where]
         return told < EACH_STEP or self._job.now.step - self._first[where] >= 2 * told

@@ -1,4 +1,4 @@
-"""Rows of evaluations in custom loops that were trained on, found by digests of both."""
+"""Evaluation rows in custom loops that were also trained on, found by digests of both."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from mothtrap.statistics.digest import Digests
 Array = npt.NDArray[Any]
 
 TRAIN_ROWS: Final = 200_000
-"""Training rows that are remembered. Chosen by hand: 8 MB."""
+"""Maximum number of stored training rows. Chosen by hand: 8 MB."""
 CALLS_ALONE: Final = 1024
 """Training calls that are recorded before the first evaluation. Chosen by hand."""
 EVAL_ROWS: Final = 20_000
 PHASES: Final = 3
-"""Evaluations of one source that are reported."""
+"""Maximum number of reported evaluations of one source."""
 STEPS_APART: Final = 3
 """Steps between two evaluations; closer ones are part of the training. Chosen by hand."""
 NEW_SHARE: Final = 0.02
-"""Share of new rows below which the training data are taken to be known."""
+"""Share of new rows below which the training data counts as known."""
 STRETCH_ROWS, STRETCH_SHARE = 64, 0.25
-"""Rows in a row, and their share of all known rows, among which so few are new."""
+"""Number of consecutive rows, and their share of all known rows, in which so few are new."""
 
 
 @dataclass(slots=True)
 class _Trained:
-    """Rows of one shape that were trained on; `complete`: most of those that there are."""
+    """Rows of one shape that were trained on; `complete`: they are most of the training data."""
 
     rows: set[int] = field(default_factory=set)
     latest: deque[tuple[int, int]] = field(default_factory=deque)
@@ -76,7 +76,7 @@ class LoopRows:
 
     Args:
         job: receives the facts.
-        module: the name of the model.
+        module: name of the model.
     """
 
     def __init__(self, job: Job, module: str) -> None:
@@ -147,7 +147,7 @@ class LoopRows:
 
 
 def _has_rows(array: Array) -> bool:
-    """Return whether an array has rows that tell examples apart, and not labels."""
+    """Return whether the rows of an array distinguish examples, unlike labels."""
     rows = array.ndim >= 2 and len(array) >= 2 and array[0].size >= 2
     return bool(rows) and array.dtype.kind in "fiu"
 

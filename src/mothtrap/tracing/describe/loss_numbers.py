@@ -1,4 +1,4 @@
-"""Targets and predictions of a loss, from arrays on the host.
+"""Targets and predictions of a loss, computed from arrays on the host.
 
 Shape suffixes: N = elements, R = rows, K = classes.
 """
@@ -23,11 +23,11 @@ from mothtrap.tracing.describe.target_order import BINS, TargetsInOrder
 Array = npt.NDArray[Any]
 
 MAX_TARGETS: Final = 1 << 16
-"""Most targets of a call that are inspected, from the first rows."""
+"""Maximum number of inspected targets of a call, from the first rows."""
 MAX_CONFUSED: Final = 20
-"""Classes up to which the confusion is counted."""
+"""Maximum number of classes for which the confusion is counted."""
 TOLERANCE: Final = 1e-3
-"""Distance beyond a range that is rounding, e.g. of an image that was resized; chosen by hand."""
+"""Distance beyond a range that counts as rounding, e.g. for a resized image; chosen by hand."""
 RANGES: Final = {
     "relu": (0.0, math.inf),
     "softplus": (0.0, math.inf),
@@ -40,7 +40,7 @@ RANGES: Final = {
     "log_softmax": (-math.inf, 0.0),
     "softsign": (-1.0, 1.0),
 }
-"""Closure of the range of operations that a model may end in."""
+"""Closed output range of operations with which a model may end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +82,7 @@ def softmax(logits_RK: Array) -> Array:
 
 
 def rows_are_probabilities(values: Array) -> bool | None:
-    """Return whether rows lie in [0, 1], sum to 1, and differ; None if there is nothing to judge.
+    """Return whether rows lie in [0, 1], sum to 1, and differ; None without data.
 
     Args:
         values: shape (..., classes).
@@ -129,7 +129,7 @@ def sample(called: Called, inputs: Sequence[Array], *, columns: bool) -> TargetS
     Args:
         called: the loss call.
         inputs: inputs of the model.
-        columns: also look for input columns that reveal the target.
+        columns: also search for input columns that reveal the target.
     """
     target = called.target.reshape(-1)[:MAX_TARGETS]
     finite = target.astype(np.float64)
@@ -160,7 +160,7 @@ def _row_sums(called: Called) -> tuple[float, float] | None:
 
 
 def _input_offsets(called: Called, inputs: Sequence[Array]) -> tuple[int, ...] | None:
-    """Offsets at which labels are the tokens given, in the rows that were kept of both."""
+    """Return the offsets at which labels equal the input tokens, in rows stored of both."""
     if called.operation != "cross_entropy" or called.target.dtype.kind not in "iu":
         return None
     rows = len(called.target) if called.target.ndim else 0
@@ -180,7 +180,7 @@ def _outside_share(called: Called, finite_N: Array) -> float | None:
 
 
 def _confusion(called: Called) -> tuple[int, ...] | None:
-    """Labels against predicted classes, row by row; None if there are none or too many."""
+    """Return labels against predicted classes, row by row; None if there are none or too many."""
     classes = called.classes
     if not classes or not 2 <= classes <= MAX_CONFUSED:
         return None
@@ -199,7 +199,7 @@ def _confusion(called: Called) -> tuple[int, ...] | None:
 
 
 def _telling_columns(inputs: Sequence[Array], called: Called) -> tuple[tuple[int, ...], int] | None:
-    """Return the columns that leak the target, in the rows that were kept of both."""
+    """Return the columns that leak the target, in rows stored of both."""
     rows = min((len(given) for given in inputs if given.ndim), default=0)
     target = called.target[:rows] if called.target.ndim else called.target
     return telling_columns([given[: len(target)] for given in inputs if given.ndim], target)

@@ -1,6 +1,6 @@
 """Facts about the computation of a loss.
 
-`about` are the fields of a fact that only an adapter knows: the step, the series, lines, options.
+`about` are the fields of a fact that the adapter provides: step, series, lines, options.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def loss_call(
         called: the call, with probabilities or numbers.
         prediction: as passed to the loss.
         inputs: inputs of the model.
-        columns: also look for input columns that reveal the target.
+        columns: also search for input columns that reveal the target.
         class_weights: class weights of the loss; None = none.
         about: other fields.
     """
@@ -57,7 +57,7 @@ def loss_call(
 def difference(
     prediction: tuple[int, ...], target: tuple[int, ...], result: tuple[int, ...], **about: Any
 ) -> LossCall:
-    """Return the fact for a difference whose values are not known: the shapes may not fit.
+    """Return the fact for a difference of unknown values, whose shapes may not fit.
 
     Args:
         prediction: shape of the prediction.

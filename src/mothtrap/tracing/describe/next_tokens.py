@@ -1,4 +1,4 @@
-"""Labels of sequences that are the input tokens, at the same position or a later one.
+"""Labels of sequences that equal the input tokens at the same or a later position.
 
 Shape suffixes: R = rows, L = positions of a sequence.
 """
@@ -13,14 +13,16 @@ import numpy.typing as npt
 
 MAX_TARGETS: Final = 1 << 16
 MAX_ONE_HOT: Final = 1 << 20
-"""Elements of an input that are inspected to see whether it is one-hot."""
+"""Maximum number of elements of an input that are tested for being one-hot."""
 MIN_COMPARED: Final = 16
-"""Labels that must agree with inputs before they are called the same; chosen by hand."""
+"""Minimum number of labels that must agree with inputs to count as equal; chosen by hand."""
 MIN_LENGTHS: Final = 3
-"""Different lengths of sequences before their equal last labels are called padding; by hand."""
+"""Minimum number of different sequence lengths whose equal last labels count as padding; by hand.
+"""
 MIN_PADDED: Final = 0.5
-"""Share of padded positions with the same token in the input; chosen by hand. Labels that only
-say whether something has occurred so far end with equal labels, too."""
+"""Minimum share of padded positions with the same input token; chosen by hand. Labels that only
+indicate whether something has occurred so far also end with equal values.
+"""
 USUAL_OFFSETS: Final = (0, 1)
 OTHER_OFFSETS: Final = (2, -1)
 """Offsets of labels that were shifted twice, or in the wrong direction."""
@@ -95,7 +97,7 @@ def batch_and_length(
         ignored: label that does not count; None = none.
 
     Returns:
-        None if labels are no next tokens, or next tokens along both axes.
+        None if labels are not next tokens, or are next tokens along both axes.
     """
     for table in tokens:
         found = [
@@ -135,10 +137,10 @@ def padding(
 ) -> tuple[int, float] | None:
     """Return the label that pads sequences at their ends, and the share of labels that it pads.
 
-    It ends sequences of at least `MIN_LENGTHS` different lengths, and does not occur before. The
-    input is padded at these positions, too. Its first occurrence in a sequence does not count,
-    because it may mark the end. Last positions that are ignored in every sequence do not count
-    either: a model that shifts its labels adds one.
+    The label ends sequences of at least `MIN_LENGTHS` different lengths, and does not occur
+    earlier. The input is padded at these positions, too. Its first occurrence in a sequence does
+    not count, because it may mark the end. Last positions that are ignored in every sequence do not
+    count either: a model that shifts its labels adds one.
 
     Args:
         tokens: inputs of the model, each a table of tokens with the sequences along either axis.
@@ -181,9 +183,9 @@ class Endings(NamedTuple):
     Attributes:
         rows: number of rows.
         last: the most frequent last token that is a label.
-        last_rows: rows that have it.
-        after: the most frequent token that follows, which is no label.
-        after_rows: rows that have it.
+        last_rows: number of rows with this last token.
+        after: the most frequent following token, which is not a label.
+        after_rows: number of rows with this following token.
     """
 
     rows: int
@@ -222,6 +224,6 @@ def endings(tokens: Iterable[Array], target: Array, ignored: int | None) -> Endi
 
 
 def _most_frequent(values: Array) -> tuple[int, int]:
-    """Return the most frequent value, and how often it is there."""
+    """Return the most frequent value, and its count."""
     found, counts = np.unique(values, return_counts=True)
     return int(found[counts.argmax()]), int(counts.max())

@@ -1,4 +1,4 @@
-"""The number of samples that the batch norms of a model get in training."""
+"""Number of samples that the batch norms of a model receive in training."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from mothtrap.core.facts.evaluations import NormBatches
 
 TOLD_EVERY: Final = 8
-"""Forwards that are inspected before they are reported, and again after as many more."""
+"""Number of inspected forwards before a report, and between reports."""
 
 
 @dataclass(slots=True)

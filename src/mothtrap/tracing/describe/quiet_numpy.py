@@ -1,4 +1,4 @@
-"""Keep numpy's warnings about values of the training from reaching the script."""
+"""Keep NumPy warnings about training values from reaching the script."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns of the model's input that each leak the target.
+"""Columns of the model's input, each of which leaks the target.
 
 Shape suffixes: N = rows, F = columns, K = classes.
 """
@@ -22,12 +22,14 @@ MIN_COLUMNS, MAX_COLUMNS = 3, 1024
 MAX_ROWS = 1024
 MAX_CLASSES = 32
 SEPARATION = 20.0
-"""Distance of the nearest two classes in a column, in standard deviations within a class,
-from which on the column counts as the label itself; chosen by hand: a good feature has 5."""
+"""Minimum distance of the nearest two classes in a column, in standard deviations within a class,
+for the column to count as the label itself; chosen by hand: a good feature has 5.
+"""
 CORRELATION, OTHERS = 0.999, 0.98
-"""Correlation with a numeric target from which on a column counts as its copy, and below which
-all other columns must stay: neighboring values of a smooth series are alike, and so are its last
-ones and the next. Chosen by hand."""
+"""Minimum correlation with a numeric target for a column to count as its copy, and maximum
+correlation of all other columns. In a smooth series, neighboring values are similar, and so are the
+last values and the next one. Chosen by hand.
+"""
 
 
 def is_table(shape: Sequence[int], rows: int) -> bool:

@@ -10,11 +10,11 @@ from typing import Final
 from mothtrap.core.facts.data import TargetOrder
 
 MAX_STEPS: Final = 512
-"""Steps of a call site that are kept."""
+"""Maximum number of stored steps of a call site."""
 REPORTED_AT: Final = (8, 16, 32, 64, 128, 256, MAX_STEPS)
 """Numbers of steps after which the targets are reported."""
 BINS: Final = 64
-"""Groups in which classes are counted."""
+"""Number of groups into which classes are combined."""
 
 Moments = tuple[float, float, float]
 """Number, mean, and variance of values."""
@@ -25,12 +25,12 @@ class TargetsInOrder:
     """The targets of one loss call site; the last entry belongs to the latest step.
 
     Attributes:
-        site: The loss call.
-        location: Its line.
+        site: Call site of the loss.
+        location: Line of the call site.
         loaded: The targets come from the loader's batch, not from the loss.
-        steps: Steps that are kept.
+        steps: Stored steps.
         counts: Targets in each group of classes, by step.
-        moments: Of the values of a regression, by step.
+        moments: Moments of the values of a regression, by step.
     """
 
     site: str
@@ -41,14 +41,14 @@ class TargetsInOrder:
     moments: list[Moments] = field(default_factory=list)
 
     def is_due(self, step: int) -> bool:
-        """Return whether a step begins after as many as are reported at once."""
+        """Return whether a step begins after a number of steps at which to report."""
         return len(self.steps) in REPORTED_AT and self.steps[-1] != step
 
     def add_counts(self, step: int, counts: Sequence[int]) -> bool:
-        """Add the targets of a class loss, of at most `BINS` groups of classes.
+        """Add the targets of a class loss, for at most `BINS` groups of classes.
 
         Returns:
-            Whether they were kept. Counts and values of one site do not mix.
+            Whether they were stored. Counts and values of one site are not mixed.
         """
         if self.moments:
             return False
@@ -72,7 +72,7 @@ class TargetsInOrder:
     def fact(
         self, step: int, *, loader: str | None = None, sampler: str | None = None
     ) -> TargetOrder:
-        """Return the fact that records all steps that were kept."""
+        """Return the fact that records all stored steps."""
         classes = max((len(counts) for counts in self.counts), default=0)
         return TargetOrder(
             step=step,

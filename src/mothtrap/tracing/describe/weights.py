@@ -1,4 +1,4 @@
-"""The weights of layers before the first step, and units that are still the same later."""
+"""The weights of layers before the first step, and units that remain equal."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from mothtrap.tracing.describe import layer_numbers
 Array = npt.NDArray[Any]
 
 MAX_LAYERS: Final = 128
-"""Layers whose first weights are reported."""
+"""Maximum number of layers whose initial weights are reported."""
 MAX_VALUES: Final = 4096
-"""Values of a weight or gradient whose size is taken; chosen by hand: 2 % accuracy."""
+"""Maximum number of values of a weight or gradient for its size; chosen by hand: 2 % accuracy."""
 STEPS: Final = frozenset({*range(12), 16, 24, 32, 64, 128, 256})
-"""Steps at which units that were the same are compared again; chosen by hand."""
+"""Steps at which equal units are compared again; chosen by hand."""
 ROUNDING: Final = 1e-5
-"""Differences between units below this share of the largest value are rounding."""
+"""Differences between units below this share of the largest value count as rounding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +28,12 @@ class Weight:
     """A weight at a step.
 
     Attributes:
-        step: In progress.
-        name: Of the weight.
-        layer: That it belongs to.
-        layer_type: Of the layer; "" if unknown.
-        units: Of the layer.
-        location: Where the layer was made.
+        step: Step in progress.
+        name: Name of the weight.
+        layer: Layer of the weight.
+        layer_type: Type of the layer; "" if unknown.
+        units: Number of units of the layer.
+        location: Line that created the layer.
     """
 
     step: int
@@ -71,11 +71,11 @@ def initial(weight: Weight, sizes: Sizes, fan_in: int) -> InitialWeights:
 def identical(
     weight: Weight, *, looks: int, zero: bool, gradient_zero: bool, moved: bool
 ) -> IdenticalUnits:
-    """Return the fact about units that are still the same.
+    """Return the fact about units that are still equal.
 
     Args:
-        weight: whose units are the same.
-        looks: comparisons so far, this one included.
+        weight: weight with equal units.
+        looks: number of comparisons so far, including this one.
         zero: all its values are 0.
         gradient_zero: all its gradients are 0.
         moved: a step has changed some weight.
@@ -105,11 +105,11 @@ def sizes_of(values: Array, gradient: Array | None) -> Sizes:
 
 
 def are_same(values: Array, axis: int, *, exact: bool = False) -> bool:
-    """Return whether all units of a weight or gradient are the same, up to rounding.
+    """Return whether all units of a weight or gradient are equal, up to rounding.
 
     Args:
-        values: at least one axis.
-        axis: along which the units lie.
+        values: array with at least one axis.
+        axis: axis of the units.
         exact: rounding counts as a difference.
     """
     if values.shape[axis] < 2:

@@ -1,1 +1,1 @@
-"""A job as adapters and the session share it: its steps, its lines, its process."""
+"""The job that adapters and the session share: its steps, source lines, and process."""

@@ -29,7 +29,7 @@ class RecorderAccess:
         return self.recorder.depths.is_full(step)
 
     def begins_evaluation(self, mode: Mode = Mode.EVAL) -> bool:
-        """Return whether forwards of a mode are captured, and prepare the next capture."""
+        """Begin an evaluation forward, and return whether it is captured."""
         if not self.recorder.plan.captures_in(mode):
             return False
         self.recorder.captures.begin_forward()
@@ -45,7 +45,7 @@ class RecorderAccess:
         captures.commit_forward(StepKey(step=step, mode=mode, mode_step=number))
 
     def add_row(self, tensor_id: int, fields: dict[str, float]) -> None:
-        """Add statistics of a tensor, by name, that the adapter computed itself."""
+        """Add statistics that the adapter computed itself for a tensor, by name."""
         self.recorder.captures.add_row(tensor_id, fields)
 
     def defer(self, take: Deferral) -> Callable[[], None]:
@@ -69,7 +69,7 @@ class RecorderAccess:
         self.recorder.containment.say(line)
 
     def ends_here(self) -> None:
-        """Announce that the adapter is about to end training with an exception."""
+        """Report that the adapter is about to end training with an exception."""
         self.recorder.before_guard_stops(True)
 
     @property
@@ -115,7 +115,7 @@ class ProcessAccess:
 
     def ask_mode(self, mode: Mode | None) -> None:
         """Set the mode of the next forward passes unless the user has set it; None resets it."""
-        if self.process.asked_mode is self._asked_mode:  # else the user has set another one
+        if self.process.asked_mode is self._asked_mode:  # otherwise the user has set another mode
             self.process.asked_mode = self._asked_mode = mode
 
     def loss_computed_at(self, location: str | None) -> None:

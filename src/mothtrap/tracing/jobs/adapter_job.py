@@ -1,4 +1,4 @@
-"""The job of a process as one adapter sees it; see `core.adapters.Job`."""
+"""View of a process's job for one adapter; see `core.adapters.Job`."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class AdapterJob(RecorderAccess, ProcessAccess):
         framework: framework of the adapter.
         arrays: the module of `mothtrap.statistics` that reduces its arrays; None = that of
             the recorder.
-        reports: everything that it can ever report.
+        reports: everything that the adapter can ever report.
         refines: the framework on which it trains.
         counts_steps: False if the underlying framework counts them.
 
     Attributes:
-        evaluations: numbers evaluations and their forwards.
+        evaluations: converts evaluations to facts, and counts them and their forwards.
         reports: everything that the adapter can ever report; None = unknown.
         live: False once the process has forked or ended, or this adapter has failed as a whole.
         settings: reports settings that have no effect on its steps.
@@ -127,7 +127,7 @@ class AdapterJob(RecorderAccess, ProcessAccess):
         return functools.partial(self.contain, act)
 
     def contain_part(self, part: str, act: Callable[..., object], *args: Any) -> None:
-        """Run a part that may fail alone without affecting the rest."""
+        """Run a part that may fail without affecting other parts."""
         if part in self._failed:
             return
         try:
@@ -210,7 +210,7 @@ class AdapterJob(RecorderAccess, ProcessAccess):
                 )
 
     def _take_loss(self, loss: Losses) -> None:
-        """Take a loss as a tensor of one element, for a collection that asks for it."""
+        """Capture a loss as a tensor of one element, if a collection requests it."""
         number = self._loss_tensors.get(loss.series)
         if number is None:
             info = TensorInfo(kind="loss", name=loss.series, shape=(), dtype="float64")
@@ -275,7 +275,7 @@ class AdapterJob(RecorderAccess, ProcessAccess):
         return self.recorder.tensors.define(info)
 
     def scalar(self, name: str, of: str, value: float) -> None:
-        """Add a number of the step in progress."""
+        """Add a number to the step in progress."""
         self.recorder.notes.scalar(name, of, value)
 
     def number(self, name: str, value: Any) -> None:
@@ -288,7 +288,7 @@ class AdapterJob(RecorderAccess, ProcessAccess):
         """Convert a user's value to a number; report, once, a value that is not a number."""
         try:
             take(value)
-        except Exception as err:  # whatever an object of the user's raises
+        except Exception as err:  # objects of the user may raise anything
             reason = f"a {type(value).__name__} is not a number ({in_one_line(err)})"
             self.blind(what, reason)
 
@@ -305,7 +305,7 @@ class AdapterJob(RecorderAccess, ProcessAccess):
         self.recorder.looks.stood_ready(facts, self.grouper.step, self.framework)
 
     def stepped(self, step: int) -> None:
-        """Declare, at the first step of the framework, what its adapter can report."""
+        """Declare, at the first step of the framework, everything that its adapter can report."""
         if self.counts_steps:
             self.settings.check(step)
         if self.reports is not None:

@@ -64,10 +64,10 @@ def _file(machine: str, call: int, arguments: list[int]) -> Iterator[BlockedFile
 
 
 def _text_at(address: int) -> str:
-    """Return the text in the memory of this process; it is read by a call that cannot crash."""
+    """Return a text in the memory of this process, without the risk of a crash."""
     memory = os.open("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        page = 4096 - address % 4096  # memory behind the page may not exist
+        page = 4096 - address % 4096  # memory after the page may not exist
         text = os.pread(memory, page, address)
         if b"\0" not in text:
             text += os.pread(memory, _MAX_PATH - page, address + page)

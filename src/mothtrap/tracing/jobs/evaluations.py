@@ -42,7 +42,7 @@ class TrainingMeans:
 
 @dataclass(slots=True)
 class _Site:
-    """State of one metric of one set of data."""
+    """State of one metric of one dataset."""
 
     number: int = 0
     first: float = math.nan
@@ -55,7 +55,7 @@ class Evaluations:
     """Converts the metrics of evaluations to facts for rules.
 
     Attributes:
-        training: the losses of training.
+        training: mean training losses.
     """
 
     def __init__(self) -> None:
@@ -98,13 +98,13 @@ class Evaluations:
 
         Args:
             step: training step after the evaluation.
-            name: name of the data evaluated.
+            name: name of the evaluated data.
             values: values by metric.
-            loss: the metric that is compared with the losses of training, if one is.
+            loss: the metric that is compared with training losses, if any.
             higher_is_better: metrics that increase as the model improves.
-            rows: rows of the data; None = unknown.
+            rows: number of rows; None = unknown.
             guess: lowest loss of a constant prediction; None = unknown.
-            label_counts: rows of each class 0, 1 ...; None = unknown.
+            label_counts: number of rows of each class 0, 1 ...; None = unknown.
             location: the line that evaluates; None = unknown.
         """
         found: list[Fact] = []

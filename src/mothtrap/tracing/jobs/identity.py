@@ -1,4 +1,4 @@
-"""A dictionary of objects that may die: tensors, modules, optimizers."""
+"""Dictionary whose keys are weakly referenced objects: tensors, modules, optimizers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class OwnRef(weakref.ref[K]):
 
 
 class ByIdentity(Generic[K, V]):
-    """Values by key object, compared by identity, held weakly, and removed when the key dies.
+    """Values by weakly referenced key, compared by identity; removed when the key is deleted.
 
     Unlike `weakref.WeakKeyDictionary`, it never compares keys for equality, which tensors do
     element by element.
@@ -43,7 +43,7 @@ class ByIdentity(Generic[K, V]):
         return entry[1] if entry is not None and entry[0]() is key else None
 
     def turned(self) -> list[tuple[V, K]]:
-        """Return every value with its living key, in order of insertion."""
+        """Return every value with its existing key, in order of insertion."""
         found = []
         for reference, value in list(self._entries.values()):
             key = reference()
@@ -52,7 +52,7 @@ class ByIdentity(Generic[K, V]):
         return found
 
     def items(self) -> list[tuple[K, V]]:
-        """Return every living key with its value, in order of insertion."""
+        """Return every existing key with its value, in order of insertion."""
         entries = list(self._entries.values())
         return [(key, value) for reference, value in entries if (key := reference()) is not None]
 
@@ -62,7 +62,8 @@ def _forget(
 ) -> Callable[[weakref.ref[Any]], None]:
     def forget(reference: weakref.ref[Any]) -> None:
         entry = entries.get(number)
-        if entry is not None and entry[0] is reference:  # not that of a successor of same id
+        # not the entry of a new object with the same id
+        if entry is not None and entry[0] is reference:
             del entries[number]
 
     return forget

@@ -10,7 +10,7 @@ from mothtrap.capture.recorder import Recorder
 from mothtrap.core.measured import logged_name
 
 MAX_NAMES = 1000
-"""Names of a process that are kept; chosen by hand: more is a name for each row or file."""
+"""Maximum number of stored names; chosen by hand: more means a name for each row or file."""
 
 
 class LoggedNumbers:
@@ -29,7 +29,7 @@ class LoggedNumbers:
         """Record the numbers among some values; texts, images and other values are skipped.
 
         Args:
-            values: values by name, in mappings of mappings, too.
+            values: values by name, possibly in nested mappings.
             before: prefix of the names.
         """
         for key, value in values.items():
@@ -57,14 +57,14 @@ class LoggedNumbers:
             return None
         device = self._recorder.captures.rows.device
         if device is not None and hasattr(value, "detach") and device.holds([value]):
-            # It comes with the step: no one has to wait for it.
+            # The value is read with the step, so nothing waits for it.
             self._recorder.captures.rows.add_number(
                 logged_name(name), "", device.bring(value.detach())
             )
             return None
         try:
             return float(value.detach() if hasattr(value, "detach") else value)
-        except (TypeError, ValueError, RuntimeError):  # whatever an object of the user's raises
+        except (TypeError, ValueError, RuntimeError):  # objects of the user may raise anything
             return None
 
 

@@ -1,4 +1,4 @@
-"""Cells of a notebook, and its name, as IPython and its front ends report them."""
+"""Cells and name of a notebook, as IPython and its front ends report them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from pathlib import PurePath
 
 NAMES = ("JPY_SESSION_NAME",)
-"""Variables of the environment in which servers put the path of the notebook."""
+"""Environment variables in which servers store the path of the notebook."""
 VARIABLES = ("__vsc_ipynb_file__", "__session__")
-"""Variables of the notebook itself in which front ends and kernels put its path."""
+"""Notebook variables in which front ends and kernels store its path."""
 
 
 def cell_of(filename: str) -> int | None:
-    """Return the number of the notebook cell, as in `In [2]`, with a file name.
+    """Return the number of a notebook cell, as in `In [2]`, with a file name.
 
     Args:
         filename: filename of a code object.
@@ -50,6 +50,6 @@ def cells_run() -> str:
 
 
 def _shell() -> object | None:
-    """Return the running shell of IPython."""
+    """Return the running IPython shell."""
     ipython = sys.modules.get("IPython")
     return ipython.get_ipython() if ipython is not None else None

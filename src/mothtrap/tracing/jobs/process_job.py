@@ -37,10 +37,10 @@ class StepObserver(Protocol):
 
 
 class Member(Protocol):
-    """One framework's part in the job of its process.
+    """One framework's part in the job of a process.
 
     Attributes:
-        live: whether its steps are still to be observed.
+        live: whether its steps are still observed.
         reports: everything that it can ever report; None = unknown.
         refines: the framework on which it trains.
         observer: observer of the steps of its family; None if it adds nothing.
@@ -58,8 +58,8 @@ class Member(Protocol):
 class ProcessJob:
     """One sequence of steps, made by any of the frameworks of a process.
 
-    Frameworks of which one refines the other are a family: a step of one is a step of all.
-    Otherwise, frameworks take turns.
+    If one framework refines another, they form a family: a step of one is a step of all. Otherwise,
+    frameworks take turns.
 
     Args:
         recorder: receives the observations.

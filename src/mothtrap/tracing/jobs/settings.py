@@ -18,7 +18,7 @@ class Settings:
     Args:
         config: what the user has set.
         framework: framework of the adapter.
-        grouper: provides the step in progress.
+        grouper: groups events into steps; has the step in progress.
         say: prints one line for the user.
         observe: records a fact of the step in progress.
 
@@ -51,7 +51,7 @@ class Settings:
             self._report(option, why, self._grouper.step)
 
     def no_guard(self, why: str) -> None:
-        """Report, once, that some steps cannot be skipped, whatever their fault."""
+        """Report, once, that some steps cannot be skipped, regardless of their fault."""
         for option in options.GUARDING:
             self.no_effect(option, why)
 

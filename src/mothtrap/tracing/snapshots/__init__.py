@@ -1,1 +1,1 @@
-"""Take the snapshot of a step, play it again, and compare the results."""
+"""Take the snapshot of a step, replay it, and compare the results."""

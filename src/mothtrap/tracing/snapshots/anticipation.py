@@ -1,7 +1,7 @@
 """Detect the start of a statement that is about to call a model.
 
-Values that a statement reads before the call (`weight * loss_of(model(x), y)`: the weight) cannot
-be replaced at the call. So the interpreter's line events are used.
+Values that a statement reads before the call, such as the weight in `weight * loss_of(model(x),
+y)`, cannot be replaced at the call. So the interpreter's line events are used.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from typing import Any
 from mothtrap.tracing.source import frames
 
 Expected = Callable[[], "str | None"]
-"""Says the place, `file:line`, of the call that is expected next; None: none is."""
+"""Function that returns the location, `file:line`, of the next expected call; None if there is
+none.
+"""
 
 
 class Anticipation:
-    """Follows the lines of the files that contain expected calls.
+    """Traces the lines of the files that contain expected calls.
 
     Args:
         expected: the next call.
@@ -33,8 +35,8 @@ class Anticipation:
         self.active = False
 
     def start(self) -> None:
-        """Start following code that is running or called later."""
-        if self.active or sys.gettrace() is not None:  # a debugger's or a coverage tool's
+        """Start tracing code that is running or called later."""
+        if self.active or sys.gettrace() is not None:  # the tracer of a debugger or coverage tool
             return
         self.active = True
         frame: FrameType | None = sys._getframe(1)
@@ -45,7 +47,7 @@ class Anticipation:
         sys.settrace(self._called)
 
     def stop(self) -> None:
-        """Stop following."""
+        """Stop tracing."""
         if self.active:
             self.active = False
             sys.settrace(None)
@@ -68,7 +70,7 @@ class Anticipation:
         place = self._expected() if event == "line" else None
         if place is not None and self._concerns(frame):
             line = int(place.rpartition(":")[2])
-            # Its lines need not come in order: the first may be that of the assignment.
+            # Its lines need not run in order: the first may be the line of the assignment.
             if frame.f_lineno in statement_lines(frame.f_code.co_filename, line):
                 self._begins(frame)
         return self._line
@@ -76,7 +78,7 @@ class Anticipation:
 
 @functools.lru_cache(maxsize=64)
 def statement_lines(filename: str, line: int) -> range:
-    """Return the lines of the innermost statement around a line; for a block, of its head."""
+    """Return the lines of the innermost statement around a line; for a block, of its header."""
     try:
         with open(filename, "rb") as file:
             tree = ast.parse(file.read())

@@ -1,4 +1,4 @@
-"""Memory of freed copies, reused for others of the same size."""
+"""Memory of released copies, reused for copies of the same size."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Bytes = npt.NDArray[np.uint8]
 
 
 class Blocks:
-    """Memory of released copies, reused for copies of the same size.
+    """Pool of released memory.
 
     Args:
-        limit_bytes: limit on waiting bytes.
+        limit_bytes: limit on the size of unused memory.
     """
 
     def __init__(self, limit_bytes: float) -> None:

@@ -13,7 +13,7 @@ from mothtrap.core.working_folder import absolute
 from mothtrap.tracing.source import frames
 
 MAX_GRADIENTS = 32
-"""Parameters named whose gradients are not finite."""
+"""Maximum number of named parameters with non-finite gradients."""
 _NUMBERED = re.compile(r"out of memory|can't allocate|\bpid\b", re.IGNORECASE)
 
 
@@ -28,8 +28,8 @@ def compared(
     Args:
         found: result of the replay.
         expected: result of the run; None if it was not recorded.
-        losses: losses of its backwards, in order.
-        bad: parameters whose gradients are not finite.
+        losses: losses of its backward passes, in order.
+        bad: parameters with non-finite gradients.
     """
     expected = expected or ReferenceDigests()
     count = len(expected.losses) + len(expected.gradients) + len(expected.weights)
@@ -73,7 +73,7 @@ def first_difference(found: ReferenceDigests, expected: ReferenceDigests) -> Dif
 
 
 def _without_numbers(exception: str | None) -> str | None:
-    """Text of an exception, without process ids and amounts of free memory."""
+    """Return the text of an exception without process ids and amounts of free memory."""
     if exception is None or not _NUMBERED.search(exception):
         return exception
     return re.sub(r"[\d.]+ ?[KMGT]?i?B?", "N", exception)

@@ -16,15 +16,15 @@ HELP = "mothtrap: p VARIABLE prints a variable, u and d go up and down, n steps,
 
 
 class _Debugger(pdb.Pdb):
-    """Stops before a line, and describes it."""
+    """Debugger that stops before a line, and describes it."""
 
     def wait_for(self, frame: FrameType, filename: str, line: int) -> None:
-        """Stop when the line is reached; at once where a call of it is running already.
+        """Stop when the line is reached; immediately if it is already running.
 
         Args:
             frame: innermost frame of the user's code.
-            filename: whose line.
-            line: number of it.
+            filename: file of the line.
+            line: number of the line.
         """
         self.reset()
         self.set_break(filename, line)
@@ -42,7 +42,7 @@ class _Debugger(pdb.Pdb):
         sys.settrace(self.trace_dispatch)
 
     def do_quit(self, arg: str) -> bool | None:
-        """Leave the debugger: the step continues to its end, where it is compared."""
+        """Leave the debugger; the step continues to its end, where it is compared."""
         self.clear_all_breaks()
         return self.do_continue(arg)
 
@@ -50,14 +50,14 @@ class _Debugger(pdb.Pdb):
 
 
 class _PostMortem(pdb.Pdb):
-    """Begins some frames above the innermost one."""
+    """Post-mortem debugger that starts some frames above the innermost one."""
 
     def __init__(self, above: int) -> None:
         super().__init__(nosigint=True)
         self._above = above
 
     def setup(self, f: FrameType | None, tb: TracebackType | None) -> None:
-        """Choose the frame with which it begins."""
+        """Select the initial frame."""
         super().setup(f, tb)
         if self._above:
             self.curindex = max(0, self.curindex - self._above)
@@ -70,7 +70,7 @@ def stop_before(place: str) -> None:
     """Open the debugger when a line is reached.
 
     Args:
-        place: `file:line`, the file relative to the working directory or absolute.
+        place: `file:line`, with a path that is absolute or relative to the working directory.
     """
     filename, _, line = place.rpartition(":")
     frame = frames.user_frame()
@@ -80,7 +80,7 @@ def stop_before(place: str) -> None:
 
 
 def look_at(error: BaseException) -> None:
-    """Open the debugger where an exception last passed the user's code."""
+    """Open the debugger at the place in user code that an exception passed last."""
     if isinstance(error, bdb.BdbQuit) or error.__traceback__ is None:
         return
     say_on_stderr(f"mothtrap: the debugger opens where it was raised\n{HELP}")
@@ -90,7 +90,7 @@ def look_at(error: BaseException) -> None:
 
 
 def _frames_within(trace: TracebackType) -> int:
-    """Return the number of library frames within the innermost frame of the user's own."""
+    """Return the number of library frames inside the innermost user frame."""
     passed = [frame for frame, _ in traceback.walk_tb(trace)]
     users = [place for place, frame in enumerate(passed) if frames.is_users(frame)]
     return len(passed) - 1 - users[-1] if users else 0

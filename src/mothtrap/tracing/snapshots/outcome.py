@@ -1,4 +1,4 @@
-"""Where a replay's result is written; writing it ends the process."""
+"""Result of a replay; writing it ends the process."""
 
 from __future__ import annotations
 

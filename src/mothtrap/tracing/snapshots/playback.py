@@ -1,4 +1,4 @@
-"""A snapshot that is played back to the script in this process, for every framework."""
+"""Replay of a snapshot in the script of this process, for every framework."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mothtrap.tracing.jobs.process_job import ProcessJob
 from mothtrap.tracing.snapshots.outcome import Outcome
 
 QUIET: Final = Config(capture="off", overhead=0.0, ring_mb=0.0)
-"""Captures nothing: handles only name objects."""
+"""Configuration that captures nothing: handles only name objects."""
 MAX_TRIALS: Final = 48
 
 
@@ -33,7 +33,7 @@ class Playback:
 
     Args:
         plan: plan of the replay.
-        goal: place in the script at which the step begins, in words.
+        goal: location in the script at which the step begins, in words.
 
     Attributes:
         loaded: the snapshot.
@@ -93,7 +93,7 @@ def with_rows(
     Args:
         result: result of the step with its whole batch.
         trial: repeats the step with some rows.
-        count: rows of the batch.
+        count: number of rows of the batch.
         suspects: rows to try first.
     """
     verdict = guilty(trial, count, suspects, most=MAX_TRIALS)

@@ -1,4 +1,4 @@
-"""Choose the steps of which an adapter takes a snapshot."""
+"""Select the steps of which an adapter takes a snapshot."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ MAX_ORDERS: Final = 16
 STILL_WRITING: Final = "earlier snapshots are still being written"
 
 Draw = Callable[[SnapshotOrder], SnapshotDraft | str]
-"""Drafts the snapshot of the step that was made last, or returns the reason why it cannot."""
+"""Function that drafts a snapshot of the latest step, or returns the reason why this is impossible.
+"""
 
 
 class SnapshotsOfSteps:
@@ -35,7 +36,7 @@ class SnapshotsOfSteps:
     def __init__(self, job: Job) -> None:
         config = job.config
         wanted = config.snapshots > 0 and config.ring_mb > 0 and config.capture != "off"
-        self.active = wanted and not config.redact  # which is not known here of any value
+        self.active = wanted and not config.redact  # which is unknown here for all values
         self._job = job
         self._every, self._at = config.snapshot_every, frozenset(config.snapshot_at)
         self._limit_bytes = config.snapshot_mb * 2**20

@@ -1,1 +1,1 @@
-"""The source of the user's program: lines, variables, loops, names of files."""
+"""Source code of the user's program: lines, variables, loops, file names."""

@@ -1,4 +1,4 @@
-"""The line of a forward that detaches a tensor before a layer uses it."""
+"""Find the line of a forward that detaches a tensor before a layer uses it."""
 
 from __future__ import annotations
 

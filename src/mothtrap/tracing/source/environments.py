@@ -1,4 +1,4 @@
-"""Rewards that the user's source gets from an environment, and whether it changes their sign.
+"""Rewards that the user's source gets from an environment, and whether their sign is changed.
 
 An environment of reinforcement learning returns rewards, which are maximized, and only rewards are
 discounted. Costs, such as the length of a tour, are computed in other ways.
@@ -17,7 +17,7 @@ from mothtrap.tracing.source.mentions import MOST_FILES
 from mothtrap.tracing.source.syntax import of_file
 
 LEAST_RETURNED = 3
-"""Values that a step of an environment returns: state, reward, end."""
+"""Minimum number of values that a step of an environment returns: state, reward, end."""
 _NAMES = re.compile(
     r"^(r|g|q|td|ret|adv|gae)s?$|rew|return|advan|target|gain|delta|disc|score|cost",
     re.IGNORECASE,
@@ -112,7 +112,7 @@ def _negates(tree: ast.AST) -> bool:
 def _negated(node: ast.AST) -> ast.expr | None:
     """Return the operand of a minus sign, of a product with a negative number, or of `neg`.
 
-    A sign before a product or a quotient is that of a loss more often than that of rewards.
+    A sign before a product or a quotient more often belongs to a loss than to rewards.
     """
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         operand = node.operand
@@ -151,9 +151,9 @@ def _squared(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _is_reward(node: ast.expr, minuend: ast.expr | None = None) -> bool:
-    """Return whether a name in an expression is that of rewards, and none of a probability.
+    """Return whether a name in an expression stands for rewards, and none for a probability.
 
-    What is subtracted from rewards, such as their mean, changes no sign.
+    A value that is subtracted from rewards, such as their mean, does not change their sign.
     """
     if minuend is not None and _is_reward(minuend):
         return False

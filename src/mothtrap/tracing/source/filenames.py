@@ -1,4 +1,4 @@
-"""File names that a dataset keeps for its samples, found without loading a sample."""
+"""File names that a dataset stores for its samples, found without loading a sample."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 FAVORITES = ("samples", "imgs", "files", "paths", "filenames", "images", "image_paths")
-"""Attributes that are inspected before others: the first two are those of folders of images
-as most libraries keep them."""
+"""Attributes that are inspected first; the first two are used by most libraries for image folders.
+"""
 MAX_LENGTH = 1024
-"""Characters of a name."""
+"""Maximum number of characters of a name."""
 COMPARED = 10_000
-"""Names whose order is inspected; chosen by hand: 2 ms, once."""
+"""Maximum number of names whose order is checked; chosen by hand: 2 ms, once."""
 PROBED = 4
-"""Samples whose names must look like names of files."""
+"""Number of samples whose names must look like file names."""
 _FILE = re.compile(r"[^\n\r\t]*[^\n\r\t. ]\.[A-Za-z][A-Za-z0-9]{0,9}(\.[A-Za-z0-9]{1,4})?")
 
 
@@ -29,7 +29,7 @@ class FileNames:
 
     Attributes:
         attribute: attribute of the dataset.
-        root: a folder, with a separator at its end, that names may begin with; or "".
+        root: a folder, ending with a separator, with which names may begin; or "".
     """
 
     attribute: str
@@ -39,7 +39,7 @@ class FileNames:
         """Return the name of a sample without the root; "" if there is none."""
         try:
             name = _name(vars(data)[self.attribute][index])
-        except (KeyError, IndexError, TypeError):  # the data set has changed
+        except (KeyError, IndexError, TypeError):  # the dataset has changed
             return ""
         return name.removeprefix(self.root)[:MAX_LENGTH]
 
@@ -52,12 +52,12 @@ class FileNames:
 def file_names(data: object, length: int | None) -> FileNames | None:
     """Find the file names in a dataset; None if it stores none.
 
-    It looks for a list, tuple or array of paths in one of its attributes, or of tuples that begin
-    with a path, with the length of the dataset. No code of the dataset runs.
+    The names are in an attribute with a list, tuple or array of paths, or of tuples that begin with
+    a path, with the length of the dataset. No code of the dataset runs.
 
     Args:
         data: any dataset.
-        length: its samples.
+        length: number of samples.
     """
     try:
         held = vars(data)

@@ -19,10 +19,10 @@ from typing import Any
 Variables = list[tuple[str, Any]]
 
 _IS_DEBUG_BUILD = hasattr(sys, "gettotalrefcount")
-"""Then objects are larger."""
+"""Debug build of Python, in which objects are larger."""
 _POINTER = ctypes.sizeof(ctypes.c_void_p)
 
-# Of CPython 3.11 (Include/internal/pycore_frame.h), in pointers; checked in every frame.
+# Offsets in CPython 3.11 (Include/internal/pycore_frame.h), in pointers; checked in every frame.
 _FRAME_DATA, _GLOBALS, _CODE, _FRAME_OBJECT, _VARIABLES = 3, 1, 4, 5, 9
 
 
@@ -51,7 +51,7 @@ def _asked_for(frame: FrameType) -> Variables:
     for name in _names(frame.f_code):
         try:
             found.append((name, get(frame, name)))
-        except NameError:  # not bound yet, or no longer
+        except NameError:  # not yet bound, or no longer bound
             continue
     return found
 
@@ -81,7 +81,7 @@ def _where_they_lie(frame: FrameType) -> Variables | None:
 
 @functools.lru_cache(maxsize=256)
 def _names(code: CodeType) -> tuple[str, ...]:
-    """Names of the variables of a function's frame, in the order of their slots."""
+    """Return the names of the variables of a function's frame, in the order of their slots."""
     own = (*code.co_varnames, *(n for n in code.co_cellvars if n not in code.co_varnames))
     return (*own, *code.co_freevars)
 

@@ -1,4 +1,4 @@
-"""The running line of the user's code."""
+"""Locations in the user's running code."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _BRANCHING = (
 )
 _OTHER_ARM = {"body": "orelse", "orelse": "body"}
 Branches = tuple[tuple[int, str], ...]
-"""The statements, outermost first, that decide whether a node runs, and in which part of each."""
+"""The statements, outermost first, that decide whether a node runs, with the branch of each."""
 _FOREIGN = ("site-packages" + os.sep, "dist-packages" + os.sep)
 _RUNNERS = (
     *(root + name + os.sep for root in _FOREIGN for name in ("dask", "distributed", "ray")),
@@ -37,23 +37,24 @@ _RUNNERS = (
     os.path.join(_STDLIB, "threading.py"),
     "contextlib.py",
 )
-"""Code that calls its argument: its line is not informative for a user."""
+"""Code that calls its argument, whose own line is not informative."""
 _SENT = "<dynamic-code>"
-"""The file of functions that cloudpickle has brought to this process."""
+"""File name of functions that cloudpickle has sent to this process."""
 
 
 generated: list[Callable[[FrameType], tuple[str, int] | None]] = []
-"""Each returns the user's line from which the running line was generated; None for others."""
+"""Functions that return the user's line from which the running line was generated; None for others.
+"""
 
 
 @functools.cache
 def _watched() -> tuple[str, ...]:
-    """Frameworks that have an adapter."""
+    """Return the frameworks that have an adapter."""
     return registry.names("mothtrap.adapters")
 
 
 def _framework_folders() -> tuple[str, ...]:
-    """The folders of those that this process has imported."""
+    """Return the folders of frameworks that this process has imported."""
     files = [getattr(sys.modules.get(name), "__file__", None) for name in _watched()]
     return tuple(_folder_of(file) for file in files if file)
 
@@ -119,9 +120,10 @@ def user_location() -> str | None:
 
 
 def _file_of(frame: FrameType) -> str:
-    """Return the file of a frame's code; of a function that was sent, that of its module.
+    """Return the file of a frame's code; for a function from cloudpickle, that of its module.
 
-    It stays unnamed where that module has no such function on that line: it may be another one.
+    The file is unknown if the module has no such function on that line, because it may be another
+    version.
     """
     code = frame.f_code
     if code.co_filename != _SENT:
@@ -138,7 +140,7 @@ def is_users(frame: FrameType) -> bool:
 
 def is_users_file(filename: str) -> bool:
     """Return whether a file contains the user's own code."""
-    # Most files are a library's, which takes less time to find out.
+    # Most files belong to a library, which is faster to find out.
     return not _is_library(filename) and not _is_ours_or_a_frameworks(filename)
 
 
@@ -176,9 +178,9 @@ def _in_file(filename: str, line: int) -> str:
 def assigned_at(frame: FrameType) -> str | None:
     """Return the line that computed the loss whose `backward` is being called.
 
-    Looks, in the source of the function, for the last assignment above the call to the name used in
+    This is the last assignment above the call, in the source of the function, to the name used in
     the call: `loss = criterion(...)` for `loss.backward()`, `(loss / n).backward()` and
-    `scaler.scale(loss).backward()`. None if it depends on the execution, such as assignments in
+    `scaler.scale(loss).backward()`. None if it depends on the execution, as for assignments in
     branches of an `if`, or in a loop before the call.
     """
     line = _assignment_line(frame.f_code, frame.f_lineno)
@@ -231,7 +233,7 @@ def _is_nothing(value: ast.expr | None) -> bool:
 
 
 def _loss_in(value: Any) -> ast.expr:
-    """The loss in the result of a function, by the conventions of trainers."""
+    """Return the loss in the result of a function, by the conventions of trainers."""
     if isinstance(value, ast.IfExp):
         return _loss_in(value.orelse)
     if isinstance(value, ast.Tuple) and value.elts:
@@ -261,7 +263,7 @@ def updated_at(frame: FrameType) -> str | None:
 
 
 def _is_update(node: ast.AST) -> TypeGuard[ast.stmt | ast.Call]:
-    """Return whether a node writes a result of its gradient in place."""
+    """Return whether a node updates a variable in place with its gradient."""
     if isinstance(node, ast.Call):
         called = node.func.attr if isinstance(node.func, ast.Attribute) else ""
         writes = called.endswith("_") and called not in ("zero_", "detach_", "requires_grad_")
@@ -286,9 +288,9 @@ def _assignment_line(code: CodeType, call_line: int) -> int | None:
 def _assignments(
     placed: Iterable[tuple[ast.AST, Branches]], names: set[str], before: int
 ) -> tuple[dict[int, Branches], dict[int, Branches]]:
-    """Lines before a given one that assign or change some names."""
+    """Yield lines before a given one that assign or change some names."""
     made: dict[int, Branches] = {}
-    changed: dict[int, Branches] = {}  # `loss = loss / n`: the loss itself was made before
+    changed: dict[int, Branches] = {}  # `loss = loss / n`: the loss itself was computed earlier
     for node, branches in placed:
         if isinstance(node, ast.Assign | ast.AnnAssign | ast.NamedExpr) and not isinstance(
             node.value, ast.Constant
@@ -302,20 +304,20 @@ def _assignments(
 
 
 def _only_one(places: Mapping[int, Branches], call: Branches) -> int | None:
-    """The line of the one assignment whose value the call sees; None if several may be."""
+    """Return the line of the only assignment whose value the call uses; None if several may be."""
     reaching: list[int] = []
     for line in sorted(places, reverse=True):
         branches = places[line]
         if any((owner, _OTHER_ARM.get(arm, "")) in call for owner, arm in branches):
-            continue  # not in a run that reaches the call
+            continue  # not executed in a run that reaches the call
         reaching.append(line)
         if call[: len(branches)] == branches:
-            break  # whenever the call runs, this has run
+            break  # always executed before the call
     return reaching[0] if len(reaching) == 1 else None
 
 
 def scope_of(tree: ast.Module, code: CodeType, line: int) -> ast.AST:
-    """Return the function or module that contains code; for a comprehension, its surroundings."""
+    """Return the function or module that contains code; for a comprehension, the enclosing one."""
     best: ast.AST = tree
     for node in ast.walk(tree):
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -347,7 +349,7 @@ def own_nodes(scope: ast.AST) -> Iterator[tuple[ast.AST, Branches]]:
 def _backward_calls(
     placed: Iterable[tuple[ast.AST, Branches]], line: int
 ) -> list[tuple[ast.AST, Branches]]:
-    """The `backward` or `grad` calls on a line: a name in them can be the loss."""
+    """Yield the `backward` or `grad` calls on a line, in which a name can be the loss."""
     return [
         (node, branches)
         for node, branches in placed
@@ -359,7 +361,7 @@ def _backward_calls(
 
 
 def _names(nodes: Iterable[ast.AST | None], context: type[ast.expr_context] = ast.Load) -> set[str]:
-    """Names and dotted names that are read (or stored to) anywhere in some nodes."""
+    """Yield names and dotted names that are read (or stored to) anywhere in some nodes."""
     return {
         ast.unparse(inner)
         for node in nodes

@@ -1,4 +1,4 @@
-"""The position of the running line in the loops around it, as the source shows them."""
+"""Loops around the running line, as the source shows them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from mothtrap.tracing.source import frames
 from mothtrap.tracing.source.syntax import parsed
 
 COUNTING = {"range": range, "trange": range}
-"""Functions that make a loop of a number of turns."""
+"""Functions that create a loop with a fixed number of iterations."""
 PASSING = ("enumerate", "tqdm", "iter", "list", "tuple", "reversed", "track")
-"""Functions that give each element of their first argument."""
+"""Functions that yield each element of their first argument."""
 MOST_LENGTH = 10**15
 
 
@@ -37,7 +37,7 @@ def turns_around(frame: FrameType | None) -> list[float]:
 
 
 def _in_frame(frame: FrameType) -> Iterator[float]:
-    """Yield the turns of the loops around the running line of a frame, the innermost first."""
+    """Yield iteration counts of the loops around the running line of a frame, innermost first."""
     code, line = frame.f_code, frame.f_lineno
     names = {**frame.f_builtins, **frame.f_globals, **frame.f_locals}
     for loop in reversed(_loops(code.co_filename, code.co_firstlineno, code.co_name)):
@@ -46,7 +46,7 @@ def _in_frame(frame: FrameType) -> Iterator[float]:
 
 
 def _is_else(loop: ast.For | ast.AsyncFor | ast.While, line: int) -> bool:
-    """Return whether a line is in the part of a loop that runs after it."""
+    """Return whether a line is in the `else` part of a loop, which runs after the loop."""
     return bool(loop.orelse) and line >= loop.orelse[0].lineno
 
 
@@ -64,14 +64,14 @@ def _loops(file: str, first: int, name: str) -> tuple[ast.For | ast.AsyncFor | a
 
 
 def _begins(node: ast.AST, line: int) -> bool:
-    """Return whether a node is the function whose code begins in a line."""
+    """Return whether a node is the function whose code begins on a line."""
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         return False
     return line in (node.lineno, *(one.lineno for one in node.decorator_list))
 
 
 def _inside(node: ast.AST) -> Iterator[ast.For | ast.AsyncFor | ast.While]:
-    """Yield the loops in a node, without those of functions and classes in it."""
+    """Yield the loops in a node, except those of nested functions and classes."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
             continue
@@ -81,9 +81,10 @@ def _inside(node: ast.AST) -> Iterator[ast.For | ast.AsyncFor | ast.While]:
 
 
 def _length(node: ast.expr, names: Mapping[str, Any]) -> float:
-    """Return the number of elements that an expression gives; NaN if it is not known.
+    """Return the number of elements of an expression; NaN if unknown.
 
-    The expression is not run: only names, attributes, items, and simple arithmetic are read.
+    The expression is not executed: only names, attributes, items, and simple arithmetic are
+    evaluated.
     """
     if isinstance(node, ast.Call):
         called = _last_name(node.func)
@@ -101,7 +102,7 @@ def _length(node: ast.expr, names: Mapping[str, Any]) -> float:
         return math.nan
     try:
         return float(min(len(value), MOST_LENGTH))
-    except Exception:  # of the user's class; a loader over a stream has no length
+    except Exception:  # a user class may raise; a loader over a stream has no length
         return math.nan
 
 
@@ -130,7 +131,7 @@ def _value(node: ast.expr, names: Mapping[str, Any]) -> Any:
                 return len(inner) if node.func.id == "len" else int(inner)  # type: ignore[attr-defined]
             case _:
                 return None
-    except Exception:  # of the user's classes, and of values that are not known
+    except Exception:  # user classes and unknown values may raise
         return None
 
 

@@ -13,11 +13,12 @@ from mothtrap.tracing.source.syntax import of_file
 
 FRAMEWORKS = ("torch", "jax", "optax", "flax", "equinox", "tensorflow", "keras")
 MOST_FILES = 200
-"""Files that are read; chosen by hand: of a project so large one line alone says little."""
+"""Maximum number of files that are read; chosen by hand: in a larger project, one line says little.
+"""
 
 _by_count: dict[int, list[str]] = {}
 _looked_at: dict[str, tuple[int, str]] = {}
-"""By name of a module: its id, and its file if that is the user's, else an empty text."""
+"""Module id and file by module name; the file is empty unless it is the user's."""
 
 
 def only_call(
@@ -49,7 +50,7 @@ def only_call(
 
 
 def loaded_files() -> list[str]:
-    """Return the user's files among all modules, looked up again where there are more of them."""
+    """Return the user's files among all modules, updated when modules have been added."""
     count = len(sys.modules)
     if count not in _by_count:
         _by_count.clear()
@@ -59,7 +60,7 @@ def loaded_files() -> list[str]:
 
 
 def _file_of(name: str, module: ModuleType) -> str:
-    """Return the file of a module if it is the user's; each module is inspected once."""
+    """Return the file of a module if it belongs to the user; each module is inspected once."""
     known, file = _looked_at.get(name, (0, ""))
     if known != id(module):
         file = next(iter(_users_files([module])), "")
@@ -95,13 +96,13 @@ def _calls(file: str) -> dict[str, list[tuple[int, int]]]:
 
 
 def _count(call: ast.Call) -> int:
-    """Return the number of arguments of a call, or of the elements of its only one."""
+    """Return the number of arguments of a call, or of the elements of its only argument."""
     only = call.args[0] if len(call.args) == 1 else None
     return len(only.elts) if isinstance(only, ast.Tuple | ast.List) else len(call.args)
 
 
 def _takes_text(call: ast.Call) -> bool:
-    """Return whether a call is given a text or a dictionary: it logs, and computes nothing."""
+    """Return whether a call receives a text or a dictionary, so it logs instead of computing."""
     first = call.args[0] if call.args else None
     is_text = isinstance(first, ast.Constant) and isinstance(first.value, str)
     return is_text or isinstance(first, ast.JoinedStr | ast.Dict)
@@ -113,7 +114,7 @@ def _defined(tree: ast.AST) -> Iterator[str]:
 
 
 def _imported(tree: ast.AST) -> Iterator[tuple[str, str]]:
-    """Yield the names that are imported, and the package that each is from."""
+    """Yield imported names, with the package of each."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:

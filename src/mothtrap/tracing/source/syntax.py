@@ -11,9 +11,9 @@ import linecache
 from typing import Final
 
 MAX_TREES: Final = 8
-"""Trees that are kept: those of a script and of the modules with its model and its loop."""
+"""Maximum number of cached trees: those of a script and of the modules with its model and loop."""
 MOST_BYTES: Final = 1_000_000
-"""Of source in one file that is read; chosen by hand: longer ones were written by a program."""
+"""Maximum size of a source file that is read; chosen by hand: longer ones are generated."""
 
 Place = tuple[int | None, int | None, int | None, int | None]
 """First line, last line, first column and last column, as in `code.co_positions()`."""
@@ -34,7 +34,7 @@ def of_file(file: str) -> ast.Module | None:
 
 
 def call_at(filename: str, place: Place) -> ast.Call | None:
-    """Return the call at a place of a file."""
+    """Return the call at a position in a file."""
     tree = parsed(filename)
     return None if tree is None else _calls(tree).get(place)
 

@@ -1,4 +1,4 @@
-"""Functions of mothtrap that a warning skips when it determines the responsible line."""
+"""Functions of mothtrap that warnings skip when they determine the responsible line."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any, Final, TypeVar
 
 FILENAME: Final = "<mothtrap, like importlib._bootstrap>"
 """`warnings.warn(..., stacklevel=2)` does not count frames of files whose name contains these two
-words, which belong to the import system. So a warning of PyTorch is reported and filtered with
-the same line of the user as without mothtrap (Lib/warnings.py, `_is_internal_frame`; a test pins
-it)."""
+words, which belong to the import system. So a PyTorch warning is reported and filtered with the
+same user line as without mothtrap (Lib/warnings.py, `_is_internal_frame`; covered by a test).
+"""
 
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])

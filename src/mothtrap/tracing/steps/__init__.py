@@ -1,1 +1,1 @@
-"""Sampling of steps, and the order of events in a step."""
+"""Sampling of steps, and the order of events within a step."""

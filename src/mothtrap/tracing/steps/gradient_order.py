@@ -1,4 +1,4 @@
-"""The order in which the gradients of an optimizer are computed, clipped, cleared, and applied."""
+"""Order in which the gradients of an optimizer are computed, clipped, cleared, and applied."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class GradientOrder:
     Attributes:
         made: a backward pass has begun.
         cleared: `zero_grad` has discarded new gradients, and no backward pass has begun since.
-        cleared_at: the line that did so last.
-        told: the last step had no gradients for this reason.
+        cleared_at: the line that last discarded gradients.
+        told: whether the last step had no gradients for this reason.
         clipped: gradients were clipped before a step applied them.
         late: gradients were clipped after its last step had applied them.
-        late_at: the line that did so last.
-        late_since: the step in which that happened first.
-        late_steps: steps before which only gradients were clipped that were cleared.
+        late_at: the line that last clipped too late.
+        late_since: the first step with late clipping.
+        late_steps: steps before which only gradients were clipped that were cleared later.
         timely_steps: steps whose gradients were clipped before they were applied.
     """
 
@@ -53,7 +53,7 @@ class GradientOrder:
         """Reset for the next step; return what to report about this one.
 
         Args:
-            step: its number.
+            step: number of the step.
             name: name of the optimizer.
             absent: there were no gradients.
             clean: the gradients of the previous step had been cleared before its own were computed.
@@ -81,7 +81,7 @@ class GradientOrder:
         self.made = self.cleared = self.clipped = self.late = False
 
     def _counts_clipping(self, clean: bool) -> bool:
-        """Return whether to report: at every power of two, and if it was not always late."""
+        """Return whether to report: at every power of two, and if clipping was not always late."""
         if self.clipped:
             self.timely_steps += 1
             return self.timely_steps == 1 and self.late_steps > 0

@@ -1,7 +1,7 @@
-"""Loaders that read a batch ahead: a batch counts as loaded when the script gets it.
+"""Loaders that read ahead: a batch counts as loaded when the script receives it.
 
-The loaders of Accelerate, in which the Trainer of Hugging Face wraps its own, ask the one inside
-for the next batch before they pass on a batch, to see whether it is the last.
+The loaders of Accelerate, with which the Hugging Face Trainer wraps its own loaders, request the
+next batch from the inner loader before they return a batch, to find out whether it is the last.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ Iterate = Callable[[Any], Iterator[Any]]
 Intercept = Callable[[Any, Iterate], Iterator[Any]]
 
 intercepts: list[Intercept] = []
-"""In a replay, makes the iterator of such a loader, which returns the recorded batches."""
+"""Function that, in a replay, creates the iterator of such a loader, which returns recorded
+batches.
+"""
 
 
 class _Running(threading.local):
-    """Loaders whose next batch is being made in a thread, the innermost last."""
+    """Loaders whose next batch is being prepared in a thread, innermost last."""
 
     def __init__(self) -> None:
         self.loaders: list[_Waiting] = []
@@ -31,7 +33,7 @@ _running = _Running()
 
 
 class _Waiting:
-    """Reports of batches that a loader has read and not returned yet."""
+    """Reports of batches that a loader has read but not returned yet."""
 
     def __init__(self) -> None:
         self._reports: deque[tuple[bool, Callable[[], None]]] = deque()
@@ -40,7 +42,7 @@ class _Waiting:
         self._reports.append((of_batch, report))
 
     def hand_on(self, *, is_last: bool) -> None:
-        """Report up to the batch that is passed on: the last one read, or the one before it."""
+        """Report batches up to the returned one: the last one read, or the one before it."""
         batches = sum(of_batch for of_batch, _ in self._reports)
         left = batches if is_last else batches - 1
         while left > 0:

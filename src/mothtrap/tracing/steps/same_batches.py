@@ -1,4 +1,4 @@
-"""Batches of a pass that are all equal, one after the other, from the first on."""
+"""Batches of a pass that are all equal, from the first one on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 TELL_AT: Final = (8, 32)
-"""Numbers of batches that are all the same at which this is reported."""
+"""Numbers of equal batches at which this is reported."""
 
 
 class SameBatches:

@@ -1,4 +1,4 @@
-"""Skip the observation of steps that take longer to observe than they should.
+"""Skip the observation of steps that are too short to observe one by one.
 
 Used by frameworks in which one function call makes a step. While steps are skipped, only the loss
 is read, to see whether it is finite. Skipping ends after the planned number of steps, when steps
@@ -25,7 +25,7 @@ class Rests:
     Args:
         job: job of the steps.
         kin: frameworks whose adapters need not observe each step.
-        may: returns whether nothing is waiting for the next step.
+        may: returns whether no request waits for the next step.
 
     Attributes:
         made: number of steps since this was last set to 0.
@@ -55,7 +55,7 @@ class Rests:
 
         Args:
             owner: owner of the function that makes the steps.
-            plain: the step is like all others, and no part of it was hidden.
+            plain: the step is like the previous ones, and no part of it was hidden.
         """
         self._alike = self._alike + 1 if plain and owner is self._owner else 0
         self._owner = owner

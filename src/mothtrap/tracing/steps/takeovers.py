@@ -1,4 +1,4 @@
-"""Optimizers that continue with the weights of another one."""
+"""Optimizers that continue to train the weights of another optimizer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 from mothtrap.tracing.jobs.identity import ByIdentity
 
 BESIDE: Final = 4
-"""Steps up to which a living optimizer of the same weights counts as one beside a new one."""
+"""Number of steps up to which an existing optimizer of the same weights counts as concurrent."""
 
 
 class Takeovers:

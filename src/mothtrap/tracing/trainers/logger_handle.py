@@ -1,4 +1,4 @@
-"""The handle of a logger: numbers that a script passes to it belong to the step."""
+"""Handle of a logger: numbers that a script passes to it belong to the step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class LoggerHandle(BaseHandle):
     """Base handle for a logger; derive from it and pass logged numbers to `job.log`."""
 
     def step(self, _: Given) -> None:
-        """Do nothing, because nothing trains here."""
+        """Do nothing, because a logger does not train."""
 
 
 def logger(
@@ -22,7 +22,7 @@ def logger(
     requires: str,
     place: Callable[[], Environment] | None = None,
 ) -> AdapterSpec:
-    """Return the spec of a logger, which trains nothing and reports only the user's numbers."""
+    """Return the spec of a logger, which does not train and reports only the user's numbers."""
     return AdapterSpec(
         framework=framework, handle=handle, requires=requires, steps="none", place=place
     )

@@ -1,4 +1,4 @@
-"""The shared part of the handles of trainers: phases, settings, logged numbers."""
+"""Base of the handles of trainers: phases, settings, logged numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from mothtrap.core.steps import Mode
 from mothtrap.tracing.observing_handle import ObservingHandle
 
 REPORTS: Final = Reports(facts=frozenset({TrainerSettings, TrainingPhase}))
-"""Beside names of numbers, which are the user's: all else is seen of the framework below."""
+"""Reports of a trainer, besides the user's numbers; the underlying framework reports everything
+else.
+"""
 
 Phase = Literal["train", "sanity_check", "validation", "test", "predict", ""]
 NO_EVALUATION = ("sanity_check", "predict")
@@ -25,10 +27,10 @@ class TrainerHandle(ObservingHandle):
 
     Args:
         job: receives the observations.
-        targets: models that are watched; none = all of the process.
+        targets: models that are watched; none = the whole process.
 
     Attributes:
-        facts: facts that they report.
+        facts: facts that the handle reports.
     """
 
     facts: ClassVar[tuple[type[Fact], ...]] = (TrainerSettings, TrainingPhase)
@@ -40,7 +42,7 @@ class TrainerHandle(ObservingHandle):
         super().__init__(job, targets)
 
     def settings(self, settings: TrainerSettings) -> None:
-        """Report the settings of a training run if they differ from the last ones."""
+        """Report the settings of a training run if they differ from the previous ones."""
         if settings != self._told:
             self._told = settings
             self.job.fact(settings)
@@ -51,7 +53,7 @@ class TrainerHandle(ObservingHandle):
             return
         self._phase, self._epoch = phase, epoch
         self.job.ask_mode(Mode.PREDICT if phase in NO_EVALUATION else None)
-        # A step that is applied is over, though the framework below has not handed it on yet.
+        # An applied step is over, although the underlying framework has not closed it yet.
         step = self.job.steps_applied
         self.job.fact(TrainingPhase(step=step, phase=phase, epoch=epoch))
 
@@ -66,7 +68,7 @@ class TrainerHandle(ObservingHandle):
         return self._epoch
 
     def leave(self) -> None:
-        """Record the end of a phase, also by an exception."""
+        """Record the end of a phase, even after an exception."""
         self.job.loss_computed_at(None)
         self.enter("")
 

@@ -1,7 +1,7 @@
-"""State of running trainers that the framework below must respect, in a run and in a replay.
+"""State of running trainers that the underlying framework needs, in a run and in a replay.
 
-Scripts branch on counters of their trainer, as on `self.global_step` in a `training_step`: a
-snapshot has them, and a replay restores them.
+Scripts branch on counters of their trainer, such as `self.global_step` in a `training_step`. So a
+snapshot contains them, and a replay restores them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from mothtrap.core.snapshots import Counter
 
 Holders = Callable[[Any], Iterator[tuple[str, Any]]]
-"""Yields the objects of a trainer whose attributes are its counters, and a name of each."""
+"""Function that yields the objects of a trainer with its counters, and a name for each."""
 _COUNTERS = frozenset({bool, int, float, type(None)})
 
 
@@ -22,11 +22,11 @@ class TrainerAtWork:
     """The trainer of one library that started most recently.
 
     Args:
-        holders: holders of its counters.
+        holders: objects with its counters.
 
     Attributes:
-        idle_closure: it calls `optimizer.step` with a closure that computes nothing, because the
-            gradients already exist.
+        idle_closure: whether it calls `optimizer.step` with a closure that computes nothing,
+            because the gradients already exist.
     """
 
     def __init__(self, holders: Holders) -> None:
@@ -53,7 +53,7 @@ class TrainerAtWork:
 
 
 at_work: list[TrainerAtWork] = []
-"""Those of this process, one for each library that is watched or replayed."""
+"""Active trainers of this process, one for each library that is watched or replayed."""
 
 
 def counters() -> dict[str, Counter] | None:

@@ -13,7 +13,7 @@ from mothtrap.core.wrapped_models import WrappedModel
 FRAMEWORK = "keras"
 SUFFIXES = (".keras",)
 BATCH = 1_024
-"""Rows of one forward while channels are held; chosen by hand."""
+"""Number of rows per forward while channels are held; chosen by hand."""
 
 
 def accepts(model: Any) -> bool:

@@ -168,7 +168,7 @@ def _gradient(function: Callable[[Any], Any], values: npt.NDArray[np.float32]) -
 
 
 def _name_of(layer: Any) -> str:
-    """Return the name of a layer with those of the models that it is part of."""
+    """Return the name of a layer, prefixed with the names of the models that contain it."""
     return str(getattr(layer, "path", "") or layer.name)
 
 

@@ -16,7 +16,7 @@ from mothtrap.core.wrapped_models import WrappedModel
 FRAMEWORK = "torch"
 SUFFIXES = (".safetensors",)
 BATCH = 4_096
-"""Rows of one forward; chosen by hand: a batch of wide activations fits into memory."""
+"""Number of rows per forward; chosen by hand so that wide activations fit into memory."""
 
 
 def accepts(model: Any) -> bool:
@@ -86,7 +86,7 @@ def with_weights(model: Any, path: Path) -> Any:
     """Load the weights in a safetensors file, which runs no code, into a module.
 
     Raises:
-        ConfigError: the weights are not those of the module.
+        ConfigError: the weights do not fit the module.
     """
     from safetensors.torch import load_file
 

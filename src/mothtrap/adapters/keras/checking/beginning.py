@@ -1,4 +1,4 @@
-"""Begin the check of a script in a process that has just imported Keras."""
+"""Start the check of a script in a process that has just imported Keras."""
 
 from __future__ import annotations
 
@@ -34,14 +34,16 @@ from mothtrap.tracing.source import frames
 from mothtrap.tracing.source.loops import turns_around
 
 WATCHED_SHARE, LAST_SHARE = 0.6, 0.8
-"""Shares of the time, from the import of Keras on. After the first, no further step is begun;
-after the second, the script is interrupted wherever it is. Chosen by hand."""
+"""Limits on the observation, from the import of Keras on. After the first share of the time, no
+further step begins. After the second share, the script is interrupted wherever it is. Chosen by
+hand.
+"""
 CLOSING_SHARE = 0.05
-"""Share of the budget in which the results are stored and printed; chosen by hand."""
+"""Share of the budget for storing and printing the results; chosen by hand."""
 CHECK_SHARE = 0.5
-"""Share of the time left that one check gets while others wait; chosen by hand."""
+"""Share of the remaining time that one check may use while others wait; chosen by hand."""
 SPARE_S = 0.5
-"""Least time that a check is given; chosen by hand."""
+"""Minimum time for a check; chosen by hand."""
 
 Finish = Callable[[Sequence[CheckResult], str], object]
 
@@ -50,7 +52,7 @@ class KerasChecking:
     """Observes the first steps of the first `fit`, runs the checks, and ends the process.
 
     Args:
-        plan: the orders.
+        plan: settings of the check.
         checks: checks to run, in this order.
         finish: receives the results, and ends the process.
         pause: stops recording, because the steps of trials do not belong to the script.
@@ -81,7 +83,7 @@ class KerasChecking:
         self._first, self._loops = StartSeen(losses=()), LoopsSeen()
 
     def install(self) -> None:
-        """Wrap `fit` and its callbacks, for the life of the process."""
+        """Wrap `fit` and its callbacks until the process ends."""
         self._shortened.install()
         kind: Any = internals.trainer_type()
         setattr(kind, "fit", self._around_fit(kind.fit))  # noqa: B010  # for the type checker
@@ -112,7 +114,7 @@ class KerasChecking:
 
         @functools.wraps(seed)
         def seeded(*args: Any, **kwargs: Any) -> Any:
-            self._seeded = self._seeded or not self._over  # checks seed, too
+            self._seeded = self._seeded or not self._over  # checks set seeds, too
             return seed(*args, **kwargs)
 
         keras.utils.set_random_seed = seeded
@@ -161,7 +163,7 @@ class KerasChecking:
             self._hold()
 
     def _begin_callbacks(self, logs: Mapping[str, Any]) -> None:
-        """Let `fit` go on with steps that compute nothing."""
+        """Continue `fit` with steps that compute nothing."""
         self._pause()
         files = Path(self._plan.scratch) / "files"
         self._callbacks = CallbacksAlone(
@@ -175,7 +177,7 @@ class KerasChecking:
         signal.setitimer(signal.ITIMER_REAL, max(SPARE_S, CHECK_SHARE * left))
 
     def _clock_rings(self) -> None:
-        """Let the step in progress be the last one; interrupt it if it takes too long."""
+        """Make the step in progress the last one; interrupt it if it takes too long."""
         if self._callbacks is not None:
             self._hold("the time for it was used up")
             return
@@ -209,10 +211,10 @@ class KerasChecking:
         return CheckResult(step=self._steps, code=check.code, state="not_enough_data", reason=why)
 
     def _hold(self, ended: str = "") -> None:
-        """Make the checks in this process, and end it.
+        """Run the checks in this process, and end it.
 
         Args:
-            ended: why a part that ran alone ended before the script.
+            ended: reason why a part that ran alone ended before the script did.
         """
         self._over = True
         signal.setitimer(signal.ITIMER_REAL, 0.0)
@@ -242,8 +244,8 @@ class KerasChecking:
         self._finish(results, "")
 
     def _taken(self) -> tuple[KerasStep, tuple[DataSet, ...]]:
-        """Return the step, and the data sets."""
-        assert self._data is not None  # a step was made
+        """Return the step, and the datasets."""
+        assert self._data is not None  # a step was recorded
         self._model.train_function = None  # made while it was watched
         batches = self._data.batches(MAX_BATCHES)
         step = KerasStep(
@@ -267,14 +269,14 @@ class KerasChecking:
         waiting: int,
         why: str,
     ) -> CheckResult:
-        """Make a check.
+        """Run a check.
 
         Args:
             check: the check.
             step: the recorded step; None if it could not be repeated.
-            sets: data sets.
-            waiting: number of the checks that are not made yet, with this one.
-            why: the step could not be repeated; empty if it could.
+            sets: datasets.
+            waiting: number of checks to run, including this one.
+            why: reason why the step could not be repeated; empty if it could.
         """
         left = self._deadline - time.monotonic()
         left *= CHECK_SHARE if waiting > 1 else 1.0
@@ -302,7 +304,7 @@ class KerasChecking:
 
 
 def logs_of(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the logs that `on_train_batch_end(batch, logs)` is called with."""
+    """Return the logs passed to `on_train_batch_end(batch, logs)`."""
     given = args[1] if len(args) > 1 else kwargs.get("logs")
     return given if isinstance(given, Mapping) else {}
 

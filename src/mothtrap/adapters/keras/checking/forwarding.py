@@ -15,7 +15,7 @@ from mothtrap.core.errors import NotApplicable
 from mothtrap.core.facts.checks import LayerRow
 
 DISTURBANCE = 1.0
-"""Size of the change of a layer's weights, in their own size; chosen by hand."""
+"""Size of the change of a layer's weights, as a share of their size; chosen by hand."""
 
 
 class KerasForward:
@@ -202,7 +202,7 @@ def _replaced(x: Any, arrays: Mapping[str, Any]) -> Any:
 
 
 def _shape(layer: Any, rows: int) -> tuple[int, ...]:
-    """Return the shape of the output of a layer of a functional model; else nothing."""
+    """Return the output shape of a layer of a functional model; empty for other models."""
     if not _has_one_output(layer):
         return ()
     return tuple(rows if size is None else int(size) for size in layer.output.shape)

@@ -1,4 +1,4 @@
-"""Arguments of `fit`: batches for trials, and data sets for the checks of data."""
+"""Arguments of `fit`: batches for trials, and datasets for data checks."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from mothtrap.checks.subject import DataSet, Rows
 
 Role = Literal["train", "evaluation"]
 BATCH_SIZE = 32
-"""Rows of a batch where `fit` is given none: its default."""
+"""Default batch size of `fit`."""
 MAX_ROWS = 20_000
-"""Maximum number of rows of a stream, as of an indexed data set."""
+"""Maximum number of rows of a stream, as for an indexed dataset."""
 READ_S = 5.0
-"""Longest time for which a stream is read; chosen by hand."""
+"""Maximum time for reading a stream, in seconds; chosen by hand."""
 
 
 class StreamSet:
@@ -32,7 +32,7 @@ class StreamSet:
         name: name of its class.
         role: purpose of the rows.
         location: `file:line` of the call of `fit`.
-        origin: the arrays that the pipeline takes rows of, if they are known.
+        origin: the arrays from which the pipeline takes rows, if known.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class StreamSet:
         self.classes: Sequence[str] = ()
 
     def read(self, _indices: Sequence[int], _deadline: float, /) -> Rows:
-        """Return the rows that were taken."""
+        """Return the stored rows."""
         return _rows(self._batches)
 
 
@@ -139,7 +139,7 @@ class GivenData:
 
 
 def _begun(pipeline: Any) -> Iterator[Any]:
-    """Iterate a pipeline from its start; a generator continues where it is."""
+    """Iterate over a pipeline from its start; a generator continues where it is."""
     if isinstance(pipeline, keras.utils.PyDataset):
         return (pipeline[n] for n in range(pipeline.num_batches or 0))
     return iter(pipeline)
@@ -161,9 +161,9 @@ def _stream(pipeline: Any, role: Role, location: str | None) -> StreamSet:
 def _held_arrays(
     pipeline: Any, taken: Sequence[Batch], role: Role, location: str | None
 ) -> DataSet | None:
-    """Return the arrays that a `PyDataset` holds as attributes, and takes its rows of.
+    """Return the arrays in attributes of a `PyDataset`, from which it takes its rows.
 
-    None unless there is one array whose rows look like inputs, and one of as many targets.
+    None unless there is one array whose rows look like inputs, and one with equally many targets.
     """
     if not isinstance(pipeline, keras.utils.PyDataset) or not taken:
         return None

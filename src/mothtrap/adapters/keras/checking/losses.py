@@ -1,4 +1,4 @@
-"""The loss of a compiled Keras model, as the checks describe it."""
+"""The loss of a compiled Keras model, in the form that checks use."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ NAMES = {
     "huber_loss": "huber_loss",
     "huber": "huber_loss",
 }
-"""Losses of Keras, and their names in the words of checks."""
+"""Losses of Keras, and the names that checks use."""
 LEAST = 1e-7
-"""Least probability whose logarithm is taken, as in Keras."""
+"""Smallest probability whose logarithm is computed, as in Keras."""
 
 
 def loss_seen(
     model: Any, y: Any, prediction: Array, value: float, location: str | None
 ) -> LossSeen | None:
-    """Return the loss of a batch; None for an unknown loss, or one of several outputs.
+    """Return the loss of a batch; None for an unknown loss, or for several outputs.
 
     Args:
         model: a compiled model.

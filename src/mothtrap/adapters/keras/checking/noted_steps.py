@@ -1,4 +1,4 @@
-"""Steps of `fit` in a second start of a script: the first ones, and those after a checkpoint."""
+"""Steps of `fit` in a restarted script: the first ones, and those after a checkpoint."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mothtrap.core.check_plan import CheckPlan
 from mothtrap.tracing.jobs.process_memory import peak_bytes
 
 STEPS = 5
-"""Steps after the checkpoint that are compared; chosen by hand."""
+"""Number of compared steps after the checkpoint; chosen by hand."""
 
 
 class StepsSeen:
@@ -71,7 +71,7 @@ class NotedSteps:
     """Records steps in a restarted script, writes them, and ends the process.
 
     Args:
-        plan: the orders: either a second start, or one until or from a checkpoint.
+        plan: settings: either a second start, or a start until or from a checkpoint.
     """
 
     def __init__(self, plan: CheckPlan) -> None:

@@ -1,4 +1,4 @@
-"""Run the data of `fit`, or the code around its steps, while the model computes nothing."""
+"""Run the data loading of `fit`, or the code around its steps, while the model computes nothing."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def data_alone(data: GivenData, batches: int) -> PartSeen:
             forms.setdefault(_form(batch))
     except StopIteration:
         pass
-    except Exception as err:  # of the user's pipeline
+    except Exception as err:  # exception of the user's pipeline
         error, location = in_one_line(err), raised_at(err) or _line_in(err)
     return PartSeen(
         part="data",
@@ -54,7 +54,7 @@ def data_alone(data: GivenData, batches: int) -> PartSeen:
 
 
 def _line_in(error: Exception) -> str | None:
-    """Return the last line of the user's code in the text of an error of TensorFlow.
+    """Return the last line of the user's code in the text of a TensorFlow error.
 
     Python functions in a `tf.data` pipeline run in other frames, which the text quotes.
     """
@@ -76,8 +76,8 @@ class CallbacksAlone:
 
     Args:
         model: model whose `fit` runs, on the TensorFlow backend.
-        limit: steps of each epoch, and of each evaluation.
-        logs: logs of the last watched step, which callbacks get after each further step.
+        limit: number of steps in each epoch, and in each evaluation.
+        logs: logs of the last observed step, which callbacks receive after each further step.
         written: returns the names of the files that the script has written.
     """
 
@@ -106,7 +106,7 @@ class CallbacksAlone:
         sys.excepthook = hook
 
     def _count_epochs(self) -> None:
-        """Count the ends of epochs, for the life of the process."""
+        """Count the ends of epochs until the process ends."""
         every: Any = keras.callbacks.CallbackList
         for name in ("on_epoch_begin", "on_test_begin", "on_epoch_end"):
             setattr(every, name, self._noticed(getattr(every, name), name))

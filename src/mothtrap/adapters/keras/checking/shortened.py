@@ -11,14 +11,14 @@ from mothtrap.core.check_plan import CheckPlan
 from mothtrap.core.errors import nearest
 
 MAX_NAMED = 8
-"""Layers that a message names."""
+"""Maximum number of layers that a message names."""
 
 
 class Shortened:
     """A script shortened according to a plan; unchanged by default.
 
     Args:
-        plan: contains the layer at which the network ends, and whether the loss is a dummy.
+        plan: settings: the layer at which the network ends, and whether the loss is replaced.
 
     Attributes:
         why_not: why the network was not cut as planned; empty if it was.
@@ -29,7 +29,7 @@ class Shortened:
         self.why_not = ""
 
     def install(self) -> None:
-        """Replace losses and metrics for the life of the process, if the plan requests it."""
+        """Replace losses and metrics until the process ends, if the plan requests it."""
         if self._dummy:
             kind: Any = internals.trainer_type()
             setattr(kind, "compute_loss", _mean_square)  # noqa: B010  # for the type checker

@@ -1,4 +1,4 @@
-"""Values of all variables of a model and its optimizer, to be put back."""
+"""Values of all variables of a model and its optimizer, which can be restored."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from mothtrap.tracing.jobs.process_memory import ProcessMemory
 
 MAX_BATCHES = 5
 ADAM_RATE = 1e-3
-"""Learning rate of the optimizer that a trial uses in place of the script's own: its default."""
+"""Default learning rate of the optimizer that a trial uses instead of the script's."""
 
 Batch = tuple[Any, Any, Any]
 """Inputs, targets, and weights of rows; the last two may be None."""
@@ -38,9 +38,9 @@ class KerasStep:
         location: `file:line` of the call of `fit`.
         initial: state at which the first loss is computed; None = the current state.
         loaded: weights were loaded from a file before.
-        dummy: the loss is the mean square of the outputs, whatever the targets are.
-        free: all trials train the predictions in the place of weights.
-        losses: of the watched steps.
+        dummy: the loss is the mean square of the outputs, regardless of the targets.
+        free: all trials train the predictions instead of weights.
+        losses: losses of the observed steps.
     """
 
     number = 0
@@ -60,7 +60,8 @@ class KerasStep:
         self._model, self._batches, self._location = model, batches, location
         self._dummy, self._free, self._initial = dummy, free, initial
         self.losses: Sequence[float] = losses
-        if not model.optimizer.built:  # else a trial continues with moments of the last one
+        # otherwise a trial would continue with the moments of the last one
+        if not model.optimizer.built:
             model.optimizer.build(model.trainable_variables)
         self._state = ModelState(model)
         self.loaded, self.watched = loaded, len(batches)
@@ -85,7 +86,7 @@ class KerasStep:
         """Create the step for the arguments of `mothtrap.check`.
 
         Raises:
-            MothtrapError: the loader gives no batch, or the model is not compiled.
+            MothtrapError: the loader yields no batch, or the model is not compiled.
         """
         if loss is not None or step is not None or optimizer is not None:
             raise MothtrapError(
@@ -141,7 +142,7 @@ class KerasStep:
         )
 
     def _trained_predictions(self, change: Change, steps: int, until: float) -> Trial:
-        """Train the outputs of the model in the place of its weights.
+        """Train the outputs of the model instead of its weights.
 
         Raises:
             NotApplicable: the backend is not TensorFlow, or the model has several outputs.
@@ -178,7 +179,7 @@ class KerasStep:
 
     @contextmanager
     def _prepared(self, change: Change) -> Iterator[bool]:
-        """Change the optimizer and the layers; inside, whether that is possible."""
+        """Change the optimizer and the layers inside a block; yield whether that is possible."""
         model, optimizer = self._model, self._model.optimizer
         self._state.restore()
         if change.fresh:
@@ -209,7 +210,7 @@ class KerasStep:
             self._state.restore()
 
     def _begin_anew(self) -> None:
-        """Give the model its first weights, and the optimizer an empty state."""
+        """Reset the model to its initial weights, and the optimizer to an empty state."""
         if self._initial is None:
             return
         rate = getattr(self._model.optimizer, "_learning_rate", None)
@@ -306,7 +307,7 @@ def _picked(part: Any, order: Any) -> Any:
 
 
 def _alike(array: Any) -> Any:
-    """Return inputs of which each row is the mean, or the first one for integers."""
+    """Return inputs with equal rows: the mean of the rows, or the first one for integers."""
     if len(array) < 2:
         return array
     same = array.mean(0, keepdims=True) if array.dtype.kind == "f" else array[:1]
@@ -323,7 +324,7 @@ def _rate(optimizer: Any) -> float:
 
 
 def _scaled(optimizer: Any, factor: float) -> bool:
-    """Multiply the learning rate; return whether that is possible: a schedule has its own."""
+    """Multiply the learning rate; return whether that is possible, unlike for a schedule."""
     with suppress(TypeError, AttributeError, ValueError):
         optimizer.learning_rate = float(np.asarray(optimizer.learning_rate)) * factor
         return True

@@ -1,4 +1,4 @@
-"""Batches that a train function takes from an iterator, read where they enter its program."""
+"""Batches that a train function takes from an iterator, read when they enter its program."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Drawn(threading.local):
     """The dataset elements that a thread's loop has taken since its last step began.
 
     Attributes:
-        opened: the data set of the latest iterator, also of one within `fit`.
+        opened: the dataset of the latest iterator, including iterators inside `fit`.
     """
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class Drawn(threading.local):
 
     @property
     def data(self) -> Any:
-        """The data set of the latest element; None if no element was drawn."""
+        """Dataset of the latest element; None if no element was drawn."""
         iterator = self._latest.iterator() if self._latest is not None else None
         return internals.data_of(iterator) if iterator is not None else None
 
@@ -180,4 +180,4 @@ STATEFUL = frozenset(
         *("ParameterizedTruncatedNormal", "StatefulUniform", "StatefulStandardNormalV2"),
     }
 )
-"""Random operations whose state lies in the operation or the device."""
+"""Random operations whose state is stored in the operation or on the device."""

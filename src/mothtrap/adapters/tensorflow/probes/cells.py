@@ -1,4 +1,4 @@
-"""Places in memory that programs of TensorFlow write to, and switches that they read."""
+"""Memory cells that TensorFlow programs write to, and switches that they read."""
 
 from __future__ import annotations
 
@@ -79,4 +79,4 @@ class Gate:
 
 
 LOOKING: Final = Gate()
-"""Open in the steps that are inspected."""
+"""Gate that is open in inspected steps."""

@@ -30,7 +30,7 @@ class _Entry:
 class GraphLog:
     """Values logged in traced programs, separate for each program, replica and call.
 
-    They last as long as the process, like the programs that write them.
+    They exist until the process ends, like the programs that write them.
     """
 
     def __init__(self) -> None:
@@ -85,4 +85,4 @@ class GraphLog:
 
 
 GRAPH_LOG: Final = GraphLog()
-"""Of this process; adapters on TensorFlow share it."""
+"""Log of this process; adapters on TensorFlow share it."""

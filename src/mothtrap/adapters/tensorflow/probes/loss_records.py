@@ -36,7 +36,7 @@ class LossRecord:
 
 @dataclass(slots=True, eq=False)
 class Broadcast:
-    """A difference of every prediction and every target: its shape, and its line if known."""
+    """A difference between every prediction and every target: its shape, and its line if known."""
 
     shape: Slot
     location: str | None = None
@@ -52,9 +52,9 @@ class Broadcast:
 class Target:
     """A loss: the value that a tape differentiates with respect to variables.
 
-    `scaled` by a loss scale: `value` is what was scaled. `tensor`: tensor of the program, while it
-    is traced. `sources`: identities of the variables; `first` is one of them. `original`: the
-    tensor passed to the tape.
+    `scaled`: a loss scale was applied, and `value` is the unscaled loss. `tensor`: tensor of the
+    program, while it is traced. `sources`: identities of the variables; `first` is one of them.
+    `original`: the tensor passed to the tape.
     """
 
     value: Slot

@@ -1,7 +1,7 @@
 """Records of traced programs and eager steps: layers, models, losses, gradients.
 
-Most tensors in them are slots (`slots.py`). Those of a program are written behind a gate, which the
-host opens for the steps that it looks into.
+Most tensors in them are slots (`slots.py`). A program writes its slots behind a gate, which the
+host opens for the steps to inspect.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import TensorInfo
 
 MAX_PROGRAMS: Final = 16
-"""Traces of programs that are remembered, the latest ones."""
+"""Maximum number of stored program traces, the latest ones."""
 LOOKS_OF: Final = "_mothtrap_looks"
-"""Attribute of a function that holds the looks of its programs."""
+"""Attribute of a function that contains the records of its programs."""
 ALONE: Final = 8
 """Consecutive runs of the same program after which only this program is read."""
 
@@ -35,7 +35,8 @@ class LayerCall:
     """A layer call with some rows of its input and output; None = not sampled.
 
     `training` is the flag of the call; `data`: no trained layer produced its input. `called_at`:
-    the line that calls `root`. `mean_square`: that of its kernel in the call; None if unknown.
+    the line that calls `root`. `mean_square`: mean square of its kernel in the call; None if
+    unknown.
     """
 
     layer: Any
@@ -124,10 +125,10 @@ class Look:
     `counter` counts the runs of the program; None for an eager step. `why`: reason why nothing
     inside is visible. `plain`: variables that do not belong to Keras, with their gradients.
     `unreached`: variables whose gradient was requested but does not exist. `made` maps tensors, by
-    identity, to their origin; `held` keeps those alive. `waiting` are tensors to write behind the
-    gate. `keeper` writes the state of a step of `fit` (see `adapters.keras.keeping`). `sources`:
-    Keras variables whose gradient was requested, with the gradient; they are also in `plain` if the
-    script itself assigns to one (`by_hand`).
+    identity, to their origin; `held` keeps these tensors alive. `waiting` are tensors to write
+    behind the gate. `keeper` writes the state of a step of `fit` (see `adapters.keras.keeping`).
+    `sources`: Keras variables whose gradient was requested, with the gradient; they are also in
+    `plain` if the script itself assigns to one (`by_hand`).
     `evaluated`: losses that no tape records, with their mean and number of rows.
     `watched`: matrices on which a loss depends, but whose gradients were not requested.
     `sights`: which positions layers can see along their sequences, with the line that calls each.
@@ -218,7 +219,7 @@ class Look:
         self.gradients.clear()
         for target in self.targets:
             target.tensor = target.original = None
-        if self.waiting:  # in a graph within this one, which nothing flushed
+        if self.waiting:  # in a graph inside this one, which nothing flushed
             self.waiting.clear()
             self.layers = [c for c in self.layers if c.is_written]
             self.losses = [c for c in self.losses if c.is_written]
@@ -246,7 +247,7 @@ class Looks(threading.local):
         self.optimized: set[int] = set()
         self._alone: weakref.ref[Look] | None = None
         self._times = 0
-        self._programs: list[tuple[weakref.ref[Any], weakref.ref[Look]]] = []  # graph and look
+        self._programs: list[tuple[weakref.ref[Any], weakref.ref[Look]]] = []  # graph and record
 
     def begin(self) -> None:
         """Reset all records, because an adapter starts observing."""
@@ -287,13 +288,13 @@ class Looks(threading.local):
         return [graph for graph, look in self._live() if any(look is one for one in looks)]
 
     def _keep(self, graph: Any, look: Look) -> None:
-        """Keep a look for as long as its function, or as it is one of the latest.
+        """Keep a record as long as its function exists, or as long as it is one of the latest.
 
-        It holds layers, and these their model: it is to go when the model goes.
+        A record refers to layers, and these to their model, so it must be released with the model.
         """
         held: list[Look] = vars(self.owner or self).setdefault(LOOKS_OF, [])
         live = [*self._live(), (graph, look)]
-        if len(live) > MAX_PROGRAMS:  # one that does not step before one that does
+        if len(live) > MAX_PROGRAMS:  # first drop a program without a loss
             live.remove(next((one for one in live[:-1] if not one[1].targets), live[0]))
         self._programs = [(weakref.ref(one), weakref.ref(its)) for one, its in live]
         left = [its for _, its in live]
@@ -321,7 +322,7 @@ class Looks(threading.local):
         return found
 
     def _ran(self) -> list[Look]:
-        """Programs that ran; if it was always the same one for a while, it comes first."""
+        """Return the programs that ran; if it was the same one for some time, it comes first."""
         calls, self.calls = self.calls, 0
         before = self._alone() if self._alone is not None else None
         if calls == 1 and self._times >= ALONE and before is not None and before.has_run():
@@ -346,7 +347,7 @@ class Looks(threading.local):
 
 
 def _obstacle(graph: Any) -> str:
-    """Why nothing inside of a program can be seen; '' where it can."""
+    """Return the reason why nothing inside a program is visible; '' if it is visible."""
     if internals.is_in_xla(graph):
         return "compiled by XLA (jit_compile=True), where observing it could change the results"
     if tf.distribute.get_strategy().num_replicas_in_sync > 1:

@@ -1,4 +1,4 @@
-"""Variables that a program or an eager step uses, read and assigned by their handles."""
+"""Variables that a program or an eager step uses, read and assigned through their handles."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def resource_of(variable: Any) -> Resource | None:
 def _alive(graph: Any) -> Sequence[Any]:
     try:
         return tuple(graph.variables)
-    except Exception:  # one of them is deleted
+    except Exception:  # one of the variables is deleted
         return ()
 
 
@@ -90,7 +90,7 @@ def _plain(name: str) -> str:
 
 
 def _is_variable(handle: Any) -> bool:
-    """Return whether a handle is that of a variable of known shape, as the cells here are not."""
+    """Return whether a handle belongs to a variable of known shape, unlike the cells here."""
     if not tf.is_tensor(handle) or handle.dtype != tf.resource:
         return False
     known = getattr(handle, "_handle_data", None)

@@ -1,7 +1,7 @@
-"""Tensors of a step that stay readable when it is over, of programs and of eager loops.
+"""Tensors of programs and eager loops that remain readable after the step.
 
-A probe in a traced program writes a tensor into a cell, which takes the tensor's memory over. Of
-large tensors only some rows are kept.
+A probe in a traced program writes a tensor into a cell, which takes over the tensor's memory. Only
+some rows of large tensors are kept.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import tensorflow as tf
 from mothtrap.adapters.tensorflow.probes.cells import Array, Cell
 
 MAX_ROWS: Final = 64
-"""Rows that are kept of the inputs and outputs of a layer."""
+"""Maximum number of stored rows of the inputs and outputs of a layer."""
 LOSS_ROWS: Final = 256
-"""Rows of targets and predictions that are kept of a loss."""
+"""Maximum number of stored rows of the targets and predictions of a loss."""
 
 
 class Gate(Protocol):
-    """A record whose pending tensors are written while the host looks into a step."""
+    """A record whose pending tensors are written while the host inspects a step."""
 
     waiting: list[tuple[Slot, Any]]
 
@@ -33,7 +33,7 @@ class Slot:
         tensor: tensor of a program or eager.
         rows: number of its first rows to keep; None = all.
         behind: observations that write it, if this happens behind a gate.
-        reduced: function that reduces the tensor to what is kept; None = keep the tensor.
+        reduced: function that reduces the tensor before it is stored; None = store the tensor.
     """
 
     __slots__ = ("_cell", "_held", "_reduced", "_rows", "dtype", "shape", "written")

@@ -1,4 +1,4 @@
-"""Sums of a program, computed a second time if that does not change the program."""
+"""Sums of a program, computed again if that does not change the program."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import tensorflow as tf
 
 SUMS: Final = ("Add", "AddV2", "AddN", "Sub")
 MOST: Final = 256
-"""Terms of a sum, and sums of sums, that are inspected."""
+"""Maximum number of terms of a sum, and of nested sums, that are inspected."""
 
 
 def summed_apart(value: Any) -> Any:
@@ -32,7 +32,7 @@ def summed_apart(value: Any) -> Any:
 
 
 def _collect(value: Any, terms: list[Any], depth: int = 0) -> bool:
-    """Add the terms of a sum that are none themselves; return whether they are few."""
+    """Collect the terms of nested sums; return whether there are few enough."""
     if value.op.type not in SUMS:
         terms.append(value)
         return len(terms) <= MOST
@@ -40,7 +40,7 @@ def _collect(value: Any, terms: list[Any], depth: int = 0) -> bool:
 
 
 def _sum_of(value: Any, terms: Iterator[Any]) -> Any:
-    """Return a sum as a program computes it, of other terms."""
+    """Return the sum of other terms, computed as the program does."""
     if value.op.type not in SUMS:
         return next(terms)
     given = [_sum_of(one, terms) for one in value.op.inputs]

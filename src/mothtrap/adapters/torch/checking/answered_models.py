@@ -14,8 +14,9 @@ from mothtrap.adapters.torch.origin.row_selection import batch_size, chosen
 from mothtrap.core.errors import NotApplicable
 
 RATE = 0.1
-"""Learning rate of predictions that are trained themselves, by the size of a prediction; chosen by
-hand."""
+"""Learning rate for predictions that are trained directly, as a share of their size; chosen by
+hand.
+"""
 
 
 class AnsweredModels:
@@ -23,7 +24,7 @@ class AnsweredModels:
 
     Args:
         calls: calls of the models.
-        free: the outputs are trained in the place of weights.
+        free: train the outputs instead of the weights.
 
     Raises:
         NotApplicable: there is no output that can be trained.
@@ -77,7 +78,7 @@ def _computed(call: RecordedCall) -> Any:
 
 
 def _answering(call: RecordedCall, output: Any, *, free: bool) -> Callable[..., Any]:
-    """Return a function in the place of `forward`."""
+    """Return a function that replaces `forward`."""
     rows = batch_size((call.args, call.kwargs))
     anchor = next((p for p in call.module.parameters() if p.requires_grad), None)
 
@@ -85,7 +86,7 @@ def _answering(call: RecordedCall, output: Any, *, free: bool) -> Callable[..., 
         fresh = tensor.detach().clone()
         if anchor is None or not fresh.is_floating_point():
             return fresh
-        return fresh + 0 * anchor.sum().to(fresh)  # so that backward finds a graph
+        return fresh + 0 * anchor.sum().to(fresh)  # so that the backward pass has a graph
 
     def forward(*args: Any, **kwargs: Any) -> Any:
         if free:

@@ -1,4 +1,4 @@
-"""Begin the check of a script in a process that PyTorch has just been imported into."""
+"""Start the check of a script in a process that has just imported PyTorch."""
 
 from __future__ import annotations
 
@@ -40,27 +40,28 @@ from mothtrap.core.facts.checks import CheckResult
 from mothtrap.core.jsonable import decode, encode
 
 WATCHED_SHARE, LAST_SHARE, FIRST_TURN_SHARE = 0.5, 0.75, 0.9
-"""Shares of the time, from the import of PyTorch on. After the first, no further step is begun.
-After the second, the script is interrupted wherever it is; after the third, if it is still in its
-first step. Chosen by hand."""
+"""Limits on the observation, from the import of PyTorch on. After the first share of the time, no
+further step begins. After the second share, the script is interrupted wherever it is, and after the
+last limit, if it is still in its first step. Chosen by hand.
+"""
 CLOSING_SHARE = 0.05
-"""Share of the budget in which the results are stored and printed; chosen by hand."""
+"""Share of the budget for storing and printing the results; chosen by hand."""
 CHECK_SHARE = 2 / 3
-"""Share of the time left that one check gets while others wait; chosen by hand."""
+"""Share of the remaining time that one check may use while others wait; chosen by hand."""
 PART_SHARE = 0.5
-"""Share of the time left in which one part of the script runs alone; chosen by hand."""
+"""Share of the remaining time for running one part of the script alone; chosen by hand."""
 SPARE_S = 0.5
-"""Least time that a check is given; chosen by hand."""
+"""Minimum time for a check; chosen by hand."""
 
 Finish = Callable[[Sequence[CheckResult], str], object]
-"""Takes the results, and why the time ended before the first step; ends the process."""
+"""Function that receives the results, and the reason if time ended before the first step."""
 
 
 class Checking:
     """Observes the first steps of the script, runs the checks, and ends the process.
 
     Args:
-        plan: the orders.
+        plan: settings of the check.
         checks: checks to run, in this order.
         finish: receives the results, and ends the process.
         leave: called in a copy of the process, so that the copy records nothing.
@@ -109,11 +110,11 @@ class Checking:
         signal.setitimer(signal.ITIMER_REAL, self._seconds(WATCHED_SHARE))
 
     def _seconds(self, share: float) -> float:
-        """Return the seconds from the import of PyTorch on that a share of the time has."""
+        """Return how many seconds after the import of PyTorch a share of the time has passed."""
         return max(SPARE_S, share * (self._deadline - self._began))
 
     def _clock_rings(self) -> None:
-        """Let the turn in progress be the last one; interrupt it if it takes too long."""
+        """Make the iteration in progress the last one; interrupt it if it takes too long."""
         if self._part is not None:
             self._part_ended("the time for it was used up")
             return
@@ -145,7 +146,7 @@ class Checking:
         self._end_early(f"the script ended after {self._recording.turns} steps")
 
     def _end_early(self, why: str, *, in_time: bool = True) -> None:
-        """Make the checks that need no further step of the script."""
+        """Run the checks that need no further step of the script."""
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         self._recording.finish()
         if self._recording.turns:
@@ -156,10 +157,10 @@ class Checking:
             self._finish(results, "" if in_time else why)
 
     def _hold(self) -> None:
-        """Make the checks, and end the process; before, let a part run alone that is to.
+        """Run the checks, and end the process; first, run the requested part alone.
 
         Raises:
-            GoOn: the script continues, with the part alone.
+            GoOn: the script continues with this part alone.
         """
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         self._loops = loops_seen(self._recording)
@@ -182,7 +183,7 @@ class Checking:
             self._finish(self._with_restarts(), "")
 
     def _begin_part(self) -> None:
-        """Let one part of the script run alone from here on."""
+        """Start running one part of the script alone."""
         assert self._plan.part is not None
         self._pause()
         files = Path(self._plan.scratch) / "files"
@@ -199,13 +200,13 @@ class Checking:
         signal.setitimer(signal.ITIMER_REAL, max(SPARE_S, PART_SHARE * left))
 
     def _part_ended(self, why: str = "") -> None:
-        """Make the checks that belong to the part."""
+        """Run the checks that belong to the part."""
         assert self._part is not None
         self._part_seen = self._part.seen(why)
         self._hold()
 
     def _with_restarts(self) -> list[CheckResult]:
-        """Make the checks in this process, with trials that start the script again."""
+        """Run the checks in this process, with trials that restart the script."""
         self._pause()
         engine = RestartEngine(self._plan, self._command, self._recording, self._deadline)
         if engines.rank():
@@ -217,11 +218,11 @@ class Checking:
         return made
 
     def _left(self, waiting: int) -> float:
-        """Return the seconds for a check; `waiting` counts those not made yet, with this one."""
+        """Return the seconds for a check; `waiting` counts this check and the remaining ones."""
         return (self._deadline - time.monotonic()) * (CHECK_SHARE if waiting > 1 else 1.0)
 
     def _here(self, check: Check, waiting: int, engine: RestartEngine) -> CheckResult:
-        """Make a check in this process."""
+        """Run a check in this process."""
         left = self._left(waiting)
         if left < SPARE_S:
             return self._unmade(check, f"the budget of {self._plan.budget_s:.0f} s was used up")
@@ -232,7 +233,7 @@ class Checking:
             return self._unmade(check, f"the check did not end within {left:.0f} s")
 
     def _copied(self, check: Check, waiting: int) -> CheckResult:
-        """Make a check in a copy of the process."""
+        """Run a check in a copy of the process."""
         left = self._left(waiting)
         if left < SPARE_S:
             return self._unmade(check, f"the budget of {self._plan.budget_s:.0f} s was used up")
@@ -247,7 +248,7 @@ class Checking:
         return decode(data, CheckResult)
 
     def _report(self, check: Check, pipe: int, deadline: float) -> None:
-        """Make one check in a copy of the process, write its result, and end the copy."""
+        """Run one check in a copy of the process, write its result, and end the copy."""
         self._leave()
         result = self._result(check, deadline, ForkEngine(self._recording, self._switch))
         with os.fdopen(pipe, "wb") as file:
@@ -263,7 +264,7 @@ class Checking:
     def _subject(self, check: Check, deadline: float, engine: Engine) -> Subject:
         free = self._plan.part == "loss"
         step = RecordedStep(self._recording, engine, loaded=self._loaded, free=free)
-        # Asking a data set for a sample may take long: only where the check wants it.
+        # Reading a sample of a dataset may take long, so it is done only if the check needs it.
         sets = self._loaders.sets(self._recording) if "datasets" in check.uses else ()
         missing = dict(self._missing)
         if not sets:
@@ -286,7 +287,7 @@ class Checking:
         )
 
     def _starts(self, restarts: Restarts) -> Starts:
-        """Return the watched start of the script, and a second one; raises as `seen`."""
+        """Return the first steps of this start and of a second start; raises as `seen`."""
         second = restarts.seen(self._recording.turns)
         first = steps_of(self._recording)
         return Starts(first=first, second=second, seeded=self._seeds.seeded)
@@ -327,7 +328,7 @@ def lead_writes(files: Files) -> None:
 def _leading(
     original: Callable[..., Any], place: int, lead: Callable[[Any], Any]
 ) -> Callable[..., Any]:
-    """Return a function whose argument at `place` is led to another path, where it is a path."""
+    """Return a function that redirects the path passed to it as the argument at `place`, if any."""
 
     @functools.wraps(original)
     def act(*args: Any, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Make a trial: in a copy of the process, or in a script that is started again."""
+"""Run a trial in a copy of the process, or in a restarted script."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mothtrap.checks.step import Change
 from mothtrap.core.check_plan import CheckPlan, TrialOrder
 
 POLL_S = 0.02
-"""Seconds between searches for the results of a restarted script, or for orders of rank 0."""
+"""Seconds between checks for the results of a restarted script, or for orders of rank 0."""
 ENDED = "ended"
 """File that informs the other ranks that rank 0 runs no further trial."""
 
@@ -45,7 +45,7 @@ class ForkEngine:
     """Runs each trial in a copy of the process.
 
     Args:
-        recording: recording of the watched steps.
+        recording: recording of the observed steps.
         switch: receives the player of the trial, in the copy.
     """
 
@@ -134,12 +134,12 @@ class RestartEngine:
             self._restarts.follow(folder, left, environ=_meeting(plan))
 
     def end(self) -> None:
-        """Order the other ranks to end."""
+        """Tell the other ranks to end."""
         (Path(self._plan.scratch) / ENDED).touch()
 
 
 def _meeting(plan: CheckPlan) -> dict[str, str]:
-    """Return the environment in which ranks meet at their own port: the first is in use."""
+    """Return the environment in which ranks meet at a separate port, since the first is in use."""
     if plan.trial is None or not plan.trial.port:
         return {}
     return {"MASTER_PORT": str(plan.trial.port), "TORCHELASTIC_USE_AGENT_STORE": "False"}

@@ -35,7 +35,7 @@ from mothtrap.checks.step import BatchSeen, Change, Forward, LossSeen, Parameter
 from mothtrap.core.errors import MothtrapError
 
 MAX_BATCHES = 5
-"""Batches of the loader that are used; chosen by hand."""
+"""Number of batches of the loader that are used; chosen by hand."""
 
 StepFunction = Callable[[Any], torch.Tensor]
 """Computes the loss of a batch."""
@@ -93,7 +93,7 @@ class ExplicitStep:
         """Create the step for the arguments of `mothtrap.check`.
 
         Raises:
-            MothtrapError: the loader gives no batch.
+            MothtrapError: the loader yields no batch.
         """
         batches = [trees.copied(batch) for batch in itertools.islice(loader, MAX_BATCHES)]
         if not batches:
@@ -201,7 +201,7 @@ class ExplicitStep:
 
     @contextmanager
     def _seen(self, calls: list[RecordedCall], losses: list[LossInputs]) -> Iterator[None]:
-        """Keep the calls of the model and of losses inside a block."""
+        """Record the calls of the model and of losses inside a block."""
         states = RandomStates()
 
         def before(_module: nn.Module, args: Any, kwargs: Any) -> None:
@@ -231,7 +231,7 @@ class ExplicitStep:
 
     @contextmanager
     def _kept(self) -> Iterator[None]:
-        """Put everything back after a block; inside, one thread: steps of a trial are short."""
+        """Restore everything after a block, which uses one thread because its steps are short."""
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
         state = {k: v.detach().clone() for k, v in self._model.state_dict().items()}
@@ -317,7 +317,7 @@ def _loss_of(model: nn.Module, loss: Callable[..., Any] | None, batch: Any) -> t
     """Compute the loss of a batch.
 
     Raises:
-        MothtrapError: it is not known how.
+        MothtrapError: it is unknown how to compute the loss.
     """
     if isinstance(batch, Mapping):
         output = model(**batch)

@@ -1,4 +1,4 @@
-"""First steps of a script, as two starts of it are compared, and how many steps follow."""
+"""Compare the first steps of two starts of a script, and find how many steps follow."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def device_bytes() -> int:
 
 
 def loops_seen(recording: Recording) -> LoopsSeen:
-    """Return how many optimizer steps the loops around the running line make."""
+    """Return how many optimizer steps the loops around the running line will make."""
     turns = turns_around(sys._getframe(1))
     per_step = recording.events_of_turn
     if not turns:
@@ -82,7 +82,7 @@ class SecondStart:
     """Records the first steps of a restarted script, writes them, and ends it.
 
     Args:
-        plan: the orders, with the file for the steps.
+        plan: settings, including the file for the steps.
     """
 
     def __init__(self, plan: CheckPlan) -> None:

@@ -24,11 +24,11 @@ from mothtrap.checks.step import Array, Cut, batch_axis_of
 from mothtrap.core.facts.checks import LayerRow
 
 MAX_VALUES = 1 << 25
-"""Values of module outputs that are kept together (128 MB as float32); chosen by hand."""
+"""Maximum number of stored values of module outputs (128 MB as float32); chosen by hand."""
 
 
 def _is_huge(tensor: torch.Tensor) -> bool:
-    """Return whether a sparse tensor would take too much memory with its zeros."""
+    """Return whether a sparse tensor would take too much memory in dense form."""
     return tensor.layout != torch.strided and tensor.numel() > MAX_VALUES
 
 
@@ -70,7 +70,7 @@ class RecordedForward:
         given = dict(trees.tensors(arguments))
         small = {path: one for path, one in given.items() if not _is_huge(one)}
         self.inputs: Mapping[str, Array] = {p: trees.array_of(one) for p, one in small.items()}
-        # A large sparse tensor joins the nodes of a graph: its rows are no samples.
+        # A large sparse tensor connects the nodes of a graph, so its rows are not samples.
         self.rows = batch_axis_of(self.inputs) if len(small) == len(given) else 0
         self.kinds = frozenset(type(part).__name__ for part in call.module.modules())
         self.channels, self.location = 1, call.location
@@ -195,7 +195,7 @@ class RecordedForward:
 
         def move(step: float) -> None:
             for parameter, part in zip(named, direction, strict=True):
-                parameter.data.add_(part, alpha=step)  # past the count of versions
+                parameter.data.add_(part, alpha=step)  # without increasing the version counter
 
         def value(step: float) -> torch.Tensor:
             move(step)
@@ -275,7 +275,7 @@ def layer_rows(
     Args:
         model: the model.
         shapes: shapes of outputs by path.
-        counts: floating-point operations by path below the class of the model, by operation.
+        counts: floating-point operations by path (after the model's class name) and operation.
     """
     rows = []
     for name, part in model.named_modules():
@@ -313,7 +313,7 @@ def hooked(model: nn.Module, keep: Callable[[str, Any], None]) -> Iterator[None]
 
 
 class _Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Keeps the names of the operations inside a block."""
+    """Record the names of the operations inside a block."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -340,7 +340,7 @@ def _doubled(model: nn.Module) -> nn.Module:
 
 
 def _scale(parameter: torch.Tensor) -> float:
-    """Return the size of a step along a parameter: the size of its values."""
+    """Return the step size along a parameter, in proportion to its values."""
     return float(parameter.detach().abs().mean()) or 1.0
 
 

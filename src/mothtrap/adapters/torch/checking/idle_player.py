@@ -16,7 +16,7 @@ class IdlePlayer:
     """Leaves every call of the script unchanged; see `replaying.interception.Player`."""
 
     def ask_loader(self, _number: int, _site: str, _own: Callable[[], Any], /) -> Handed | None:
-        """Leave the loader alone."""
+        """Do not intervene."""
         return None
 
     def forward_called(

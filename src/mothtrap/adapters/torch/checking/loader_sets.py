@@ -1,4 +1,4 @@
-"""The data sets behind the loaders of a script."""
+"""The datasets behind the loaders of a script."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from mothtrap.core.facts.checks import LayerRow
 from mothtrap.tracing.source import frames
 
 TARGETS = ("labels", "label", "targets", "target", "y")
-"""Keys under which samples that are mappings hold their target, the likeliest first."""
+"""Keys that may contain the target in samples that are mappings, most likely first."""
 
 
 class LoadersSeen:
@@ -46,7 +46,7 @@ class LoadersSeen:
         self.iterated: list[DataLoader[Any]] = []
 
     def install(self) -> None:
-        """Detect loaders for the life of the process; call before loaders are intercepted."""
+        """Detect loaders until the process ends; call this before loaders are intercepted."""
         make: Callable[..., None] = DataLoader.__init__
         iterate: Callable[..., Any] = DataLoader.__iter__
 
@@ -166,7 +166,7 @@ class IndexedSet:
 
     @property
     def handed(self) -> Sequence[Rows]:
-        """Rows of each watched batch, as the loader handed them over."""
+        """Rows of each observed batch, as the loader returned them."""
         samples = map(_unbatched, self.batches)
         return [rows_of(one, tuple(range(len(one)))) for one in samples if one]
 
@@ -186,7 +186,7 @@ class IndexedSet:
 
     @property
     def stored(self) -> IndexedSet | None:
-        """Samples without the changes that reading them makes; None if they are not known."""
+        """Samples before the changes made when they are read; None if unknown."""
         read = stored(self.dataset)
         if read is None:
             return None
@@ -207,7 +207,7 @@ class IndexedSet:
 
 
 class _StoredRows:
-    """Stored samples as a data set of PyTorch."""
+    """Stored samples as a PyTorch dataset."""
 
     def __init__(self, read: Stored, size: int) -> None:
         self._read, self._size = read, size
@@ -220,7 +220,7 @@ class _StoredRows:
 
 
 class _Zipped:
-    """Samples of two data sets with the same index."""
+    """Samples of two datasets with the same index."""
 
     def __init__(self, inputs: Any, targets: Any) -> None:
         self._inputs, self._targets = inputs, targets
@@ -237,7 +237,7 @@ def _flat(sample: Any) -> tuple[Any, ...]:
 
 
 def _paired(found: Sequence[DataSet]) -> Sequence[DataSet]:
-    """Let a data set of inputs know the targets that another loader of training hands over."""
+    """Pair a dataset of inputs with the targets that another training loader returns."""
     trains = [one for one in found if isinstance(one, IndexedSet) and one.role == "train"]
     if len(trains) != 2 or any(one.random or not one.size for one in trains):
         return found
@@ -260,7 +260,7 @@ def _has_only_targets(data: IndexedSet) -> bool:
 
 
 class WatchedRows:
-    """A stream of which only the watched batches are known."""
+    """A stream of which only the observed batches are known."""
 
     def __init__(
         self,
@@ -281,12 +281,12 @@ class WatchedRows:
         self._samples = [sample for batch in batches for sample in _unbatched(batch)]
 
     def read(self, _indices: Sequence[int], _deadline: float, /) -> Rows:
-        """Return the samples of the watched batches."""
+        """Return the samples of the observed batches."""
         return rows_of(self._samples, tuple(range(len(self._samples))))
 
 
 def _classes(dataset: object) -> tuple[str, ...]:
-    """Return the names of classes that a dataset has, as those of torchvision."""
+    """Return the class names of a dataset, as torchvision datasets provide them."""
     found = getattr(dataset, "classes", ())
     named = isinstance(found, list | tuple) and all(isinstance(one, str) for one in found)
     return tuple(found) if named else ()
@@ -337,7 +337,7 @@ def _stacked(arrays: Sequence[Array]) -> Array:
 
 
 def _unbatched(batch: Any) -> list[Any]:
-    """Return the samples of a batch; none where its tensors do not have a row for each."""
+    """Return the samples of a batch; none if its tensors do not have a row for each."""
     sizes = {len(tensor) if tensor.ndim else 0 for _, tensor in trees.tensors(batch)}
     size = sizes.pop() if len(sizes) == 1 else 0
     return [trees.mapped(batch, operator.itemgetter(row)) for row in range(size)]

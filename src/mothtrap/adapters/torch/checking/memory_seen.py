@@ -1,4 +1,4 @@
-"""Most memory that this process, or its tensors on an accelerator, took since a point in time."""
+"""Peak memory of this process, or of its tensors on an accelerator, since a point in time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mothtrap.tracing.jobs.process_memory import ProcessMemory
 
 
 class MemorySeen:
-    """Memory since this object was created, on an accelerator or else of the process."""
+    """Peak memory since this object was created, on an accelerator, or else of the process."""
 
     def __init__(self) -> None:
         self._on_device = devices.are_in_use()

@@ -1,4 +1,4 @@
-"""Backwards that the user wrote: the `autograd.Function`s that a call applies."""
+"""Backward passes written by the user: the `autograd.Function`s that a call applies."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from torch.autograd import Function
 from mothtrap.adapters.torch.checking import trees
 
 LEAST_VALUES = 64
-"""Values of an output from which it is known whether they are few different ones; chosen by
-hand."""
+"""Minimum number of output values for detecting that only a few are distinct; chosen by hand."""
 DISTINCT_SHARE = 0.25
-"""Share of different values below which an output is rounded or a step; chosen by hand."""
+"""Share of distinct values below which an output is rounded or a step function; chosen by hand."""
 
 
 @contextmanager

@@ -28,7 +28,7 @@ class PartAlone(IdlePlayer):
 
     Args:
         part: name of the part.
-        recording: recording of the watched steps.
+        recording: recording of the observed steps.
         turns: number of loop iterations for `data`, after which `ended` is called; number of
             batches per loader for `callbacks`.
         ended: called after the last iteration.
@@ -43,7 +43,7 @@ class PartAlone(IdlePlayer):
         ended: Callable[[], object],
         written: Callable[[], list[str]],
     ) -> None:
-        assert recording.last is not None  # a turn was recorded
+        assert recording.last is not None  # an iteration was recorded
         self._part, self._recording, self._limit = part, recording, turns
         self._turn = recording.last
         self._ended, self._written = ended, written

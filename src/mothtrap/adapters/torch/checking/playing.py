@@ -1,4 +1,4 @@
-"""Play the recorded step to the script again and again, with one thing changed."""
+"""Replay the recorded step to the script repeatedly, with one thing changed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from mothtrap.core.error_texts import in_one_line
 from mothtrap.tracing.source import frames
 
 ADAM_RATE = 1e-3
-"""Learning rate of the optimizer that a trial uses in place of the script's own: its default."""
+"""Default learning rate of the optimizer that a trial uses instead of the script's."""
 
 
 class Playing:
@@ -51,7 +51,7 @@ class Playing:
     """
 
     def __init__(self, recording: Recording, change: Change, steps: int, pipe: int) -> None:
-        assert recording.last is not None  # a turn was recorded
+        assert recording.last is not None  # an iteration was recorded
         self._turn, self._change, self._steps, self._pipe = recording.last, change, steps, pipe
         self._recording = recording
         self._rng = recording.rng
@@ -86,7 +86,7 @@ class Playing:
 
     @torch.no_grad()
     def _begin_anew(self) -> None:
-        """Give the models their first weights, and the optimizers no state."""
+        """Reset the models to their initial weights, and the optimizers to an empty state."""
         for module, state in self._recording.initial.values():
             now = weights_of(module)
             if state is None or any(name not in state for name in now):
@@ -176,7 +176,7 @@ class Playing:
         return with_target(args, kwargs, target)
 
     def _recorded_target(self) -> torch.Tensor | None:
-        """Return the target that the same call of a loss had in the recorded turn."""
+        """Return the target of the same loss call in the recorded iteration."""
         place = self._losses_called
         self._losses_called += 1
         known = () if self._turn.batches else self._turn.targets
@@ -217,7 +217,7 @@ class Playing:
                 group["weight_decay"] = 0.0
 
     def _rate(self, optimizer: Optimizer, place: int, rate: Any) -> Any:
-        """Return the learning rate of a group; the first one if the schedule is left out."""
+        """Return the learning rate of a group; its initial value if the schedule is left out."""
         first = self._rates.setdefault((id(optimizer), place), copy.copy(rate))
         return rate if self._change.scheduled else first
 
@@ -264,7 +264,7 @@ class Playing:
 
 
 def _has_values_of(tensor: torch.Tensor, target: torch.Tensor) -> bool:
-    """Return whether a tensor holds the values of a target, also in another shape."""
+    """Return whether a tensor has the values of a target, possibly in another shape."""
     alike = tensor.numel() == target.numel() and tensor.dtype == target.dtype
     return alike and torch.equal(tensor.detach().reshape(-1), target.reshape(-1))
 
@@ -272,7 +272,7 @@ def _has_values_of(tensor: torch.Tensor, target: torch.Tensor) -> bool:
 def _takes_place(
     recorded: torch.Tensor, target: torch.Tensor, prediction: torch.Tensor | None
 ) -> bool:
-    """Return whether a recorded target fits a call whose own target may have fewer rows."""
+    """Return whether a recorded target fits a call, whose own target may have fewer rows."""
     if recorded.shape == target.shape:
         return True
     rows = len(prediction) if prediction is not None and prediction.ndim else 0

@@ -33,7 +33,7 @@ class RecordedStep:
     """The latest iteration of the script's loop; see `checks.step.Step`.
 
     Args:
-        recording: recording of the watched steps.
+        recording: recording of the observed steps.
         engine: runs trials.
         loaded: weights were loaded before the first step.
         free: all trials train the predictions instead of weights.
@@ -42,7 +42,7 @@ class RecordedStep:
     def __init__(
         self, recording: Recording, engine: Engine, *, loaded: bool, free: bool = False
     ) -> None:
-        assert recording.last is not None  # a turn is complete
+        assert recording.last is not None  # an iteration is complete
         assert recording.first is not None
         self._recording, self._engine, self._free = recording, engine, free
         self.number, self.watched = recording.turns - 1, recording.turns
@@ -142,7 +142,7 @@ def called_parts(call: RecordedCall) -> frozenset[str]:
 def _quietly(act: Callable[[], object]) -> None:
     try:
         act()
-    except Exception:  # of the model: everything counts as called then
+    except Exception:  # for the model itself, all modules count as called
         return
 
 
@@ -160,7 +160,7 @@ def _target_of(turn: Iteration) -> Array | None:
 
 
 def _peak_rate(turn: Iteration) -> float:
-    """Return the largest learning rate that schedules note in the groups of an optimizer."""
+    """Return the largest learning rate that schedules store in the groups of an optimizer."""
     return max(
         float(group.get(name, 0.0))
         for optimizer in turn.optimizers.values()
@@ -174,7 +174,7 @@ def _wide(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _parts_of_a_mean(turn: Iteration, loss: LossSeen | None) -> int:
-    """Return by how much each loss was divided, so that backwards add up to the mean of losses."""
+    """Return the divisor of each loss that turns the sum of backward passes into a mean."""
     if loss is None or not turn.roots or turn.backwards < 2:
         return 1
     divided = math.isclose(loss.value, turn.backwards * turn.roots[0], rel_tol=1e-3)
@@ -189,7 +189,7 @@ def loss_seen(
     Args:
         given: the arguments.
         location: `file:line` of the call.
-        roots: numbers that backwards of the step started from.
+        roots: loss values from which the backward passes of the step started.
     """
     if given.prediction is None or given.target is None:
         return None

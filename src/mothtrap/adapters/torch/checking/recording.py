@@ -29,14 +29,15 @@ Place = tuple[str, int, str]
 """Kind of an event, number of its loader, and `file:line`."""
 Gradient = Literal["none", "zero", "some"]
 MAX_BATCHES = 10
-"""Batches that are kept of each loader. Chosen by hand: enough to distinguish batches."""
+"""Number of stored batches per loader. Chosen by hand: enough to distinguish batches."""
 MAX_PREDICTION = 1 << 24
-"""Values of a loss function's arguments that are copied (64 MB); chosen by hand."""
+"""Maximum number of copied values of a loss function's arguments (64 MB); chosen by hand."""
 MAX_TABLE = 1 << 18
-"""Values of a model's arguments that are kept for each of the latest steps (1 MB); chosen by hand.
+"""Maximum number of values of a model's arguments kept for each of the latest steps (1 MB); chosen
+by hand.
 """
 MAX_WEIGHTS = 1 << 26
-"""Values of a model that are kept as they were first (256 MB); chosen by hand."""
+"""Maximum number of values of a model whose initial state is kept (256 MB); chosen by hand."""
 
 
 @dataclass(slots=True)
@@ -48,10 +49,10 @@ class Iteration:
         losses: calls of loss functions: name, arguments, `file:line`.
         targets: targets of the calls of loss functions, in order; None for one that is too large.
         batches: batches from loaders, by location.
-        backwards: number of backwards.
-        roots: the numbers that they started from.
+        backwards: number of backward passes.
+        roots: the loss values from which they started.
         optimizers: optimizers that stepped, by identity.
-        rate: the largest learning rate of a step; 0 before one.
+        rate: the largest learning rate of a step; 0 before the first step.
         rng: random states at the start.
         begun_s: monotonic seconds at the start.
         waited_s: seconds spent in loaders.
@@ -71,7 +72,7 @@ class Iteration:
 
 
 class Recording:
-    """Observes the watched steps, and copies their inputs without changing anything.
+    """Observes the first steps, and copies their inputs without changing anything.
 
     Args:
         steps: number of loop iterations after which `hold` is called.
@@ -82,16 +83,16 @@ class Recording:
         first: first complete iteration: step 0.
         last: latest complete iteration.
         batches: the latest batches of each loader that fed training.
-        tables: call of the model and target of the latest turns that had one small batch.
-        initial: parameters and buffers of each model before its first step, by its identity; None
-            for a large model.
+        tables: call of the model and target of the latest iterations with one small batch.
+        initial: parameters and buffers of each model before its first step, by identity of the
+            model; None for a large model.
         gradients: of each parameter by identity: `none`, `zero`, or `some`.
-        turns: complete turns.
-        rates: the largest learning rate of each complete turn.
-        losses: mean of the numbers that the backwards of each complete turn started from.
-        seconds: duration of each complete turn.
-        waits_s: seconds of each complete turn in which loaders made batches.
-        ends_soon: the turn in progress is the last one.
+        turns: number of complete iterations.
+        rates: the largest learning rate of each complete iteration.
+        losses: mean loss of the backward passes of each complete iteration.
+        seconds: duration of each complete iteration.
+        waits_s: seconds of each complete iteration in which loaders prepared batches.
+        ends_soon: the iteration in progress is the last one.
     """
 
     def __init__(self, steps: int, hold: Callable[[], None], scaled: ScaledLosses) -> None:
@@ -156,7 +157,7 @@ class Recording:
         self.losses.append(sum(roots) / len(roots) if roots else math.nan)
         self.seconds.append(time.perf_counter() - self._now.begun_s)
         self.waits_s.append(self._now.waited_s)
-        # An iteration may contain an evaluation, whose loader is not for training.
+        # An iteration may contain an evaluation, whose loader is not used for training.
         self._now.batches = {k: v for k, v in self._now.batches.items() if k in self._fed}
         for place, batches in self._now.batches.items():
             kept = self.batches.setdefault(place, [])
@@ -202,7 +203,7 @@ class Recording:
             return args, kwargs
         site = frames.user_location() or ""
         if not torch.is_grad_enabled():
-            self._run.clear()  # batches before it were for an evaluation
+            self._run.clear()  # earlier batches were for an evaluation
             self._waiting = dict.fromkeys(self._waiting, True)
             return args, kwargs
         self._fed.update(self._waiting)
@@ -227,7 +228,7 @@ class Recording:
         return args, kwargs
 
     def _begins_training(self) -> None:
-        """The first forward that trains: a turn starts with the batches just before it."""
+        """Start an iteration with the batches just before it, at the first training forward."""
         if self._start is None and self._run:
             self._start = self._run[0]
 
@@ -298,7 +299,7 @@ class Recording:
 
 
 def first_weights(module: nn.Module) -> dict[str, torch.Tensor] | None:
-    """Return copies of the parameters and buffers of a model by name; None of a large model."""
+    """Return copies of a model's parameters and buffers by name; None for a large model."""
     held = weights_of(module)
     if sum(tensor.numel() for tensor in held.values()) > MAX_WEIGHTS:
         return None
@@ -306,7 +307,7 @@ def first_weights(module: nn.Module) -> dict[str, torch.Tensor] | None:
 
 
 def weights_of(module: nn.Module) -> dict[str, torch.Tensor]:
-    """Return the parameters and buffers of a model by name, without those of lazy layers."""
+    """Return a model's parameters and buffers by name, without those of lazy layers."""
     held = {**dict(module.named_parameters()), **dict(module.named_buffers())}
     return {k: one for k, one in held.items() if not is_lazy(one)}
 

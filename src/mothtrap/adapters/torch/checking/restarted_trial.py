@@ -1,4 +1,4 @@
-"""Make one trial in a script that was started again for it."""
+"""Run one trial in a script that was restarted for it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class RestartedTrial:
     """Records steps until the recorded one, then runs the trial and ends the process.
 
     Args:
-        plan: the orders, with a trial.
+        plan: settings, including a trial.
     """
 
     def __init__(self, plan: CheckPlan) -> None:
@@ -44,10 +44,10 @@ class RestartedTrial:
         """Begin the trial.
 
         Raises:
-            GoOn: always; the call of the script goes to the player of the trial.
+            GoOn: always; the script's call is then passed to the player of the trial.
         """
         own = rank()
-        results = self._order.results + (f".{own}" if own else "")  # those of rank 0 are read
+        results = self._order.results + (f".{own}" if own else "")  # only rank 0's are read
         file = os.open(results, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         change = msgspec.convert(self._order.change, Change)
         playing = Playing(self._recording, change, self._order.steps, file)

@@ -1,4 +1,4 @@
-"""Compare a training that continues after its checkpoint with one that is resumed from it."""
+"""Compare training that continues after a checkpoint with training resumed from it."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from mothtrap.checks.resumed import StepState
 from mothtrap.core.check_plan import ResumeOrder
 
 STEPS = 5
-"""Steps after the checkpoint that are compared; chosen by hand."""
+"""Number of steps after the checkpoint that are compared; chosen by hand."""
 
 
 class ResumeNotes(IdlePlayer):
     """Records the state of the first step after a checkpoint, then ends the process.
 
     Args:
-        order: where to write the state, and whether the script was resumed.
+        order: file for the state, and whether the script was resumed.
     """
 
     def __init__(self, order: ResumeOrder) -> None:

@@ -17,14 +17,14 @@ from mothtrap.core.check_plan import CheckPlan
 from mothtrap.core.errors import nearest
 
 MAX_NAMED = 8
-"""Layers that a message names."""
+"""Maximum number of layers that a message names."""
 
 
 class Shortened:
     """A script shortened according to a plan; unchanged by default.
 
     Args:
-        plan: contains the layer at which networks end, and whether losses are dummies.
+        plan: settings: the layer at which networks end, and whether losses are replaced.
     """
 
     def __init__(self, plan: CheckPlan) -> None:
@@ -32,7 +32,7 @@ class Shortened:
         self._network = EndedNetwork(plan.cut) if plan.cut else None
 
     def install(self) -> None:
-        """Shorten the script for the life of the process; call after its calls are intercepted."""
+        """Shorten the script until the process ends; call this after its calls are intercepted."""
         if self._losses is not None:
             self._losses.install()
         if self._network is not None:
@@ -54,14 +54,14 @@ class DummyLosses:
     """Replaces the losses in `torch.nn.functional` with the mean square of their first argument.
 
     Attributes:
-        used: one of them was called.
+        used: whether one of these losses was called.
     """
 
     def __init__(self) -> None:
         self.used = False
 
     def install(self) -> None:
-        """Replace them for the life of the process; call after losses are intercepted."""
+        """Replace the losses until the process ends; call this after losses are intercepted."""
         for name in FUNCTIONS:
             setattr(functional, name, self._standing(getattr(functional, name)))
 
@@ -99,7 +99,7 @@ class EndedNetwork:
         self._depth = 0
 
     def install(self) -> None:
-        """Wrap the calls of models for the life of the process."""
+        """Wrap the calls of models until the process ends."""
         original: Callable[..., Any] = nn.Module._call_impl
 
         @functools.wraps(original)
@@ -129,7 +129,7 @@ class EndedNetwork:
         return f"no model has a layer {self._layer!r}{hint}; the layers are {named}"
 
     def _part(self, module: nn.Module) -> nn.Module | None:
-        """Return the layer of a model; None if the model has none of this name."""
+        """Return the layer of a model; None if the model has no layer with this name."""
         model = unwrapped(module)
         if next(model.parameters(), None) is None:
             return None
@@ -139,8 +139,8 @@ class EndedNetwork:
         return parts.get(self._layer)
 
 
-class _Ended(BaseException):  # past `except Exception` of the script
-    """The layer at which the network ends has been called."""
+class _Ended(BaseException):  # not caught by `except Exception` in the script
+    """Raised when the layer at which the network ends has been called."""
 
     def __init__(self, output: Any) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Samples of a data set as stored, before its `__getitem__` changes them."""
+"""Samples of a dataset as they are stored, before its `__getitem__` changes them."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from mothtrap.adapters.torch.checking import trees
 from mothtrap.checks.step import Array
 
 MAX_DEPTH = 5
-"""Data sets within data sets that are inspected; chosen by hand."""
+"""Maximum depth of nested datasets that are inspected; chosen by hand."""
 
 Stored = Callable[[int], Array]
-"""Returns a sample by its index."""
+"""Function that returns a sample by its index."""
 
 
 def stored(dataset: Any, depth: int = MAX_DEPTH) -> Stored | None:
     """Return a function that reads the stored sample of an index; None if there is none.
 
-    These are rows of an array that is an attribute of the data set, as `data` of torchvision's, or
-    the contents of files in a list, as `samples`, or the samples of a data set that it wraps. All
-    of them must have as many rows as the data set.
+    Stored samples are rows of an array in an attribute of the dataset (such as `data` in
+    torchvision), the contents of files in a list (such as `samples`), or the samples of a wrapped
+    dataset. Their number must equal the length of the dataset.
     """
     if isinstance(dataset, Subset):
         inner = stored(dataset.dataset, depth - 1) if depth else None
@@ -69,7 +69,7 @@ def _is_data_set(value: Any) -> bool:
 
 
 def _file(entry: Any) -> Path | None:
-    """Return the file that an entry of a list names, alone or with its class."""
+    """Return the file of an entry in a list of files, or of files with classes."""
     first = entry[0] if isinstance(entry, list | tuple) and entry else entry
     if not isinstance(first, str | Path):
         return None

@@ -1,4 +1,4 @@
-"""Tensors in the arguments of a call, as arrays by path, and back."""
+"""Tensors in the arguments of a call: convert them to arrays by path, and insert them again."""
 
 from __future__ import annotations
 

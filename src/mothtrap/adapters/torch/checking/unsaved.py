@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 MAX_VALUES = 1 << 22
-"""Values of a tensor that are kept (16 MB); chosen by hand."""
+"""Maximum number of stored values of a tensor (16 MB); chosen by hand."""
 
 
 class UnsavedState:
@@ -64,7 +64,7 @@ def unsaved_state(model: nn.Module) -> UnsavedState | None:
 
 
 def _unsaved(model: nn.Module) -> dict[str, torch.Tensor]:
-    """Return the tensors that the `state_dict` of a model does not hold, by path."""
+    """Return the tensors missing from the `state_dict` of a model, by path."""
     held = {one.untyped_storage().data_ptr() for one in _held(model) if _is_plain(one)}
     found: dict[str, torch.Tensor] = {}
     for path, module in model.named_modules():
@@ -95,12 +95,12 @@ def _attributes(module: nn.Module) -> dict[str, Any]:
 
 
 def _passing_buffers(module: nn.Module) -> dict[str, torch.Tensor]:
-    named = module._non_persistent_buffers_set  # as `Module.state_dict` itself asks; torch 2.6-2.13
+    named = module._non_persistent_buffers_set  # as in `Module.state_dict`, torch 2.6-2.13
     return {name: one for name, one in module._buffers.items() if name in named and one is not None}
 
 
 def _saves_in_its_own_way(module: nn.Module) -> bool:
-    """Return whether a class writes its `state_dict` itself."""
+    """Return whether a class overrides how its `state_dict` is written."""
     kind = type(module)
     return any(
         getattr(kind, name) is not getattr(nn.Module, name)

@@ -1,1 +1,1 @@
-"""Data by which two runs are compared: digests, and the settings that affect numbers."""
+"""Data for comparing two runs: digests, and the settings that affect numbers."""

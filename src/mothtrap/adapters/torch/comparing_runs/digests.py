@@ -1,8 +1,8 @@
-"""Digests of what goes into each step, so that two runs can be compared bit for bit.
+"""Digests of the inputs of each step, so that two runs can be compared bit for bit.
 
-At every step: the batch, the targets of losses, and random states; once: the weights and
-buffers before a model is first trained. With `every_tensor` also gradients, weights and
-buffers at every step. What lies on an accelerator is inspected only then, and once.
+At every step, they cover the batch, the targets of losses, and random states. Before the first
+training step of a model, they cover its weights and buffers. With `every_tensor`, they also cover
+gradients, weights and buffers at every step; only then are tensors on an accelerator inspected.
 """
 
 from __future__ import annotations
@@ -41,13 +41,17 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 MICRO_BATCHES = 16
-"""Forwards of a step whose inputs and random states are inspected."""
+"""Maximum number of forwards per step whose inputs and random states are inspected."""
 TENSORS = 16
-"""Tensors of a batch that are inspected."""
+"""Maximum number of inspected tensors of a batch."""
 ROWS_MOST, ROWS_BYTES = 256, 1 << 20
-"""Rows and bytes of a batch whose rows are inspected one by one: 60 microseconds at most."""
+"""Maximum number of rows and bytes of a batch whose rows are inspected individually, in 60
+microseconds at most.
+"""
 STATE_BYTES = 2 << 30
-"""Bytes of a model on the host whose first state is inspected: about a quarter of a second."""
+"""Maximum size of a model on the host whose initial state is inspected: about a quarter of a
+second.
+"""
 NOTHING_KNOWN: Mapping[int, int] = MappingProxyType({})
 
 _Version = tuple[ContentRef[torch.Tensor], int]
@@ -112,7 +116,7 @@ class DigestObserver:
         """
         if not self.active:
             return
-        if not trains:  # maybe a teacher, before the model that is trained
+        if not trains:  # may be a teacher, called before the trained model
             self._evaluated = True
             return
         if self._evaluated and not from_loader:
@@ -137,7 +141,7 @@ class DigestObserver:
 
         Args:
             args: positional arguments; the first is the prediction.
-            kwargs: the others.
+            kwargs: keyword arguments.
         """
         if not self.active or self._forwards > MICRO_BATCHES:
             return
@@ -164,7 +168,8 @@ class DigestObserver:
             self._told[root.index] = step
             self._forget_told()
             state = self._state(root, whole)
-            # Updates of the previous step are reported when they are applied, read once for all.
+            # Updates of the previous step are reported when they are applied, and are read only
+            # once.
             applied = {id(reference()) for reference in self._applied_before}
             told = [placed for placed in state if id(placed[1]) not in applied]
             self._state_told(told)
@@ -205,10 +210,10 @@ class DigestObserver:
             gradients = [(f"gradient:{n}", p.grad) for n, p in new if p.grad is not None]
             self._tell(gradients, known)
 
-    # How
+    # Details
 
     def _unstated(self, named: Sequence[Placed]) -> list[Placed]:
-        """Return the values not reported in this step; of a whole model once is enough."""
+        """Return the values not yet reported in this step; a whole model is reported only once."""
         if self.every_tensor:
             told = self._stated_now
             return [placed for placed in named if id(placed[1]) not in told]
@@ -222,7 +227,7 @@ class DigestObserver:
                 self._stated[tensor] = True
 
     def _forget_told(self) -> None:
-        """Start over in a step of which nothing was reported yet."""
+        """Reset the state at the start of a step of which nothing is reported yet."""
         if self._told_in != self._job.grouper.step:
             follows = self._told_in == self._job.grouper.step - 1
             self._applied_before = list(self._applied_now.values()) if follows else []
@@ -239,7 +244,7 @@ class DigestObserver:
             self._seen.clear()
 
     def _of_batch(self, placed: Sequence[Placed], label: str = "") -> list[tuple[str, float]]:
-        """Digests of tensors that were not seen in this step yet, and of their rows."""
+        """Return digests of a batch's tensors that are new in this step, and of their rows."""
         found: list[tuple[str, float]] = []
         rows: list[npt.NDArray[np.uint8]] = []
         size = 0
@@ -259,8 +264,8 @@ class DigestObserver:
         return found
 
     def _is_known(self, tensor: torch.Tensor) -> bool:
-        """Return whether a tensor was inspected in this step, and is as it was then."""
-        if tensor.is_inference():  # has no version
+        """Return whether a tensor was already inspected in this step and has not changed since."""
+        if tensor.is_inference():  # has no version counter
             return False
         number, version = id(tensor), tensor._version
         entry = self._seen.get(number)
@@ -289,11 +294,11 @@ class DigestObserver:
         self._tell(placed)
 
     def _tell(self, placed: Sequence[Placed], known: Mapping[int, int] = NOTHING_KNOWN) -> None:
-        """Tell the digests of tensors.
+        """Report the digests of tensors.
 
         Args:
             placed: tensors by their owners.
-            known: digests by identity of a tensor, worked out already.
+            known: digests that are already computed, by identity of the tensor.
         """
         if not placed or not shows_values():
             return
@@ -312,14 +317,14 @@ class DigestObserver:
         self._tell_others(list(compress(placed, ~taken_T)))
 
     def _tell_others(self, placed: Sequence[Placed]) -> None:
-        """Tell of tensors that do not lie plainly on the host.
+        """Report tensors that are not in plain host memory.
 
-        Those on a device are brought over in one transfer.
+        Tensors on a device are copied in one transfer.
         """
         there: list[Placed] = []
         for owner, tensor in placed:
             values = tensor if type(tensor) in (torch.Tensor, nn.Parameter) else local(tensor)
-            if not is_countable(values):  # of no values, or of a type with its own ways
+            if not is_countable(values):  # no values, or a subclass with its own behavior
                 continue
             if values.device.type == "cpu" or values.layout is not torch.strided:
                 self._notes.scalar(DIGEST, owner, as_scalar(_digest(values, _bytes(values))))
@@ -343,6 +348,6 @@ def _digest(tensor: torch.Tensor, data: npt.NDArray[np.uint8]) -> int:
 
 
 def _bytes(tensor: torch.Tensor) -> npt.NDArray[np.uint8]:
-    """The bytes of a tensor in C order, where they lie if they lie so."""
+    """Return the bytes of a tensor in C order, without a copy if it is contiguous."""
     lying = bytes_in_place(tensor)
     return lying if lying is not None else bytes_of(tensor)

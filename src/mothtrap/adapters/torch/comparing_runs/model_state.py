@@ -1,4 +1,4 @@
-"""The tensors of a model by name, listed again only if its parts have changed."""
+"""The tensors of a model by name, collected again only if its parts have changed."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Placed = tuple[str, torch.Tensor]
 class ModelState:
     """Parameters and buffers of a model, each with its kind and name.
 
-    Walking through a model and building names takes longer than reading a small model. Nothing of
-    the model is kept alive.
+    Walking through a model and building names takes longer than reading a small model. The object
+    does not keep the model alive.
 
     Args:
         module: the whole model.
@@ -28,7 +28,7 @@ class ModelState:
 
     def __init__(self, module: nn.Module, prefix: str) -> None:
         found = list(_named(module, prefix))
-        # What is lazy becomes another tensor without becoming another object.
+        # A lazy parameter becomes an initialized tensor but remains the same object.
         self._is_lazy = any(is_lazy(tensor) for _, tensor in found)
         self._made = [placed for placed in found if not is_lazy(placed[1])]
         self._kept = [(owner, OwnRef(tensor)) for owner, tensor in self._made]
@@ -37,8 +37,8 @@ class ModelState:
         self._parts = _parts(modules)
 
     def tensors(self) -> list[Placed] | None:
-        """Return the tensors of the model; None if they differ from the first ones."""
-        if self._made:  # asked for the first time
+        """Return the tensors of the model; None if they differ from those of the first call."""
+        if self._made:  # first call
             made, self._made = self._made, []
             return made
         if self._is_lazy:
@@ -61,7 +61,7 @@ class ModelState:
 
 
 def _parts(modules: Sequence[nn.Module]) -> list[tuple[int, ...]]:
-    """Identities of the children, parameters and buffers of each module."""
+    """Return the identities of the children, parameters and buffers of each module."""
     found = []
     for module in modules:
         for held in (module._modules, module._parameters, module._buffers):

@@ -1,4 +1,4 @@
-"""Digests of the states of random number generators; nothing is drawn from them."""
+"""Digests of the states of random number generators, computed without drawing numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class RandomDigests:
     """Digests of all global generators, recomputed when a state has changed.
 
     Args:
-        states: reads them; may be shared with others.
+        states: reader of the states; may be shared.
     """
 
     def __init__(self, states: RandomStates | None = None) -> None:
@@ -51,5 +51,5 @@ def _update(hashed: xxhash.xxh3_64, state: Any) -> None:
 
 
 def random_digests() -> list[tuple[str, int]]:
-    """Return the result of `RandomDigests.read` for one moment."""
+    """Return the digests of all generators now; see `RandomDigests.read`."""
     return RandomDigests().read()

@@ -1,8 +1,7 @@
-"""Initial states of random number generators: seeded or not, and with which seed.
+"""Find out whether random number generators were seeded, and with which seed.
 
-Nothing is drawn from a global generator and no function is replaced: states that were
-read when the framework was imported, and those of the first step's end, are compared by
-generators of our own.
+No numbers are drawn from a global generator, and no function is replaced. Separate generators
+relate the states at the import of the framework to the states at the end of the first step.
 """
 
 from __future__ import annotations
@@ -20,19 +19,21 @@ import torch
 from mothtrap.core.ledger import LedgerValue, Start
 
 WORDS = 624
-"""Number of words of a Mersenne twister's state, which are all generated together."""
+"""Number of words in the state of a Mersenne Twister, which are all generated together."""
 TURNS = 512
-"""Times that all words are made anew, up to which a state is followed: 300,000 numbers.
-Chosen by hand: some milliseconds."""
+"""Maximum number of times that all words are regenerated when following a state: 300,000 numbers.
+Chosen by hand: a few milliseconds.
+"""
 SEED_TURNS = 16
-"""The same for each seed that is tried."""
+"""The same limit for each seed that is tried."""
 USUAL_SEEDS = (*range(11), 42, 100, 123, 1234, 12345, 1337, 2023, 2024, 2025, 3407)
 CLOCK_TURNS, CLOCK_TRIED_S = 1, 120
-"""The same for each second before the first step's end, and how many are tried."""
+"""The same limit for each second before the end of the first step, and the number of seconds tried.
+"""
 SMALL_SEED = 1 << 32
-"""Noise of the system gives a number below it once in four billion times."""
+"""The system's entropy gives a number below this limit once in four billion times."""
 CLOCK_S = 366 * 86400.0
-"""A seed this near to the time of the job is taken to be a time."""
+"""A seed this close to the time of the job, in seconds, is assumed to be a time."""
 
 _Words = tuple[int, ...]
 Array = npt.NDArray[np.uint32]
@@ -43,7 +44,7 @@ class States:
     """States of the global generators at one moment, read without drawing numbers.
 
     Attributes:
-        python: state of `random`: its words and position.
+        python: state of `random`: words and position.
         numpy: state of NumPy's global generator; None if it is not a Mersenne twister.
         torch_seed: the seed of the framework's generator on the host.
     """
@@ -85,7 +86,7 @@ def read_states() -> States:
 def explain(
     start: States, end: States, now_s: float, seeds: Iterable[int] = (), *, early: bool
 ) -> dict[str, LedgerValue]:
-    """Describe how generators were seeded between two moments; takes some milliseconds.
+    """Describe how generators were seeded between two moments; takes a few milliseconds.
 
     Args:
         start: states at the first moment.
@@ -126,8 +127,8 @@ def _of_twister(
     *,
     early: bool,
 ) -> dict[str, LedgerValue]:
-    """Return how one generator was set up."""
-    seed = _seed_of(after, tried[:1], twister)  # most scripts give all the same seed
+    """Return how one generator was initialized."""
+    seed = _seed_of(after, tried[:1], twister)  # most scripts use the same seed for all
     same = seed is None and _leads(twister(before), after, TURNS)
     if seed is None:
         seed = _seed_of(after, tried[1:], twister)
@@ -154,7 +155,7 @@ def _of_torch(before: int, after: int, now_s: float, *, early: bool) -> str:
         return Start.SEEDED
     if before == after:
         return Start.UNSEEDED if early else Start.UNKNOWN
-    return Start.UNKNOWN  # a large seed, or one of the system's noise by `torch.seed()`
+    return Start.UNKNOWN  # a large seed, or the system's entropy through `torch.seed()`
 
 
 class _Twister:
@@ -172,7 +173,7 @@ class _Twister:
 class _Python(_Twister):
     def __init__(self, state: _Words | int) -> None:
         self._own = random.Random(state if isinstance(state, int) else 0)
-        if not isinstance(state, int):  # from the end of its words on
+        if not isinstance(state, int):  # starting after the last word
             self._own.setstate((3, (*state[:WORDS], WORDS), None))
 
     def words(self) -> _Words:
@@ -202,7 +203,7 @@ class _Numpy(_Twister):
 
 
 def _seed_of(state: _Words, seeds: Sequence[int], twister: type[_Python | _Numpy]) -> int | None:
-    """Find the seed that leads to a state; the first one is followed the furthest."""
+    """Find the seed that leads to a state; the first seed is followed furthest."""
     for seed in seeds:
         turns = TURNS if seed is seeds[0] else SEED_TURNS
         if (seed >= 0 or twister is _Python) and _leads(twister(seed), state, turns):

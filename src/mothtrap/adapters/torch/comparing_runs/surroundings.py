@@ -1,4 +1,4 @@
-"""Settings that PyTorch's numbers depend on: switches, threads, devices, seeds."""
+"""Settings that PyTorch's results depend on: switches, threads, devices, seeds."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Surroundings:
 
     Attributes:
         facts: as in `core.ledger.Ledger`.
-        missing: what could not be read, and why.
+        missing: facts that could not be read, with the reason.
     """
 
     def __init__(self, start: RandomStart) -> None:
@@ -69,14 +69,14 @@ class Surroundings:
     def _add(self, section: str, name: str, read: Callable[[], Any]) -> None:
         try:
             self.facts[section][name] = read()
-        except Exception as err:  # switches come and go with versions of the framework
+        except Exception as err:  # switches differ between versions of the framework
             self.missing[name] = in_one_line(err)
 
     def _add_devices(self) -> None:
         hardware = self.facts["hardware"]
         if torch.version.cuda:
             self._add("hardware", "cudnn", _BACKENDS.cudnn.version)
-        if not _CUDA.is_initialized():  # asking would take memory on every device
+        if not _CUDA.is_initialized():  # the query would allocate memory on every device
             return
         for number in range(torch.cuda.device_count()):
             found = torch.cuda.get_device_properties(number)
@@ -87,6 +87,6 @@ class Surroundings:
 
 
 def _numbers(arguments: Iterable[str]) -> list[int]:
-    """Whole numbers on the command line, of which one may be a seed."""
+    """Return the integers on the command line, one of which may be a seed."""
     found = [re.fullmatch(r"(?:--?[\w.-]+=)?(\d{1,18})", argument) for argument in arguments]
     return [int(match.group(1)) for match in found if match][:16]

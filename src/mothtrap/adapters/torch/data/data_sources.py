@@ -17,7 +17,7 @@ from mothtrap.tracing.jobs.identity import OwnRef
 
 @dataclass(slots=True, eq=False)
 class Source:
-    """A loader; `done`: it was iterated to its end. `models` received its batches."""
+    """A loader; `done`: it was exhausted. `models` received its batches."""
 
     label: str
     plan: Plan
@@ -38,8 +38,8 @@ class Batch:
     """The latest loaded batch: its tensors by path, and the indices drawn by its sampler.
 
     `sizes` are rows and elements of the tensors. `trains`: whether it was passed to a model in
-    training, as far as is known; None before the first. `told`: its non-numeric contents were
-    reported. `has_digests`: digests of its tensors were computed.
+    training, as far as is known; None before it is first used. `told`: its non-numeric contents
+    were reported. `has_digests`: digests of its tensors were computed.
     """
 
     source: Source

@@ -1,4 +1,4 @@
-"""The data sets that loaders draw from: described once, and the names of their samples."""
+"""Datasets that loaders draw from: each is described once, with the names of its samples."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 DATA_SETS = 256
-"""Data sets that are distinguished; all further ones count as the last."""
+"""Maximum number of distinguished datasets; all further ones count as the last."""
 NAMED = 4_000_000
-"""Samples of a data set whose names are reported."""
+"""Maximum number of samples of a dataset whose names are reported."""
 DIGESTED_BYTES = 64 << 20
-"""Of a first batch, or of a whole data set in memory, beyond which it has no digest; chosen by
-hand: 10 ms, once."""
+"""Maximum size of a first batch, or of a whole dataset in memory, for computing a digest; chosen by
+hand: 10 ms, once.
+"""
 MEMBERS = 16
-"""Entries of a tuple or list that are taken for the columns of a data set, not for its rows."""
+"""Maximum length of a tuple or list that is taken for the columns of a dataset, not its rows."""
 
 GENERATORS = (random.Random, np.random.Generator, np.random.RandomState, torch.Generator)
 
@@ -35,7 +36,7 @@ Placed = Sequence[tuple[str, torch.Tensor]]
 
 
 class _Known:
-    """A data set, and the samples whose names were reported."""
+    """A dataset, and the samples whose names were reported."""
 
     def __init__(
         self, number: int, data: object, names: FileNames | None, length: int | None
@@ -48,9 +49,9 @@ class _Known:
             self._reference = None
 
     def is_of(self, data: object) -> bool:
-        """Return whether it is this data set, which was found at the same place in memory.
+        """Return whether this is the given dataset, which was found at the same memory address.
 
-        What cannot be referred to, such as a list, is described by its length.
+        An object without weak references, such as a list, is identified by its length.
         """
         if self._reference is not None:
             return self._reference() is data
@@ -127,7 +128,7 @@ class DataBook:
 
 
 def _generators(data: object) -> tuple[str, ...]:
-    """Names of attributes that hold random generators."""
+    """Return the names of attributes that contain random generators."""
     try:
         held = vars(data)
     except TypeError:
@@ -143,12 +144,12 @@ def _digest(placed: Placed) -> str:
 
 
 def _content(data: object) -> str:
-    """Return a digest of a whole data set: its own, or that of the arrays that it holds."""
+    """Return a digest of a whole dataset: its own digest, or that of its arrays."""
     try:
         held = vars(data)
     except TypeError:
         return ""
-    own = held.get("_fingerprint")  # of the `datasets` library
+    own = held.get("_fingerprint")  # a dataset of the `datasets` library
     if isinstance(own, str):
         return own
     tensors: list[torch.Tensor] = []
@@ -163,12 +164,12 @@ def _content(data: object) -> str:
 
 
 def _copied(array: np.ndarray[Any, Any]) -> torch.Tensor:
-    """Return a tensor of an array that must not be written to, which torch would warn of."""
+    """Return a tensor with a copy of a read-only array, about which torch would warn."""
     return torch.from_numpy(array.copy() if array.nbytes <= DIGESTED_BYTES else array[:0].copy())
 
 
 def _length(data: Any) -> int | None:
     try:
         return len(data)
-    except Exception:  # whatever code of the user's raises
+    except Exception:  # the user's code may raise anything
         return None

@@ -1,7 +1,7 @@
 """Inputs of models: their distribution, and their NaN and infinite values.
 
-Of the forwards in a step only those of the module that was called first are taken to be
-given data: what others are given a model may have made.
+In each step, only the module that is called first is assumed to receive data. Inputs of other
+modules may have been computed by a model.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 TRAIN_FIRST, TRAIN_EVERY, TRAIN_MOST = 4, 50, 64
-"""Training forwards whose inputs are summarized: the first few, then one in N steps."""
+"""Training forwards whose inputs are summarized: the first few, then one in every N steps."""
 EVAL_FIRST, EVAL_MOST = 2, 64
-"""Forwards of an evaluation whose inputs are summarized, and of all evaluations."""
+"""Number of summarized forwards in an evaluation, and in all evaluations."""
 MAX_ELEMENTS = 1 << 22
 """Maximum number of elements of a tensor that is summarized."""
 MICRO_BATCHES = 16
-"""Forwards of a step whose inputs are remembered."""
+"""Maximum number of forwards per step whose inputs are kept."""
 TOLD = 16
 """Maximum number of non-numeric inputs that are reported."""
 
@@ -99,10 +99,10 @@ class InputObserver:
         Args:
             module: the called model, or part of one.
             args: positional arguments.
-            kwargs: the others.
+            kwargs: keyword arguments.
             trains: autograd records the forward pass.
             frame: frame of the call; determined if not given.
-            place: its line, as it is of `frame`.
+            place: line of the call in `frame`.
             use: determines later whether the forward pass was an evaluation; None if it does not.
         """
         inner = unwrapped(module)
@@ -157,10 +157,10 @@ class InputObserver:
         facts: list[InputDistribution],
         evaluated: bool,
     ) -> None:
-        """Report the inputs of a forward, now that it is known what it was for.
+        """Report the inputs of a forward once its purpose is known.
 
-        Inputs of an evaluation that were not summarized when it ran are so now, if they are still
-        there.
+        Inputs of an evaluation that were not summarized during the forward are summarized now, if
+        they still exist.
         """
         if not evaluated:
             self._report(facts)
@@ -179,9 +179,9 @@ class InputObserver:
             self._job.recorder.notes.observe(fact)
 
     def _tell_unread(self, inner: nn.Module, arguments: list[Argument]) -> None:
-        """Report once for each kind of tensor that its data are not inspected.
+        """Report that the data of a kind of tensor is not inspected, once per kind.
 
-        A call whose tensors are all on the meta device only works out shapes.
+        A call whose tensors are all on the meta device only computes shapes.
         """
         if all(tensor.is_meta for _, tensor in arguments):
             return
@@ -313,12 +313,12 @@ class InputObserver:
 def _arguments(
     inner: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> tuple[list[Argument], list[Argument]]:
-    """Every tensor that a module is called with, by the name of its argument; the plain ones."""
+    """Return every plain tensor passed to a module, by argument name."""
     kind: type = type(inner)
     names = argument_names(kind)
     found: list[Argument] = []
     plain: list[Argument] = []
-    # Private: values of a transformed function are no values; a test pins it.
+    # Private API, covered by a test: tensors inside a transformed function have no values.
     here = torch._C._functorch.peek_interpreter_stack() is None
     given = [*zip(names, args, strict=False)]
     for place in range(len(names), len(args)):
@@ -336,7 +336,7 @@ def _arguments(
 
 
 def _made_by_models(retained: Iterable[Retained]) -> set[int]:
-    """Identities of the inputs of models that are outputs of modules."""
+    """Return the identities of model inputs that are outputs of modules."""
     memory: set[int] = set()
     made: set[int] = set()
     for module, tensor in retained:
@@ -352,9 +352,9 @@ def _made_by_models(retained: Iterable[Retained]) -> set[int]:
 
 @functools.lru_cache(maxsize=256)
 def argument_names(kind: type) -> tuple[str, ...]:
-    """Names of the positional arguments of a module's forward."""
+    """Return the names of the positional arguments of a module's forward."""
     forward = inspect.getattr_static(kind, "forward", None)
-    if not inspect.isfunction(forward):  # that of a scripted module is made when asked for
+    if not inspect.isfunction(forward):  # the signature of a scripted module is created on access
         return ()
     found = inspect.signature(forward).parameters.values()
     places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)

@@ -1,7 +1,7 @@
-"""Batches that the loaders of a job return: their order, repeated rows, NaN and infinite values.
+"""Batches that a job's loaders return: their order, repeated rows, NaN and infinite values.
 
-A loader is never iterated here, and no access to it draws random numbers.
-Only the thread that trains is followed, in the process that trains.
+This module never iterates over a loader, and never draws random numbers. It observes only the
+training thread in the training process.
 """
 
 from __future__ import annotations
@@ -39,22 +39,25 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 PASSES = 3
-"""Passes of a loader whose batches are compared."""
+"""Maximum number of passes of a loader whose batches are compared."""
 BATCHES = 2048
-"""Batches of a pass that are compared."""
+"""Maximum number of batches of a pass that are compared."""
 CHECKED, CHECKED_ELEMENTS = 64, 1 << 20
-"""First batches of a loader, and elements of a tensor, that are searched for NaN without
-being asked; beyond them where a loss is not finite. Chosen by hand: bounds the cost."""
+"""Number of first batches of a loader, and of elements of a tensor, that are always searched for
+NaN; others are searched only if a loss is not finite. Chosen by hand to bound the cost.
+"""
 TOLD = 16
-"""Facts of one kind about one loader."""
+"""Maximum number of facts of one kind about one loader."""
 LOADERS = 64
-"""Loaders that are followed: who makes one an iteration is not, but for the samples."""
+"""Maximum number of observed loaders: if a script creates one per iteration, further loaders are
+observed for their samples only.
+"""
 FURTHER = "a further loader"
 
 
 @dataclass(slots=True, eq=False)
 class _Pass:
-    """One way through a loader."""
+    """One pass over a loader."""
 
     source: Source | None = None
     batches: int = 0
@@ -62,7 +65,7 @@ class _Pass:
     drawn: deque[object] = field(default_factory=deque)
 
     def next_batch(self) -> object:
-        """Count a batch; return what the sampler drew for it, None if that was not seen."""
+        """Count a batch; return the samples that the sampler drew for it, None if unknown."""
         self.batches += 1
         return self.drawn.popleft() if self.drawn else None
 
@@ -72,7 +75,7 @@ class LoaderObserver:
 
     Attributes:
         latest: latest loaded batch; None before the first, and after a pass has ended.
-        provenance: knows the training samples of each step.
+        provenance: tracks the training samples of each step.
         made: number of loaders so far.
         passes_trained: number of passes of the most used training loader.
     """
@@ -89,7 +92,7 @@ class LoaderObserver:
         self._before: Batch | None = None
         self._ahead = False
 
-    # What is called around a loader
+    # Calls around a loader
 
     def pass_begins(self, loader: DataLoader[Any]) -> None:
         """Handle the start of `iter(loader)`; a reused iterator starts over."""
@@ -125,7 +128,7 @@ class LoaderObserver:
         if source is None:
             return
         held = [(place, OwnRef(t)) for place, t in tensors]
-        self._settle()  # `next(iter(loader))` in an evaluation ends no pass
+        self._settle()  # `next(iter(loader))` in an evaluation does not end a pass
         is_next = self.latest is not None and self.latest.source is source
         self._before = self.latest if is_next else None
         self.latest = Batch(source, held, {_size(t) for _, t in tensors}, drawn)
@@ -182,7 +185,7 @@ class LoaderObserver:
         self._before = self.latest if self._ahead else None
         self.latest = None
 
-    # What the training makes of it
+    # Use in training
 
     def used(
         self,
@@ -194,7 +197,8 @@ class LoaderObserver:
     ) -> Source | None:
         """Handle a model call; return the loader of its arguments, if any.
 
-        Identified by their sizes, because they may be moved, flattened or normalized on the way.
+        Tensors are identified by their sizes, because they may be moved, flattened or normalized
+        first.
         """
         batch = self._given(arguments)
         if batch is None:
@@ -203,10 +207,10 @@ class LoaderObserver:
             for fact in self._found:
                 self._tell_nonfinite(fact, Mode.TRAIN if trains else Mode.EVAL, batch)
         if not trains and batch.trains:
-            return None  # after a backward tensors of the same sizes may be given by hand
+            return None  # the script may now pass other tensors of the same sizes
         if model is not None:
             batch.source.models.add(model)
-        batch.trains = trains  # a teacher may see it before the model that is trained
+        batch.trains = trains  # a teacher may receive it before the trained model
         if use is not None:
             use.then(functools.partial(self._settled, batch.source))
         return batch.source
@@ -233,15 +237,15 @@ class LoaderObserver:
                 self._tell_nonfinite(fact, Mode.TRAIN, batch)
         return batch.told
 
-    # How
+    # Details
 
     @property
     def _in_use(self) -> Batch | None:
-        """The batch that models are called with: the latest one, or the one before it."""
+        """Return the batch that models are called with: the latest one, or the one before it."""
         return self._before if self._ahead else self.latest
 
     def _given(self, arguments: Placed) -> Batch | None:
-        """Return the batch of which a model is called with a tensor.
+        """Return the batch that contains a tensor passed to a model.
 
         Some trainers load each batch before they use the one before it.
         """
@@ -253,13 +257,13 @@ class LoaderObserver:
         return None
 
     def _settled(self, source: Source, evaluated: bool) -> None:
-        """It is known whether a forward with a batch of a loader was an evaluation."""
+        """Record whether a forward with a batch of a loader was an evaluation."""
         if evaluated and not source.evaluated:
             source.evaluated = True
             self._shared.compare(source)
 
     def _settle(self) -> None:
-        """The latest batch is done with: one that no model was trained on was evaluated."""
+        """Finish with the latest batch; if no model was trained on it, it was for evaluation."""
         batch = self._in_use
         if batch is not None and batch.trains is False and not batch.source.evaluated:
             batch.source.evaluated = True
@@ -336,7 +340,7 @@ class LoaderObserver:
         )
 
     def _compare(self, known: _Pass, tensors: list[torch.Tensor], drawn: object) -> None:
-        """Count a batch that was given before in the same pass."""
+        """Count a batch that already occurred in the same pass."""
         if any(not tensor.is_cpu for tensor in tensors):
             return
         if max((t.shape[0] if t.ndim else 0 for t in tensors), default=0) < 2:

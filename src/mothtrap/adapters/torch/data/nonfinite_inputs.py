@@ -1,4 +1,4 @@
-"""Values in data that are no numbers: where they are, and whether they are a mask."""
+"""NaN and infinite values in data: their positions, and whether they are a mask."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.statistics import torch as arithmetic
 
 MAX_ROWS = 16
-"""Rows that are named."""
+"""Maximum number of rows that are named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,10 +33,10 @@ def spots_in(tensor: torch.Tensor) -> Spots | None:
     """
     if not tensor.is_floating_point() or not is_plain(tensor) or not tensor.numel():
         return None
-    if tensor.element_size() == 1:  # of 8-bit floats torch takes no sums
+    if tensor.element_size() == 1:  # torch cannot sum 8-bit floats
         return None
     values = tensor.detach()
-    if math.isfinite(float(values.sum())):  # much the quickest; it may overflow, not hide a NaN
+    if math.isfinite(float(values.sum())):  # by far the fastest test; a sum never hides a NaN
         return None
     nan, inf = arithmetic.nonfinite_counts(values)
     if not nan and not inf:

@@ -1,4 +1,4 @@
-"""Rows of an evaluation's inputs that were trained on, found by digests of both."""
+"""Rows of an evaluation's inputs that were also trained on, found by digests of both."""
 
 from __future__ import annotations
 
@@ -33,40 +33,42 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 TRAIN_ROWS, TRAIN_CALLS = 200_000, 4096
-"""Rows and calls of training that are inspected, at most. Chosen by hand: 8 MB, 0.1 s."""
+"""Maximum number of inspected rows and calls of training. Chosen by hand: 8 MB, 0.1 s."""
 EVAL_ROWS = 20_000
-"""Rows of an evaluation that are inspected."""
+"""Maximum number of inspected rows of an evaluation."""
 PHASES = 3
-"""Evaluations of one source that are reported."""
+"""Maximum number of reported evaluations of one source."""
 NEW_SHARE = 0.02
-"""Share of new rows below which the training data are taken to be known."""
+"""Share of new rows below which the training data counts as known."""
 STRETCH_ROWS, STRETCH_SHARE = 64, 0.25
-"""Rows in a row, and their share of all known, in which so few are new."""
+"""Number of consecutive rows, and their share of all known rows, in which so few are new."""
 WITHOUT_REPLACEMENT = ("sequential", "shuffled")
 STEPS_APART = 3
-"""Evaluations that are closer, each of other rows, are part of the training."""
+"""Evaluations that are closer than this, and of different rows, are part of the training."""
 HELD = 16
-"""Consecutive evaluations of the same rows after which they are reported. Others may follow before,
-as in reinforcement learning, which trains several times on the rows that it has just collected.
-Chosen by hand."""
+"""Consecutive evaluations of the same rows after which they are reported. Fewer repetitions also
+occur in reinforcement learning, which trains several times on the rows that it has just collected.
+Chosen by hand.
+"""
 BY_HAND = "calls"
-"""First word of the name of evaluations whose rows are not from a loader."""
+"""First word of the name of evaluations whose rows do not come from a loader."""
 MAX_ENTRIES = 1 << 20
-"""Entries of a sparse matrix whose rows are inspected. Chosen by hand: 20 ms."""
+"""Maximum number of entries of a sparse matrix whose rows are inspected. Chosen by hand: 20 ms."""
 STEPS_OF_LINES = 64
-"""First steps in which the lines that call a model for the current step are recorded."""
+"""Number of first steps in which the lines that call a model for the current step are recorded."""
 STEPS_BETWEEN = 3
-"""Steps in which a line runs a model between a forward and its step, after which that line is part
-of the training, such as one that computes targets. Chosen by hand."""
+"""A line that runs a model between a forward and its step in this many steps is part of the
+training, such as one that computes targets. Chosen by hand.
+"""
 KNOWN_SHARE = 0.8
-"""Calls whose rows were trained on to such a share evaluate the training data."""
+"""If this share of a call's rows was trained on, the call evaluates the training data."""
 
 
 @dataclass(slots=True)
 class _Trained:
-    """Rows that a module was trained on. `complete`: most of those that there are.
+    """Rows that a module was trained on. `complete`: they are most of the training data.
 
-    `latest` has rows, and new ones among them, of the latest calls; `seen` and `new` are
+    `latest` contains the number of rows and of new rows of the latest calls; `seen` and `new` are
     their sums, `total` counts all rows.
     """
 
@@ -82,7 +84,7 @@ class _Trained:
     source: Source | None = None
 
     def is_complete(self) -> bool:
-        """Return whether rows repeat, or the loader was exhausted while all were inspected."""
+        """Return whether rows repeat, or all rows of an exhausted loader were inspected."""
         within = self.calls < TRAIN_CALLS and self.total < TRAIN_ROWS
         source = self.source
         if source is not None and source.done and source.plan.sampler in WITHOUT_REPLACEMENT:
@@ -94,7 +96,7 @@ class _Trained:
 class _Evaluated:
     """Rows of one source in the evaluation in progress.
 
-    `partial`: the training data are not all known yet.
+    `partial`: not all training data is known yet.
     """
 
     module: str
@@ -111,7 +113,7 @@ class _Evaluated:
 
 @dataclass(slots=True)
 class _Held:
-    """The finding about an evaluation, reported once the next of its kind is known.
+    """Finding about an evaluation, reported once the next evaluation of the same kind is known.
 
     `step` is that of the latest evaluation of the same distinct rows, `count` their number.
     """
@@ -131,9 +133,9 @@ class _Given:
         shape: shape of the rows together.
         source: loader of the arguments.
         location: the line of the loader, or of the call.
-        digest_R: digests of the rows; None if they were not taken.
-        unchanged: returns the rows together, so long as they have their values.
-        is_learned: they are to be taken in if they turn out to be trained on.
+        digest_R: digests of the rows; None if they were not computed.
+        unchanged: returns the rows together, as long as their values are unchanged.
+        is_learned: the rows are added to the training rows if they turn out to be trained on.
     """
 
     def __init__(
@@ -153,7 +155,7 @@ class OverlapObserver:
 
     Attributes:
         is_busy: training rows are recorded in each step, including light steps.
-        trained_step: the step of the latest forward that was trained on.
+        trained_step: the step of the latest training forward.
     """
 
     def __init__(self, job: Job) -> None:
@@ -192,7 +194,7 @@ class OverlapObserver:
             self.trained_step = self._job.grouper.step
         elif self.trained_step == self._job.grouper.step:
             self._ran_between()
-            return  # between a forward and the step that it is for
+            return  # between a forward and its step
         for chosen in arguments:
             if _has_rows(chosen[1]) or _has_sparse_rows(chosen[1]):
                 break
@@ -224,7 +226,7 @@ class OverlapObserver:
             use.then(functools.partial(self._settled, trained, given))
 
     def _ran_between(self) -> None:
-        """Note the line of a forward without a graph that belongs to the step in progress."""
+        """Record the line of a forward without a graph that belongs to the step in progress."""
         if self._job.grouper.steps_applied >= STEPS_OF_LINES:
             return
         location = frames.user_location()
@@ -234,7 +236,7 @@ class OverlapObserver:
             self._of_training.add(location)
 
     def _settled(self, trained: _Trained, given: _Given, evaluated: bool) -> None:
-        """Take rows in now that it is known whether they were trained on or evaluated."""
+        """Store rows once it is known whether they were trained on or evaluated."""
         if evaluated and given.digest_R is not None:
             self.is_busy = True
             self._evaluate(trained, given)
@@ -258,7 +260,7 @@ class OverlapObserver:
             held = self._before.pop((source, apart), None)
             if held is not None and told.step - held.step < STEPS_APART:
                 if not np.array_equal(held.distinct_N, distinct_N):
-                    self._phases[source] = PHASES  # part of training: a teacher, a bootstrap
+                    self._phases[source] = PHASES  # part of training: a teacher or a bootstrap
                     if found.by_hand:
                         self._of_training.add(found.location)
                     continue
@@ -323,7 +325,7 @@ class OverlapObserver:
         rows = digest_R.tolist()
         distinct = set(rows)
         fresh = len(distinct - trained.rows)
-        # Rows that are equal within a batch: only such as no epoch explains.
+        # Equal rows within a batch count only if no epoch boundary explains them.
         trained.pairs += len(rows) * (len(rows) - 1) // 2
         trained.equal_pairs += len(rows) - len(distinct)
         trained.rows |= distinct
@@ -339,7 +341,7 @@ class OverlapObserver:
         trained.complete = trained.seen >= enough and trained.new <= NEW_SHARE * trained.seen
 
     def _is_open(self) -> bool:
-        """Return whether rows of any training are not reported yet."""
+        """Return whether some training rows have not been compared and reported yet."""
         for _, by_shape in self._trained.items():
             for trained in by_shape.values():
                 within = trained.calls < TRAIN_CALLS and trained.total < TRAIN_ROWS
@@ -364,7 +366,7 @@ class OverlapObserver:
         if digest_R is None or module is None:
             return
         known = sum(row in trained.rows for row in digest_R.tolist())
-        # By hand the training data and others are often evaluated by one function.
+        # Without loaders, one function often evaluates both the training data and other data.
         apart = "" if source or known < KNOWN_SHARE * len(digest_R) else "trained"
         found = self._evaluated.get((name, apart))
         if found is None:
@@ -380,7 +382,7 @@ class OverlapObserver:
             found.sample.add(as_array(rows.to(torch.float64)), digest_R)
 
     def _by_hand(self, location: str | None, rows: int) -> str:
-        """Name calls by their line and size; an incomplete last batch counts with the others."""
+        """Name calls by line and size; an incomplete last batch belongs to the other batches."""
         size, calls = self._sizes.get(location, (rows, 0))
         if rows < size and calls > 1:
             rows = size
@@ -389,7 +391,7 @@ class OverlapObserver:
 
 
 def _is_apart(source: Source | None, trained: Source | None) -> bool:
-    """Return whether two loaders are alive and have a dataset each."""
+    """Return whether two loaders still exist and have different datasets."""
     first = source.loader() if source is not None else None
     second = trained.loader() if trained is not None else None
     return first is not None and second is not None and first.dataset is not second.dataset
@@ -422,12 +424,12 @@ def _has_sparse_rows(tensor: torch.Tensor) -> bool:
 
 
 def _expected(trained: _Trained, digest_N: Digests) -> float:
-    """Share of an evaluation's rows that are in training by chance.
+    """Return the share of an evaluation's rows that are in the training data by chance.
 
-    From how often two rows are equal: of a training batch, which is more often where rows
-    are drawn with replacement, or of the evaluation, whichever is less. Where no row is
-    drawn twice, equal rows of a batch are in the data, and an evaluation of few rows may have
-    missed a pair, so one more is counted.
+    It is estimated from how often two rows are equal in a training batch or in the evaluation,
+    whichever is less often. In a training batch they are equal more often if rows are drawn with
+    replacement. If no row is drawn twice, equal rows of a batch are part of the data. An evaluation
+    of few rows may have missed a pair, so one more is counted.
     """
     count, source = len(digest_N), trained.source
     missed = source is not None and source.plan.sampler in WITHOUT_REPLACEMENT

@@ -1,4 +1,4 @@
-"""The batch that a loader owed when it failed."""
+"""The batch that a loader was preparing when it failed."""
 
 from __future__ import annotations
 

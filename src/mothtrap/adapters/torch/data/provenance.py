@@ -35,8 +35,9 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 HELD = TOLD = 64
-"""Batches that were loaded last and are known by their memory, and those of a step that are
-told: a trainer may load all micro-batches of a step before it uses the first."""
+"""Number of latest batches that are identified by their memory, and number of batches of a step
+that are reported: a trainer may load all micro-batches of a step before it uses the first.
+"""
 
 Placed = Sequence[tuple[str, torch.Tensor]]
 
@@ -46,8 +47,8 @@ class Handed:
     """A batch returned by a loader.
 
     Attributes:
-        told: known data about its samples.
-        tensors: the batch's, with the addresses of their memory.
+        told: data known about its samples.
+        tensors: tensors of the batch, with the addresses of their memory.
         rows: lengths of its tensors.
         backwards: number of backward passes that had begun when it was loaded.
         step: last step that trained on it; -1 if none did.
@@ -122,7 +123,7 @@ class ProvenanceObserver:
             label: label of the loader.
             batch: batch from the loader.
             placed: its tensors.
-            drawn: what its sampler drew for it, if known.
+            drawn: samples that its sampler drew for it, if known.
             pass_number: number of the loader's pass, from 1.
             number: number of the batch in the pass, from 0.
         """
@@ -143,7 +144,7 @@ class ProvenanceObserver:
             "worker": worker,
             "seed": seed,
         }
-        data = getattr(iterator, "_dataset", None)  # private; a test pins it
+        data = getattr(iterator, "_dataset", None)  # private API, covered by a test
         if data is not None:
             ordered = not iterator._num_workers or getattr(iterator, "_in_order", True)
             fields |= self._samples_of(data, label, batch, placed, drawn if ordered else None)
@@ -215,7 +216,7 @@ class ProvenanceObserver:
             use.then(functools.partial(self._settled, handed, added))
 
     def _settled(self, handed: Handed | None, added: SampleBatch, evaluated: bool) -> None:
-        """Take a batch out of the step that was only evaluated."""
+        """Remove a batch from the step if it was only evaluated."""
         if not evaluated:
             return
         self._step.batches[:] = [batch for batch in self._step.batches if batch is not added]
@@ -278,14 +279,14 @@ class ProvenanceObserver:
         return (ahead, False) if rows & ahead.rows else (None, False)
 
     def _was_loaded_ahead(self, handed: Handed, rows: set[int]) -> bool:
-        """Return whether a batch waits on a device, for all that can be seen, to be trained on."""
+        """Return whether a batch was probably moved to a device, and waits to be trained on."""
         if not handed.moved or handed.step >= 0 or handed.evaluated or not rows & handed.rows:
             return False
         told, latest = handed.told, self._held[-1].told
         return (told.loader, told.pass_number) == (latest.loader, latest.pass_number)
 
     def _waiting(self) -> list[Handed]:
-        """Batches that were loaded since the last backward, and not given to a model."""
+        """Return batches loaded since the last backward pass that no model has received."""
         return [
             handed
             for handed in self._held
@@ -310,7 +311,7 @@ class ProvenanceObserver:
             self._step.left_out += 1
 
     def _without_repetition(self, batch: SampleBatch, step: int) -> SampleBatch:
-        """Refer to an earlier step for digests that are the same as there."""
+        """Replace digests that equal those of an earlier step with a reference to that step."""
         if not batch.digests:
             return batch
         before = self._repeated.get(batch.loader)
@@ -350,13 +351,13 @@ def _address(tensor: torch.Tensor) -> int:
 
 
 def _worker_of(iterator: Any) -> tuple[int | None, int | None]:
-    """The loader's process that made the batch just given, and its seed (in part private)."""
+    """Return the loader's process that created the latest batch, and its seed (private API)."""
     processes = getattr(iterator, "_num_workers", 0)
     received = getattr(iterator, "_rcvd_idx", 0)
     if not processes or not received or not getattr(iterator, "_in_order", True):
         return None, None
     if not all(getattr(iterator, "_workers_status", [False])):
-        return None, None  # those that continue have changed places
+        return None, None  # the processes that continue have changed places
     worker = (received - 1) % processes
     base = getattr(iterator, "_base_seed", None)
     return worker, base + worker if isinstance(base, int) else None

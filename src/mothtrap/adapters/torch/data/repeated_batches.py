@@ -1,4 +1,4 @@
-"""Batches of one pass of a loader that are equal to earlier ones, and whether by chance."""
+"""Batches that repeat an earlier batch of the same pass, and whether this is by chance."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ import xxhash
 from mothtrap.statistics.torch.row_digests import row_digests
 
 MAX_DISTINCT = 4096
-"""Distinct rows of a pass that are counted. Chosen by hand: batches of more rows do not repeat by
-chance."""
+"""Maximum number of distinct rows of a pass that are counted. Chosen by hand: with more rows,
+batches do not repeat by chance.
+"""
 MAX_ROWS = 512
-"""Rows of a batch that are counted. Chosen by hand: 0.1 ms."""
+"""Maximum number of rows of a batch that are counted. Chosen by hand: 0.1 ms."""
 MIXER = np.uint64(0x9E3779B97F4A7C15)
 """Odd factor that makes the digest of a row depend on the order of its tensors."""
 
@@ -26,9 +27,9 @@ class RepeatedBatches:
 
     Attributes:
         repeated: batches that were equal to an earlier one, bit for bit.
-        rows: rows of the first batch that was.
+        rows: number of rows of the first repeated batch.
         other_indices: number of `repeated` batches for which the sampler drew different indices.
-        are_known: the indices of every batch were seen.
+        are_known: the indices of every batch are known.
     """
 
     repeated: int = 0

@@ -1,9 +1,9 @@
-"""Rows of a loader whose values change from pass to pass by the same factor and offset.
+"""Rows of a loader whose values change in each pass by the same factor and offset.
 
-A few samples are known by the indices that the sampler drew. In each pass their values are compared
-with those of the pass before: `new = scale * old + offset`, with the same two numbers for all
-samples, is a transformation that works in place on stored data. Augmentation draws other numbers
-for each sample, and no line fits it.
+A few samples are identified by the indices that the sampler drew. In each pass, their values are
+compared with those of the previous pass. If `new = scale * old + offset`, with the same two numbers
+for all samples, a transformation works in place on stored data. Augmentation draws different
+numbers for each sample, so that no line fits.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from mothtrap.statistics.torch.in_place import as_array
 
 Floats = npt.NDArray[np.float64]
 SAMPLES, VALUES = 32, 64
-"""Samples of a loader that are followed, and values of each. Chosen by hand: 16 KB."""
+"""Number of samples of a loader that are compared, and of values of each. Chosen by hand: 16 KB."""
 LEAST_VALUES, LEAST_SAMPLES = 4, 8
-"""Values that a line is fitted to, and samples that must agree, at least. Chosen by hand."""
+"""Minimum number of values for fitting a line, and of samples that must agree. Chosen by hand."""
 PASSES = 8
-"""Passes in which samples are compared."""
+"""Number of passes in which samples are compared."""
 RESIDUAL = 1e-3
-"""Largest distance from the line, in standard deviations: rounding of float32 and little more."""
+"""Largest distance from the line, in standard deviations; slightly above float32 rounding."""
 AGREEMENT = 0.01
-"""Largest relative difference of the scales of samples, and of two passes. Chosen by hand."""
+"""Largest relative difference between the scales of samples, and of two passes. Chosen by hand."""
 CHANGE = 0.02
-"""Change of scale, or of the mean in standard deviations, that counts. Chosen by hand."""
+"""Smallest change of scale, or of the mean in standard deviations, that counts. Chosen by hand."""
 
 
 @dataclass(slots=True)
@@ -40,10 +40,10 @@ class _Change:
 
 
 class RescaledRows:
-    """Follows some samples of one loader.
+    """Compares some samples of one loader between passes.
 
     Args:
-        tell: receives the fact, once.
+        tell: function that receives the fact, once.
     """
 
     def __init__(self, tell: Callable[[RowsRescaled], None]) -> None:

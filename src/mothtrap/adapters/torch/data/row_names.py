@@ -1,4 +1,4 @@
-"""Names of the rows in a batch itself: keys, paths or identifiers from the data set."""
+"""Names of the rows in the batch: keys, paths or identifiers from the dataset."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 from mothtrap.adapters.torch.job.nested import parts_of
 
 WORDS = ("key", "path", "file", "name", "url", "id")
-"""Words in the keys of a batch under which names of rows are searched for, the best first."""
+"""Words that mark keys of a batch with names of rows, best first."""
 MAX_NAMES, MAX_LENGTH = 256, 200
-"""Names of a batch, and characters of each."""
+"""Maximum number of names of a batch, and of characters per name."""
 
 
 def names_in(batch: Any, drawn: object = None) -> tuple[str, ...]:
@@ -18,7 +18,7 @@ def names_in(batch: Any, drawn: object = None) -> tuple[str, ...]:
     Args:
         batch: batch from a loader; a list of strings in it counts if its key contains one of
             `WORDS`, or if its place is a number.
-        drawn: what the sampler drew for it; counts if that is a list of strings.
+        drawn: samples that the sampler drew; used if they are a list of strings.
     """
     found = _texts(drawn)
     if found:

@@ -1,4 +1,4 @@
-"""Indices that a sampler drew for a batch, followed down to the data sets they belong to."""
+"""Origin of the samples of a batch: drawn indices, traced to the underlying datasets."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 from torch.utils.data import ConcatDataset, Subset
 
 LEVELS = 8
-"""Subsets and concatenations in each other that are followed."""
+"""Maximum depth of nested subsets and concatenations."""
 MAX_ROWS = 4096
-"""Maximum number of rows of a batch that are followed. Chosen by hand: 1 ms, 16 KB."""
+"""Maximum number of rows of a batch whose origin is determined. Chosen by hand: 1 ms, 16 KB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Origins:
     """Origins of the samples of a batch.
 
     Attributes:
-        sets: the data sets, each once.
+        sets: the distinct datasets.
         which: index into `sets` for each sample; empty if there is only one set.
         indices: indices of each sample in its set.
     """
@@ -33,7 +33,7 @@ class Origins:
 def indices_of(drawn: object) -> list[int] | None:
     """Return the indices drawn for a batch, up to the number that is tracked.
 
-    None if it is anything else: keys, pairs, or nothing.
+    None if the sampler drew something else, such as keys or pairs, or nothing.
     """
     if type(drawn) is int:  # a loader without batches: one sample at a time
         return [drawn]
@@ -42,14 +42,14 @@ def indices_of(drawn: object) -> list[int] | None:
     few = drawn[:MAX_ROWS]
     if {int}.issuperset(map(type, few)):
         return list(few)
-    try:  # numbers of numpy, or of the framework
+    try:  # NumPy numbers, or tensors of the framework
         return [index.__index__() for index in few]
     except (AttributeError, TypeError, ValueError, RuntimeError):
         return None
 
 
 def origins(data: Any, indices: Sequence[int]) -> Origins:
-    """Return where samples of a dataset come from, below subsets and concatenations.
+    """Return the origin of samples of a dataset, below subsets and concatenations.
 
     Args:
         data: dataset of a loader.
@@ -85,7 +85,7 @@ def _joined(followed: Sequence[tuple[object, int]]) -> Origins:
 
 
 def _followed(data: Any, index: int) -> tuple[object, int]:
-    """Follow one sample to the end."""
+    """Return the underlying dataset and index of one sample."""
     for _ in range(LEVELS):
         if type(data) is Subset:
             data, index = data.dataset, int(data.indices[index])

@@ -25,9 +25,9 @@ from mothtrap.statistics.torch.in_place import as_array
 Indices = npt.NDArray[np.int64]
 
 MAX_INDICES = 2_000_000
-"""Samples whose indices are compared, at most; chosen by hand: 0.2 s, once."""
+"""Maximum number of samples whose indices are compared; chosen by hand: 0.2 s, once."""
 _SUBSETS = 8
-"""Subsets of subsets that are followed."""
+"""Maximum depth of nested subsets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ def _kind(loader: DataLoader[Any]) -> str:
 
 
 def _is_seeded(exact: type[Any]) -> bool:
-    """Return whether a class is the random sampler of Accelerate, seeded in each pass."""
+    """Return whether a class is the random sampler of Accelerate, which is seeded in each pass."""
     name = (exact.__module__.partition(".")[0], exact.__name__)
     return name == ("accelerate", "SeedableRandomSampler")
 

@@ -1,4 +1,4 @@
-"""Samples that one loader draws for the training, and another one for an evaluation."""
+"""Samples that one loader draws for training and another for evaluation."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 COMPARED = 4
-"""Loaders of training, and of evaluation, whose samples are compared: the latest ones."""
+"""Number of latest training loaders, and evaluation loaders, whose samples are compared."""
 MAX_STORED = 100_000
-"""Indices that are stored for a later attempt. Chosen by hand: 0.5 MB."""
+"""Maximum number of stored indices for a later attempt. Chosen by hand: 0.5 MB."""
 
 
 @dataclass(slots=True, eq=False)
 class _Draws:
-    """Samples that a loader draws, and the data they belong to."""
+    """Samples that a loader draws, and the dataset that contains them."""
 
     source: Source
     data: Callable[[], object]
@@ -62,7 +62,7 @@ class SharedIndices:
                     self._tell(train, held_out)
 
     def _are_of_siblings(self, train: Source, held_out: Source) -> bool:
-        """Return whether all evaluated models were trained, but on other data: one per fold."""
+        """Return whether all evaluated models were trained on other data, as for folds."""
         others = [one.source for one in self._trained if one.source is not train]
         return bool(held_out.models) and all(
             model not in train.models and any(model in other.models for other in others)
@@ -105,7 +105,7 @@ def _split(train: _Draws, held_out: _Draws, step: int) -> SplitDrawn:
 
 
 def _reference(data: object) -> Callable[[], object]:
-    """Refer to data weakly; an object without weak references, such as a list, equals no other."""
+    """Create a weak reference; an object without weak references equals no other."""
     try:
         return weakref.ref(data)
     except TypeError:

@@ -1,4 +1,4 @@
-"""One batch of a loader that is trained on for ever, while the loader gives others."""
+"""Training on the same batch of a loader in every step, although the loader returns others."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 from mothtrap.core.facts.data import OneBatchUsed
 
 STEPS = 32
-"""Steps on one batch, and batches given meanwhile, from which on it is reported."""
+"""Number of steps on one batch, and of other loaded batches, from which this is reported."""
 Batch = TypeVar("Batch")
 
 
@@ -16,7 +16,8 @@ class UnusedBatches(Generic[Batch]):
     """Counts the steps that train on one batch, and the batches that are not used.
 
     Args:
-        tell: receives the fact, at 32 steps and whenever their number has quadrupled.
+        tell: function that receives the fact, at 32 steps and each time their number has
+            quadrupled.
 
     Attributes:
         latest: batch that was trained on last; None if unknown.

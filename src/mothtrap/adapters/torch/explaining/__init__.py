@@ -1,1 +1,1 @@
-"""Exceptions of the framework in words, one kind of mistake per file."""
+"""Explanations of the framework's exceptions, one kind of mistake per file."""

@@ -1,4 +1,4 @@
-"""Types of elements, devices, and values that are no tensors."""
+"""Explain errors about dtypes, devices, and values that are not tensors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def explain(scene: Scene, sources: Sources) -> Explanation | None:
         return _devices(scene, sources)
     if _DTYPE.search(scene.message):
         if scene.message.startswith("Input type") and _are_apart(scene.subject):
-            return _devices(scene, sources)  # a convolution names only types
+            return _devices(scene, sources)  # the error of a convolution names only types
         return _dtypes(scene, sources)
     return None
 

@@ -1,4 +1,4 @@
-"""Explanation of an exception by one kind of mistake, and helpers that all kinds share."""
+"""Explanation of an exception by one kind of mistake, with helpers for all kinds."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class Explanation:
 def explain_module(
     kind: str, scene: Scene, sources: Sources, call: Call, needs: str, fixes: tuple[str, ...]
 ) -> Explanation | None:
-    """Explain the input that a module got, and the input that it needs.
+    """Explain which input a module got, and which input it needs.
 
     Args:
         kind: kind of the mistake.
         scene: origin of the exception.
-        sources: know the origins of tensors.
+        sources: origins of tensors.
         call: call of the module.
         needs: words after "got x of shape (32, 64): ".
         fixes: advice, most likely first.
@@ -59,7 +59,7 @@ def explain_module(
 def explain_expression(
     kind: str, scene: Scene, sources: Sources, needs: str, fixes: tuple[str, ...]
 ) -> Explanation:
-    """Explain the tensors of a failed expression, and their fault."""
+    """Explain the fault of the tensors in a failed expression."""
     operands = []
     for name, value in scene.operands.items():
         made = sources.told(value, scene) if isinstance(value, torch.Tensor) else ""

@@ -1,4 +1,4 @@
-"""The exception that ended a script, where the framework raised it: in words, as a fact."""
+"""Explain the exception that ended a script, if the framework raised it, as a fact."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def explain(
         error: the exception; its frames still contain the failed call.
         step: the step in which it was raised.
         book: names of modules.
-        forwards: know the outputs of the latest forward pass, and the data from loaders.
+        forwards: outputs of the latest forward pass, and the data from loaders.
 
     Returns:
         The explanation; None if the exception is the user's own, such as a KeyError, or if nothing
@@ -71,7 +71,7 @@ def explain(
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """The exception, and those from which it was raised on purpose."""
+    """Return the exception, and the exceptions from which it was raised explicitly."""
     cause: BaseException | None = error
     for _ in range(MAX_CAUSES):
         if not isinstance(cause, Exception):
@@ -88,7 +88,7 @@ def _asked(scene: Scene, forwards: ForwardObserver) -> tuple[Source, tuple[int, 
 
 def _explained(scene: Scene, sources: Sources) -> Explanation | None:
     if scene.own:
-        return loading.explain(scene, sources)  # contains only the index of the sample
+        return loading.explain(scene, sources)  # its message contains only the index of the sample
     for explain_kind in (*KINDS, shapes.explain):
         found = explain_kind(scene, sources)
         if found is not None:

@@ -1,4 +1,4 @@
-"""Backwards that cannot run: no graph, a graph that is used up, values that were overwritten."""
+"""Explain errors about a backward pass: no graph, a freed graph, or overwritten values."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FACTS = re.compile(
     r"\[([\w.]+) \[([\d, ]*)\]\](?:, which is output \d+ of (\w+),)? is at version (\d+)"
 )
 MAX_NODES = 20_000
-"""Operations of a graph that are inspected."""
+"""Maximum number of inspected operations of a graph."""
 
 
 def explain(scene: Scene, sources: Sources) -> Explanation | None:
@@ -56,7 +56,7 @@ def _loss(scene: Scene) -> torch.Tensor | None:
 
 
 def _where(scene: Scene) -> str:
-    """The line of the backward, and that on which the loss was computed."""
+    """Return the line of the backward call, and the line that computed the loss."""
     made = frames.assigned_at(scene.frame) if scene.frame is not None else None
     text = f" ({scene.location})" if scene.location else ""
     return text + (f" of the loss computed at {made}" if made and made != scene.location else "")
@@ -110,7 +110,7 @@ def _has(names: list[str]) -> str:
 
 
 def _with_graph(scene: Scene, but: torch.Tensor | None = None) -> list[str]:
-    """Variables of the function that called backward which do have a graph."""
+    """Return the variables of the function that called backward which have a graph."""
     variables = scene.frame.f_locals if scene.frame is not None else {}
     return [
         name
@@ -186,7 +186,7 @@ def _overwritten(scene: Scene, sources: Sources) -> Explanation:
 
 
 def _parameters(sources: Sources, sizes: tuple[int, ...], version: int) -> Iterator[str]:
-    """Parameters with this shape or its transpose, and this number of in-place changes."""
+    """Return the parameters of this shape or its transpose, with so many in-place changes."""
     for root in sources.book.roots:
         model = root.module()
         for parameter in model.parameters() if model is not None else ():
@@ -209,7 +209,7 @@ def _nodes(first: Any) -> Iterator[Any]:
 
 
 def _failing_node(loss: torch.Tensor | None) -> Any:
-    """The operation whose saved value was overwritten: to ask for it raises again."""
+    """Return the operation whose saved value was overwritten: reading that value raises again."""
     if loss is None or loss.grad_fn is None:
         return None
     for node in _nodes(loss.grad_fn):

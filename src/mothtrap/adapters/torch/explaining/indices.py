@@ -1,4 +1,4 @@
-"""Indices and labels for which there is no row, no class or no output."""
+"""Explain errors about indices and labels that have no row, class or output."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _labels(scene: Scene, sources: Sources, failed: FailedLoss) -> Explanation |
 def _not_a_number(
     scene: Scene, sources: Sources, operation: str, wrong: torch.Tensor, *, of_input: bool
 ) -> Explanation:
-    """Report that a loss got NaN, and the earlier line that made it, if a variable shows it."""
+    """Report that a loss got NaN, and the line that produced it, if a variable shows this."""
     where = f" ({scene.location})" if scene.location else ""
     name = "predictions" if of_input else "targets"
     count = int(wrong.detach().isnan().sum())

@@ -1,4 +1,4 @@
-"""Lines of a model's own code that change tensors in place."""
+"""Find lines in a model's own code that change tensors in place."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def in_place_lines(book: NameBook) -> list[str]:
 def _of_class(kind: type[nn.Module]) -> Iterator[str]:
     if kind.__module__.split(".")[0] == "torch":
         return
-    # The module of a script has forgotten its file when the process ends; its code has not.
+    # At the end of the process, the module of a script no longer has `__file__`, but its code
+    # objects still have the file name.
     for function in vars(kind).values():
         if isinstance(function, FunctionType) and function.__name__ != "__init__":
             yield from _of_code(function.__code__)

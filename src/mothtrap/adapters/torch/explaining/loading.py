@@ -1,4 +1,4 @@
-"""Loaders: workers that failed or were killed, and samples that make no batch."""
+"""Explain errors of loaders: workers that failed or were killed, and samples that do not stack."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _uneven(scene: Scene, sources: Sources) -> Explanation:
 
 
 def _loader(sources: Sources) -> str:
-    """The loader that was loading a batch."""
+    """Return the loader that was loading a batch."""
     source = sources.asked[0] if sources.asked is not None else None
     if source is None:
         return "the loader"
@@ -112,7 +112,7 @@ def _samples(sources: Sources) -> str:
 
 
 def _one(functions: Sequence[Function]) -> int | None:
-    """The index that the loader was reading from the dataset."""
+    """Return the index that the loader was reading from the dataset."""
     for function in reversed(functions):
         index = function.variables.get("idx")
         if function.name in ("fetch", "<listcomp>", "__getitems__") and type(index) is int:

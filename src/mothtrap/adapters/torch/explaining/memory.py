@@ -1,4 +1,4 @@
-"""Memory that ran out."""
+"""Explain out-of-memory errors."""
 
 from __future__ import annotations
 

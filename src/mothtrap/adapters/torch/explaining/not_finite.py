@@ -1,4 +1,4 @@
-"""Calls that refuse NaN or infinity, and the operation of the user's source that made it."""
+"""Explain calls that reject NaN or infinity, and find the operation that produced it."""
 
 from __future__ import annotations
 

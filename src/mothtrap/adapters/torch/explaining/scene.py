@@ -1,7 +1,7 @@
-"""Frames of an uncaught exception: calls, their arguments, and their places.
+"""Frames of an uncaught exception: calls, their arguments, and their locations.
 
-Nothing is noted while the training runs. The frames of an uncaught exception live
-until the process ends, with the arguments of every call in them.
+Nothing is recorded while the training runs. The frames of an uncaught exception exist until the
+process ends, and contain the arguments of every call.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MODULE: str = nn.modules.module.__file__
 _FUNCTIONAL: str = nn.functional.__file__
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 MAX_OPERANDS = 6
-"""Tensors of an expression that are reported."""
+"""Maximum number of reported tensors of an expression."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ def _raises(entry: TracebackType) -> bool:
 
 
 def _code(entry: TracebackType | None) -> str:
-    """The text of the expression that failed; empty if it is not known."""
+    """Return the text of the expression that failed; empty if unknown."""
     if entry is None:
         return ""
     code = entry.tb_frame.f_code
@@ -179,9 +179,9 @@ def _code(entry: TracebackType | None) -> str:
 
 
 def _operands(entry: TracebackType | None) -> Iterator[tuple[str, Any]]:
-    """Tensors that an expression names, read without running any code of the user's."""
+    """Return the tensors that an expression names, without running code of the user."""
     code = _code(entry)
-    for text in (f"({code})", code):  # the second for an assignment such as `w -= g`
+    for text in (f"({code})", code):  # the second operand exists in an assignment such as `w -= g`
         try:
             tree = ast.parse(text)
         except (SyntaxError, ValueError):

@@ -1,4 +1,4 @@
-"""Shapes that do not fit: the required shape and the actual one of a layer or an operation."""
+"""Explain shape mismatches: the required and the actual shape of a layer or an operation."""
 
 from __future__ import annotations
 
@@ -271,7 +271,7 @@ def _of_expression(scene: Scene, sources: Sources) -> Explanation:
 
 
 def _of_short(scene: Scene, sources: Sources) -> tuple[str, ...]:
-    """Return fixes for a tensor of a full batch that may have met a smaller one."""
+    """Return fixes for a tensor of a full batch that was combined with a smaller batch."""
     usual = sources.batch.source.plan.batch_size if sources.batch is not None else None
     fixed = made_with(scene.code, usual) if usual is not None else None
     if fixed is not None:

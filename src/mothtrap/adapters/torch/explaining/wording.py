@@ -1,4 +1,4 @@
-"""Tensors and modules in words, as their user writes them."""
+"""Formatting of tensors and modules as in the user's code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mothtrap.adapters.torch.job.naming import NameBook, class_name
 from mothtrap.statistics.torch.dtypes import type_name
 
 MAX_LISTED = 8
-"""Tensors of a list, and numbers, that are listed one by one."""
+"""Maximum number of tensors of a list, or of numbers, that are listed individually."""
 
 
 def shape(tensor: torch.Tensor) -> str:

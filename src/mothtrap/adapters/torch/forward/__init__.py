@@ -1,1 +1,1 @@
-"""Modules in forwards: their calls, modes and outputs, in training and evaluation."""
+"""Observers of forward passes: calls, modes and outputs of modules, in training and evaluation."""

@@ -1,7 +1,7 @@
-"""Forwards, step after step, of a copy of a model under training, or of itself without a graph.
+"""Detect targets that are computed from a copy of a model under training, or from the model.
 
-Targets made that way move with the model: those of a target network, of an average of the
-weights, of returns that a critic continues.
+Such targets move with the model. Examples are a target network, an average of the weights, and
+returns that a critic extrapolates.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from mothtrap.capture.grouper import ClosedStep
 
 BLOCK = 20
-"""Steps that are inspected together. Chosen by hand."""
+"""Number of steps that are inspected together. Chosen by hand."""
 ENOUGH = 10
-"""Steps of a block with such a forward. Chosen by hand: samples are drawn once in a while."""
+"""Steps of a block that must have such a forward. Chosen by hand: sampling is only occasional."""
 
 Design = tuple[type[nn.Module], tuple[tuple[int, ...], ...]]
 
@@ -53,7 +53,7 @@ class BootstrapObserver:
     def root_called(
         self, module: nn.Module, given: Sequence[Any], owned: bool, trains: bool
     ) -> None:
-        """Handle a model call with `given`; `owned` by an optimizer, `trains`: with a graph."""
+        """Handle a model call; `owned`: an optimizer has the model, `trains`: with a graph."""
         if self.views.looks and owned and trains:
             self.views.called(module, given)
         if not self._looks:
@@ -68,10 +68,10 @@ class BootstrapObserver:
             self.states.called(module, given, trains=owned and trains)
 
     def cut(self, module: nn.Module) -> bool:
-        """See a model whose output served in a step that no backward took through it.
+        """Handle an output that was used in a step although no backward pass went through it.
 
         Returns:
-            Whether targets are known to be made that way.
+            Whether targets are known to be computed in this way.
         """
         if self._looks:
             self._ran = module

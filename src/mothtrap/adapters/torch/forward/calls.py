@@ -1,4 +1,4 @@
-"""Inputs, activations and outputs of modules, and the gradients of activations."""
+"""Capture of inputs, activations and outputs of modules, and of the gradients of activations."""
 
 from __future__ import annotations
 
@@ -29,12 +29,13 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 MAX_BACKWARDS = 16
-"""Backwards through one output whose gradients are taken: more are no training but, say,
-a Jacobian row by row. Chosen by hand."""
+"""Maximum number of backward passes through one output whose gradients are captured. More are not
+training, but for instance a Jacobian computed row by row. Chosen by hand.
+"""
 
 STATISTICS = frozenset(summary.STATISTICS)
 Ids = dict[tuple[str, str, int], int]
-"""By kind, place and number of the call."""
+"""Tensor ids by kind, place and number of the call."""
 
 
 class CallCapture:
@@ -79,7 +80,7 @@ class CallCapture:
     def root_called(self, mode: Mode) -> None:
         """Handle the start of an outermost forward pass; `mode` is its apparent purpose."""
         self._mode = mode
-        if mode is not Mode.TRAIN:  # each one is a step of its mode
+        if mode is not Mode.TRAIN:  # each forward is a step of its mode
             self.new_step()
         self._entered.clear()
         self._left.clear()
@@ -158,7 +159,7 @@ class CallCapture:
         self._take("output", module, output, 0, levels=LEVELS, of_root=True)
 
     def _was_taken_inside(self, module: nn.Module) -> bool:
-        """Return whether a module wraps one that has returned the same already."""
+        """Return whether a module wraps a module that has already returned the same output."""
         inner = wrapped(module) if module._modules else None
         return inner is not None and id(inner) in self._left
 
@@ -189,7 +190,7 @@ class CallCapture:
         tensor: torch.Tensor,
         before: nn.Module | None,
     ) -> int | None:
-        """Inspect units where that is due; return the number of a tensor to be reduced."""
+        """Count inactive units if that is due; return the id of a tensor to reduce."""
         tensor_id = self._tensor_id("activation", module, place, call, tensor)
         wanted = self._due.statistics(tensor_id, self._mode)
         if (shares := wanted & SHARES) and self._mode is Mode.TRAIN:
@@ -205,7 +206,7 @@ class CallCapture:
         if not self._due.statistics(tensor_id):
             return
         if tensor.requires_grad and tensor.is_leaf:
-            return  # a parameter that a module hands out; it would keep a hook of every forward
+            return  # a parameter that a module returns; it would keep a hook for every forward
         if tensor.requires_grad:
             register: Any = tensor.register_hook
             register(_GradientHook(self._job, tensor_id))
@@ -239,9 +240,9 @@ class CallCapture:
         return ids[key]
 
     def _ids_of(self, module: nn.Module) -> Ids:
-        """Numbers of a module's inputs and outputs; the same for a wrapper of a model."""
+        """Return the ids of a module's inputs and outputs; a model and its wrapper share them."""
         book = self._job.book
-        if book.roots_seen != self._roots_seen:  # models are renamed or wrapped
+        if book.roots_seen != self._roots_seen:  # models may be renamed or wrapped
             self._roots_seen = book.roots_seen
             self._found = ByIdentity()
         ids = self._found.get(module)
@@ -255,9 +256,9 @@ class CallCapture:
         return ids
 
     def _whole_of(self, module: nn.Module) -> nn.Module:
-        """Return the module that bears the name.
+        """Return the module to which the name belongs.
 
-        For a whole model the root, called with its wrapper or not.
+        For a whole model this is the root, whether it was called through its wrapper or not.
         """
         book = self._job.book
         root = book.root_of(module)
@@ -294,9 +295,10 @@ class CallCapture:
         )
 
     def _distinct(self, kind: str, name: str, module: nn.Module) -> str:
-        """Return the name with a number where another living module has it.
+        """Return the name, with a number appended if another existing module has the same name.
 
-        Modules that are in no tree go by their class, and a place may look like the path of a part.
+        Modules outside of a model are named after their class, which may look like the path of a
+        part.
         """
         number, free = 0, name
         while (owner := self._named.get((kind, free))) is not None and owner() is not None:
@@ -308,15 +310,15 @@ class CallCapture:
 
 @functools.cache
 def _takes_rows(wanted: frozenset[str]) -> bool:
-    """Return whether more statistics of a tensor are wanted than the cheapest look finds."""
+    """Return whether more statistics are needed than the cheapest inspection provides."""
     return not (wanted & STATISTICS) - OF_SEVERAL <= ESSENTIAL
 
 
 @uncompiled
 class _GradientHook:
-    """Hands on the gradient of one output, and leaves it as it is."""
+    """Passes on the gradient of one output without changing it."""
 
-    __torch_unserializable__ = True  # saving the output does not warn of it
+    __torch_unserializable__ = True  # avoids a warning when the output is saved
 
     def __init__(self, job: Job, tensor_id: int) -> None:
         self._job, self._tensor_id, self._seen = job, tensor_id, 0
@@ -325,7 +327,7 @@ class _GradientHook:
         self._job.contain(self._job.contain_part, "activation gradients", self._take, gradient)
 
     def _take(self, gradient: torch.Tensor) -> None:
-        # A backward that makes its own graph is that of a penalty or an inner loop.
+        # A backward pass with `create_graph` belongs to a penalty or an inner loop.
         if self._seen < MAX_BACKWARDS and not torch.is_grad_enabled() and is_countable(gradient):
             self._seen += 1
             self._job.recorder.captures.reduce("activation_gradient", [self._tensor_id], [gradient])

@@ -1,4 +1,4 @@
-"""Compiled models, by `torch.compile` or `torch.jit`, and their unobservable parts."""
+"""Models compiled by `torch.compile` or `torch.jit`, and the parts that are hidden inside them."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 COMPARED_ELEMENTS = 1024
-"""First elements of a tensor, by which it is recognized; chosen by hand."""
+"""Number of first elements by which a tensor is recognized; chosen by hand."""
 Function = Callable[..., Any]
 MAX_NAMED = 4
-"""Compiled parts, or functions, that are named; chosen by hand."""
+"""Maximum number of compiled parts, or functions, that are named; chosen by hand."""
 
 
 SEEN_THROUGH_TAPS = (
@@ -37,7 +37,7 @@ class CompilationObserver:
 
     Args:
         job: the job.
-        tell: called with a module inside compiled code and its output.
+        tell: function that receives a module inside compiled code and its output.
 
     Attributes:
         step_hooks: hooks of optimizers; they cause a graph break if Dynamo follows a call to them.
@@ -64,8 +64,8 @@ class CompilationObserver:
         def compile_(model: Any = None, **options: Any) -> Any:
             if torch.compiler.is_compiling():
                 return original(model, **options)
-            if model is not None and not options.get("disable"):  # None: a decorator, which comes
-                self._job.contain(self._compiled, model, options)  # again with its function
+            if model is not None and not options.get("disable"):  # None: a decorator,
+                self._job.contain(self._compiled, model, options)  # which is called again
             try:
                 return original(model, **options)
             except BaseException as err:
@@ -82,7 +82,7 @@ class CompilationObserver:
                 self._job.contain_part("activations in compiled code", self._tap, owner, target)
             return
         if options.get("fullgraph"):
-            for hook in self.step_hooks:  # there the end of a graph would be an error
+            for hook in self.step_hooks:  # with it, a graph break is an error
                 hook._torchdynamo_disable = False
         if not isinstance(owner, Optimizer):
             self._job.book.names_uncalled = True
@@ -91,7 +91,7 @@ class CompilationObserver:
     def _tap(self, owner: nn.Module, target: Any) -> None:
         """Observe the calls inside a module; its own output is observed from outside."""
         if target is not owner and type(owner).__module__.startswith("torch.nn."):
-            return  # of these PyTorch compiles nothing, but would where their parts have hooks
+            return  # PyTorch does not compile these, but would if their parts had hooks
         owner = unwrapped(owner)
         hidden = inside_fast_path(owner)
         parts = (part for part in owner.modules() if part is not owner and part not in hidden)
@@ -111,7 +111,7 @@ class CompilationObserver:
         return bool(module._modules) and now == before
 
     def made(self, module: nn.Module) -> bool:
-        """Return whether a module is a graph created by a compiler, not part of a model."""
+        """Return whether a module is a graph created by a compiler, rather than part of a model."""
         is_graph = isinstance(module, torch.fx.GraphModule)
         return is_graph and self._job.book.root_of(module) is None
 
@@ -129,7 +129,7 @@ class CompilationObserver:
                 self.tell_hidden(root)
 
     def tell_hidden(self, root: Root) -> None:
-        """Report the parts of a model whose content is hidden, as by compilation."""
+        """Report the parts of a model whose content is hidden, for instance by compilation."""
         module = root.module()
         parts: dict[str, list[str]] = {}
         for part, reason in unseen_parts(module) if module is not None else ():
@@ -140,7 +140,7 @@ class CompilationObserver:
             self._tell(f"activations inside {_listed(names)}", reason)
 
     def step_closed(self, roots_called: int) -> None:
-        """Handle the end of a step; without a forward pass, compiled functions hide it."""
+        """Handle the end of a step; if no forward pass was observed, compiled functions hide it."""
         before, self._roots_called = self._roots_called, roots_called
         if self.functions and roots_called == before:
             self._tell(
@@ -170,7 +170,7 @@ def _asks_for_activations(config: Config) -> bool:
 
 
 def _uses_graphs_of_the_device(options: Mapping[str, Any]) -> bool:
-    """Return whether kernels are recorded and played again: nothing of ours is called there."""
+    """Return whether kernels are recorded as a CUDA graph and replayed, without calling hooks."""
     asked = options.get("options") or {}
     return options.get("mode") in ("reduce-overhead", "max-autotune") or any(
         "cudagraph" in str(key) for key in asked

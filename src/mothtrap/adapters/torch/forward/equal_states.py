@@ -1,4 +1,4 @@
-"""Targets that are made from a copy of the very data that the prediction is made from."""
+"""Detect targets that are computed from a copy of the same data as the prediction."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 ENOUGH = 8
-"""Steps in which both are equal. Chosen by hand: an agent may not move for a few steps."""
+"""Number of steps in which both are equal. Chosen by hand: an agent may not move for a few steps.
+"""
 MAX_ELEMENTS = 1 << 20
-"""Elements of an input that are compared; images of a few environments are larger."""
+"""Maximum number of compared elements of an input; images of a few environments are larger."""
 
 
 class EqualStateObserver:

@@ -1,4 +1,4 @@
-"""Two trained forwards of a step that are given equal data, which were made to be different."""
+"""Detect two training forwards of a step with equal data that should be two different views."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 ENOUGH = 8
-"""Steps in which both are equal, as `EqualStates` needs."""
+"""Number of steps in which both are equal, as for `EqualStates`."""
 MAX_MISSES = 16
-"""Backwards without equal views after which none are searched for. Chosen by hand."""
+"""Number of backward passes without equal views after which the search ends. Chosen by hand."""
 
 
 class EqualViewObserver:
     """Compares a model's inputs in two forward passes before a backward, until they differ.
 
-    Both must be separate tensors: a model with dropout may be given the same tensor twice. So
-    may the halves of one batch, in which the views were joined. A model that is also given its own
-    state, such as the cell of a recurrence, sees the same data again on purpose.
+    Both must be separate tensors: a model with dropout may receive the same tensor twice. They may
+    also be the halves of one batch in which the views were joined. A model that also receives its
+    own state, such as a recurrent cell, receives the same data again on purpose.
     """
 
     def __init__(self, job: Job) -> None:

@@ -1,4 +1,4 @@
-"""Losses that are computed without a graph in an evaluation, as scalars of that evaluation."""
+"""Record losses that an evaluation computes without a graph as scalars of that evaluation."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class EvaluatedLossScalars:
         if result.numel() == 1 and is_readable(result):
             target = args[1] if len(args) > 1 else kwargs.get("target")
             place = frames.user_location()
-            if in_model:  # which may continue to divide a sum
+            if in_model:  # which may divide a sum afterwards
                 self._inside = place, result, target
                 self._inside_calls += 1
             else:
@@ -88,7 +88,7 @@ class EvaluatedLossScalars:
             self._record(frames.user_location(), value, target)
 
     def model_returned(self, output: Any) -> None:
-        """Handle a model that returned the loss computed inside it, or a value derived from it."""
+        """Handle a model that returned the loss computed inside it, or a derived value."""
         inside, self._inside = self._inside, None
         calls, self._inside_calls = self._inside_calls, 0
         if inside is None:

@@ -1,4 +1,4 @@
-"""Graphs of evaluations that outlive them."""
+"""Detect graphs of evaluations that are kept after the evaluation."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from mothtrap.core.steps import Mode
 from mothtrap.tracing.source import frames
 
 MAX_FORWARDS = 256
-"""Forwards of one evaluation that are marked."""
+"""Maximum number of marked forwards of one evaluation."""
 MAX_EVALUATIONS = 64
-"""Evaluations that are looked back at."""
+"""Number of earlier evaluations that are checked."""
 REPORTED = 3
-"""Consecutive evaluations with kept graphs that are reported; rules evaluate them."""
+"""Consecutive evaluations with kept graphs that are reported to the rules."""
 _KEY = "mothtrap evaluation"
 
 
 class _Mark:
-    """Object that lives as long as the graph node whose metadata hold it."""
+    """Object that exists as long as the graph node whose metadata contains it."""
 
     __slots__ = ("__weakref__",)
 
@@ -31,7 +31,7 @@ class EvaluationGraphs:
     """Marks the graphs of evaluation forward passes, and counts evaluations that keep some.
 
     A loss or a prediction that is kept alive also keeps the nodes of its graph and the mark alive.
-    Nothing is kept alive here.
+    This object keeps nothing alive.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Batch norms in evaluations whose running statistics come from few rows."""
+"""Batch norms that evaluate with running statistics from few rows."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.naming import NameBook
 
 REPORTED = 8
-"""Evaluations of a module that are reported: momentum and sizes of batches hardly change."""
+"""Maximum number of reported evaluations of a module; momentum and batch sizes rarely change."""
 LEAST_MOMENTUM = 0.5
-"""Momentum from which on the latest batch counts as much as all others together."""
+"""Momentum from which the latest batch counts as much as all others together."""
 
 
 @dataclass(slots=True)
 class _Batches:
-    """Rows of the training batches of one module, and its batch norms whose averages were new."""
+    """Rows of the training batches of one module, and its batch norms with initial averages."""
 
     new: list[nn.Module]
     last: int = 0
@@ -88,7 +88,7 @@ class NormStatistics:
         norms = [part for part in module.modules() if is_batch_norm(part) and not part.training]
         quickest = max(norms, key=_momentum, default=None)
         if quickest is None or _momentum(quickest) < LEAST_MOMENTUM:
-            batches.reported = REPORTED  # models without any are not inspected again
+            batches.reported = REPORTED  # models without batch norms are not inspected again
             return None
         return EvaluationNorms(
             step=step,
@@ -102,7 +102,7 @@ class NormStatistics:
 
 
 def _is_new(norm: nn.Module) -> bool:
-    """Return whether a batch norm that averages with a momentum still has its first averages."""
+    """Return whether a batch norm with a momentum still has its initial averages."""
     mean: Any = norm.running_mean
     momentum: Any = norm.momentum
     if momentum is None:

@@ -38,20 +38,23 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 TOLD_FIRST, TOLD_EVERY = 16, 16
-"""Evaluations of a module that are reported: the first ones, then one in N (the evaluation of
-a generator, say, comes at every step). Chosen by hand."""
+"""Evaluations of a module that are reported: the first ones, then one in N, because a generator may
+be evaluated at every step. Chosen by hand.
+"""
 MAX_DOUBTED = 1024
 """Maximum number of losses with a graph that are kept until their purpose is known."""
 MAX_DOUBTS = 16
-"""Forwards running that were doubted for nothing, after which none is doubted again."""
+"""Number of consecutive forwards that turned out to be training, after which no forward is
+ambiguous any more.
+"""
 
 EvaluatedLoss = tuple[torch.Tensor, LossInputs, Site, LossCall | None]
-"""Value of a loss without its graph, its arguments without values, its line, its inputs."""
+"""Value of a loss without its graph, its arguments without values, its line, and its inputs."""
 
 
 @dataclass(slots=True, eq=False)
 class _Ran:
-    """Forward calls of one module in the current evaluation; it may be deleted at the end."""
+    """Forward calls of one module in the current evaluation; the module may be deleted later."""
 
     name: str
     kind: str
@@ -76,7 +79,7 @@ class _Counts:
 
 @dataclass(slots=True)
 class _Open:
-    """The evaluation that is going on, begun at `step`."""
+    """The evaluation in progress, begun at `step`."""
 
     step: int
     ran: dict[int, _Ran] = field(default_factory=dict)
@@ -165,7 +168,7 @@ class EvaluationObserver:
                 call = self._predictions.look(inputs, self._job.grouper.steps_applied)
                 few = len(kept) < evaluated_losses.GUESSED_CALLS
                 with torch.no_grad():
-                    inputs = inputs.lightened(targets=few)  # no graph must live on
+                    inputs = inputs.lightened(targets=few)  # do not keep a graph alive
                 kept.append((value, inputs, site, call))
         elif self.open is not None and is_plain(result):
             inputs = inputs_of(name, args, kwargs)
@@ -248,7 +251,7 @@ class EvaluationObserver:
         ran = self._ran(module, self._job.grouper.steps_applied)
         given = next((value for value in inputs if isinstance(value, torch.Tensor)), None)
         known = None
-        if given is not None and not given.is_inference():  # whose version shows changes
+        if given is not None and not given.is_inference():  # its version shows changes
             known = ContentRef(given), given._version
         self._ran_once(ran, module, known, trains=module.training, place=None)
 
@@ -279,7 +282,7 @@ class EvaluationObserver:
         trains: bool,
         place: str | None,
     ) -> None:
-        """Count a forward; `given` is its first input with its version."""
+        """Count a forward; `given` is its first input and the version of that input."""
         if trains and not ran.trains:
             ran.trains = True
             if ran.told:

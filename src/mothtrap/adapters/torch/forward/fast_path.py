@@ -1,7 +1,7 @@
-"""Fast path of a module's call, where no more than its output is requested.
+"""Fast path for module calls of which only the output is needed.
 
-Only an installation with a C compiler has it; without it every call is observed, as calls
-are anyway in the steps in which something is captured of them.
+It exists only in installations with a C compiler. Without it, every call is observed individually,
+as in steps in which data of the calls is captured.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def fast_path(tell: Callable[[nn.Module, Any], None]) -> compiled.Passage | None
         tell: called with a module and its output immediately if the output cannot be noted: it is
             not a plain tensor, or the fast path was closed before the module returned.
     """
-    # The two questions to torch are private; a test pins them. Values of a transformed function
-    # are no values.
+    # Both functions of torch are private, and covered by a test. Inside a transformed function,
+    # tensors have no values.
     return (
         compiled.Passage(
             tell,

@@ -1,4 +1,4 @@
-"""Outputs that are only noted when a module returns them, and inspected together later."""
+"""Module outputs that are only noted on return, and inspected together later."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 @uncompiled
 class FastPathOutputs:
-    """Fast path for calls of which only outputs, or their values, are requested.
+    """Fast path for calls of which only outputs, or their values, are needed.
 
-    It is open only in forward passes that are not inspected. Without the compiled part there is no
-    fast path, and every output is handled when it is returned.
+    It is active only in forward passes that are not inspected. Without the compiled part there is
+    no fast path, and every output is handled when it is returned.
 
     Args:
         calls: receives activations.
@@ -37,7 +37,7 @@ class FastPathOutputs:
         fast_path: object that the calls pass through, None if there is none.
         last_output: the last reported or noted output, if it is still alive.
         rewritten: the modules whose outputs are changed in place.
-        before_it: the latest module with parameters that returned.
+        before_it: the latest module with parameters that returned before.
     """
 
     def __init__(
@@ -119,13 +119,14 @@ class FastPathOutputs:
             self._retained.extend(noted)
         if self._collects:
             self._pending += noted
-            # Inside a transformed function nothing can be read; a test pins this private question.
+            # Inside a transformed function, no values can be read; this private function is covered
+            # by a test.
             if torch._C._functorch.peek_interpreter_stack() is None:
                 pending, self._pending = self._pending, []
                 self._job.contain_part("activations", self._take_values, pending)
 
     def _charge(self, path: Passage) -> None:
-        """Book the looks that were taken while the modules returned."""
+        """Charge the cost of inspections made while the modules returned."""
         spent_s, path.spent_s = path.spent_s, 0.0
         self._job.recorder.times.own_s += spent_s
         self._calls.charge(spent_s)

@@ -66,16 +66,16 @@ class ForwardObserver:
         loss_trained: receives the loss of a training step, for comparison with those of
             evaluations.
         modes: the modes in which modules are trained.
-        bootstraps: forwards that targets are made of.
+        bootstraps: forwards from which targets are computed.
         divergences: reads the arguments of `kl_div`.
-        compilations: what was compiled.
-        reach: what of the modules backward never reaches.
-        narrow: outputs and gradients in half precision.
-        looks: looks at whole forwards now and then.
+        compilations: compiled models and functions.
+        reach: modules that no backward pass reaches.
+        narrow: observer of outputs and gradients in half precision.
+        looks: occasional inspections of whole forwards.
         held: outputs of the latest train forward.
-        inputs: looks at what models are called with, and at loaders.
-        recording: keeps what the steps are fed with.
-        attributes: of modules, as they were before the forwards of a step.
+        inputs: observer of model inputs and of loaders.
+        recording: recorder of the inputs of each step.
+        attributes: module attributes, as they were before the forwards of a step.
         recomputes: a module ran inside a backward: checkpointing is in use.
         roots_called: number of root forward passes so far.
         left: called when a forward pass has returned, with the module and its output; None if it
@@ -129,7 +129,7 @@ class ForwardObserver:
         if self.compilations.functions:
             self.compilations.step_closed(self.roots_called)
         self.attributes.is_read = False
-        if not (self._job.light and self._was_light):  # else the same is due
+        if not (self._job.light and self._was_light):  # otherwise the same data is due
             self.calls.new_step()
             self._look_up_calls()
         self._was_light = self._job.light
@@ -149,7 +149,7 @@ class ForwardObserver:
 
     def hooks(self) -> tuple[Hook, Hook]:
         """Return `entered` (with keywords) and `left` as hooks that disappear when compiled."""
-        # Bound here: a global looked up in a hook would become a guard of compiled code.
+        # Bound here, because a global that a hook looks up would become a guard of compiled code.
         is_compiling = torch.compiler.is_compiling
 
         def before(module: nn.Module, args: Any, kwargs: Any) -> None:
@@ -168,7 +168,7 @@ class ForwardObserver:
         """Handle the start of a forward pass; return whether its end must be reported."""
         if not self._is_observed() or (self._running and self.compilations.made(module)):
             return False
-        if id(module) in self._running:  # interrupted: its end was never seen
+        if id(module) in self._running:  # interrupted: its end was not observed
             while self._running.pop() != id(module):
                 pass
         if not self._running:
@@ -203,13 +203,13 @@ class ForwardObserver:
         thread = self._thread
         if not self._job.job.live or (get_ident() != thread.watched and not thread.follows()):
             return False
-        if torch._C._current_graph_task_id() != -1:  # private; a test pins it
+        if torch._C._current_graph_task_id() != -1:  # private API, covered by a test
             self.recomputes = True
             return False
         return torch._C._get_tracing_state() is None
 
     def _passed(self, module: nn.Module, output: torch.Tensor) -> None:
-        """A part of a model returned one tensor, whose values are not requested."""
+        """Handle the output of a model part that is one tensor whose values are not requested."""
         if self._trains and not self._fast_outputs.is_handed_on(module, output):
             self.retained.add(module, output)
         self._fast_outputs.noticed(module, output)
@@ -251,7 +251,7 @@ class ForwardObserver:
             self._root_returned(module, tensors, output)
 
     def _returned_in_graph(self, module: nn.Module, output: torch.Tensor) -> None:
-        """A part that is inside compiled code returned a tensor, here without its graph."""
+        """Handle a tensor returned, without its graph, by a part inside compiled code."""
         takes = self._takes_outputs and self._in_root and self._is_observed()
         if takes and not self.compilations.is_handed_on(module, output):
             self._job.contain_part("activations", self.calls.left, module, output, None)
@@ -264,7 +264,7 @@ class ForwardObserver:
         self._job.contain_part("inputs", self.calls.entered, module, args, kwargs, outermost)
 
     def _root_called(self, module: nn.Module, args: Any, kwargs: Mapping[str, Any]) -> None:
-        self._fast_outputs.close()  # of a root that was interrupted
+        self._fast_outputs.close()  # left over from an interrupted root
         self._in_root = self._is_quiet = False
         self._use = None
         asked = self._asked = self._job.job.process.asked_mode
@@ -299,7 +299,7 @@ class ForwardObserver:
         if not light:
             self.reach.root_called()
             self.narrow.root_called()
-        if owned:  # now that the step before is closed
+        if owned:  # after the previous step was closed
             if self._perturbation is not None and self._trains:
                 self._job.contain_part("perturbation", self._perturbation.called, module)
             if not light or self._depths.in_group:
@@ -314,7 +314,7 @@ class ForwardObserver:
             self.attributes.is_read = True
             self._job.contain_part("snapshots", self.attributes.read)
         given = module, args, kwargs
-        frame = frames.user_frame() if makes_graph else None  # looked for once, for both
+        frame = frames.user_frame() if makes_graph else None  # searched once, for both
         place = frame, frames.location(frame) if frame is not None else None
         if self._trains and asked is None:
             uses = self.evaluations.uses
@@ -349,7 +349,7 @@ class ForwardObserver:
         self._use = self.evaluations.uses.began(module, args, owned, place)
 
     def _keep_loss_inputs(self, args: Any, kwargs: Mapping[str, Any]) -> None:
-        """In an evaluation there is no graph that would hold the target of a loss."""
+        """Keep the inputs of a loss in an evaluation, where no graph contains the target."""
         if not self._trains:
             self.evaluated_losses.keep_inputs(args, kwargs)
 
@@ -433,7 +433,7 @@ class ForwardObserver:
                     contain_part("loss calls", self.divergences.called, inputs)
             if self._trains and not (self._running and self._in_root):
                 contain_part("snapshots", self.recording.loss_called, name, args, kwargs)
-        # What has a graph is inspected in the backward.
+        # A loss with a graph is inspected in the backward pass.
         evaluations = self.evaluations
         takes_graphs = evaluations.in_doubt or (
             evaluations.uses.latest is not None and evaluations.uses.expects
@@ -464,7 +464,7 @@ class ForwardObserver:
             self.evaluated_losses.returned(module, self._without_graph(value), args, kwargs)
 
     def _without_graph(self, value: torch.Tensor) -> torch.Tensor:
-        """Return a loss without its graph: the same object for the same loss."""
+        """Return a loss without its graph; always the same object for the same loss."""
         if not value.requires_grad:
             return value
         if self._detached is None or self._detached[0]() is not value:

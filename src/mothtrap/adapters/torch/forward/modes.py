@@ -1,4 +1,4 @@
-"""The mode in which modules are trained, and how many samples their batch norms get."""
+"""The mode in which modules are trained, and the batch sizes of their batch norms."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MAX_PATHS = 8
 LASTING_STEPS = 10
 """Consecutive own steps in a mode after which a change of the module's mode is reported."""
 SAMPLES_FIRST, SAMPLES_EVERY = 32, 50
-"""Training forwards whose batch norms are inspected: the first, then one in N."""
+"""Training forwards whose batch norms are inspected: the first ones, then one in N."""
 
 Paths = tuple[str, ...]
 
@@ -48,7 +48,7 @@ def active_in_training(module: nn.Module, book: NameBook) -> tuple[Paths, Paths]
 
 @dataclass(slots=True)
 class _Mode:
-    """The reported mode of a module, and the other mode while it is too short to be reported."""
+    """The reported mode of a module, and a later mode that is too short to be reported."""
 
     told: bool | None = None
     since: int = 0
@@ -57,7 +57,7 @@ class _Mode:
 
 @dataclass(slots=True)
 class _Samples:
-    """Forwards of a called module, and the samples of its batch norm that got the fewest."""
+    """Forwards of a called module, and the batch norm that received the fewest samples."""
 
     forwards: int = 0
     seen: NormSamples = field(default_factory=NormSamples)
@@ -85,9 +85,9 @@ class ModeObserver:
             known = self._known[module] = _Mode(), _Samples()
         mode, samples = known
         ran = self._ran.get(number)
-        # With a forgotten no_grad an evaluation looks like this too: training mode counts.
+        # An evaluation without no_grad looks like this, too, so the training mode decides.
         if ran is None or (trains and not ran[1]):
-            # Now: before the step is over the script may have set the model to evaluation.
+            # Read now, because the script may set the model to evaluation before the step is over.
             sleeping = self._sleeping(module) if mode.told != trains else ()
             self._ran[number] = weakref.ref(module), trains, sleeping, mode, samples
         samples.forwards += 1

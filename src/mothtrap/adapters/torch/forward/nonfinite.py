@@ -1,4 +1,4 @@
-"""First non-finite output of a forward: searched only in a step that went wrong."""
+"""Find the first non-finite output of a forward pass; used only in a faulty step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PASSING_ON = (
     *(nn.Linear, nn.modules.conv._ConvNd, nn.Identity, nn.Flatten, nn.ReLU, nn.LeakyReLU),
     *(nn.modules.dropout._DropoutNd, nn.modules.pooling._MaxPoolNd),
 )
-"""Modules that output NaN, and no infinity, only where their input has NaN."""
+"""Modules that output NaN only where their input has NaN, and never infinity."""
 
 
 def first_nonfinite(
@@ -27,7 +27,7 @@ def first_nonfinite(
         retained: modules with their outputs in order of completion; an entry without a module is
             the input of a root, whose NaN means that no later module is the cause.
         book: names of modules.
-        step: the step that went wrong.
+        step: the faulty step.
     """
     all_there = True
     modules = 0

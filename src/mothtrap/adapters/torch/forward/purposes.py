@@ -1,7 +1,7 @@
-"""Forwards of which only a backward shows that they were training.
+"""Forwards whose purpose is known only from whether a backward pass follows.
 
-A forward under autograd from which no backward comes was an evaluation where its module is set
-to that, and a prediction else: a rollout, a teacher, a loss that is thrown away.
+A forward under autograd without a backward pass was an evaluation if its module is in evaluation
+mode. Otherwise it was a prediction: a rollout, a teacher, or a discarded loss.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import nn
 from mothtrap.core.steps import Mode, StepKey
 
 MAX_OUTPUTS = 8
-"""Outputs of a forward whose backward is noticed. Chosen by hand."""
+"""Maximum number of outputs of a forward that are watched for a backward pass. Chosen by hand."""
 
 
 class ForwardPurpose:
@@ -40,14 +40,14 @@ class ForwardPurpose:
         reaching = [output for output in outputs if output.requires_grad]
         for output in reaching[:MAX_OUTPUTS]:
             if output.grad_fn is None:
-                self._is_reached = True  # a leaf: no node has its gradient
+                self._is_reached = True  # a leaf has no graph node
             else:
                 output.grad_fn.register_prehook(self._reached)
         if len(reaching) > MAX_OUTPUTS:
             self._is_reached = True
 
     def __call__(self) -> StepKey | None:
-        """Return None if the forward was training, else the key of its own record."""
+        """Return None if the forward was training, otherwise the key of a separate record."""
         return None if self._is_reached else self._next_key(self._mode, self._step)
 
     def _reached(self, _gradients: object) -> None:

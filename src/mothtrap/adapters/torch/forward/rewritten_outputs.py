@@ -1,7 +1,7 @@
-"""Modules whose outputs are written to in place before the forward ends.
+"""Modules whose outputs are changed in place before the forward ends.
 
-`ReLU(inplace=True)` writes to the output of the layer before it, and so does `x += y`. What
-such a layer returned must be inspected as soon as it has returned.
+`ReLU(inplace=True)` writes to the output of the previous layer, and so does `x += y`. The output of
+such a layer must be inspected as soon as the layer returns.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from mothtrap.tracing.jobs.identity import ByIdentity, OwnRef
 Output = tuple[nn.Module, torch.Tensor | None, bytes | None]
 """A module, its output without a graph, and the row that was computed from it."""
 BATCH_BYTES = 64 * 2**20
-"""Values of a forward that are held until they are inspected together. Chosen by hand: as
-little memory, and hundreds of calls in one."""
+"""Maximum size of the outputs of a forward that are kept until they are inspected together. Chosen
+by hand: little memory, and hundreds of calls at a time.
+"""
 
 
 class RewrittenOutputs:
@@ -27,7 +28,7 @@ class RewrittenOutputs:
 
     Attributes:
         modules: identities of the modules whose outputs are changed. The identity of a deleted
-            module does no harm: a new module with it is inspected a little earlier.
+            module is harmless: a new module with the same identity is only inspected earlier.
     """
 
     def __init__(self) -> None:
@@ -71,7 +72,7 @@ class RewrittenOutputs:
             self.learning = None
 
     def intact(self, noted: Noted) -> list[Output]:
-        """Return modules with their returned values, None if these are gone.
+        """Return modules with their returned values; None if values no longer exist.
 
         From now on, outputs of modules whose values no longer exist are inspected immediately.
         """

@@ -1,10 +1,10 @@
-"""Outputs of modules inside compiled code, handed out by an operator in its graph.
+"""Outputs of modules inside compiled code, passed out by an operator in its graph.
 
-A hook on a module is followed by the tracer of `torch.compile` when it is there before the first
-call. Under compilation ours leaves one operator of ours in the graph, which no compiler looks
-into: there is no break, and no second graph for the steps in which nothing is captured. It
-changes a tensor, so it is not dropped as dead code; which module it belongs to is that tensor's
-value, so modules of one class share a graph as they do without it.
+The tracer of `torch.compile` follows a module hook that exists before the first call. During
+compilation, our hook adds one operator to the graph, and no compiler looks inside this operator. So
+there is no graph break, and no second graph for steps in which nothing is captured. The operator
+changes a tensor, so it is not removed as dead code. The tensor's value identifies the module, so
+modules of one class share a graph, as they do without the operator.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def is_tapped(module: nn.Module) -> bool:
 
 @functools.cache
 def _hook() -> ModuleHook:
-    """The hook of all modules; it defines the operator, once in a process."""
+    """Hook of all modules; it defines the operator once in a process."""
 
     @uncompiled
     def pass_by(output: torch.Tensor, token: torch.Tensor) -> None:
@@ -86,7 +86,7 @@ def _hook() -> ModuleHook:
     operator: Any = torch.library.custom_op("mothtrap::pass_by", pass_by, mutates_args={"token"})
     operator.register_fake(lambda *_: None)
     is_compiling = torch.compiler.is_compiling
-    is_exporting = getattr(torch.compiler, "is_exporting", lambda: False)  # torch 2.7 has it
+    is_exporting = getattr(torch.compiler, "is_exporting", lambda: False)  # requires torch 2.7
 
     def hook(module: nn.Module, _: Any, output: Any) -> None:
         if is_compiling() and not is_exporting() and isinstance(output, torch.Tensor):

@@ -1,1 +1,1 @@
-"""Keeps steps that are not sound from being applied."""
+"""Guard that prevents unsound steps from being applied."""

@@ -1,4 +1,4 @@
-"""All ranks of a job agree on a step before any of them applies it."""
+"""Agreement of all ranks of a job on a step before any of them applies it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 WAIT_S = 60.0
-"""Longest wait of a rank for the others, once: ranks that average gradients come to the
-same step within far less; chosen by hand."""
+"""Longest time that a rank waits for the others, once. Ranks that average gradients reach the same
+step much sooner; chosen by hand.
+"""
 
 
 class Agreement:
@@ -72,7 +73,7 @@ class Agreement:
         )
 
     def _ask(self, unsound: bool) -> tuple[int, int, int]:
-        """The worst verdict of all ranks, and their smallest and largest number of steps."""
+        """Return the worst verdict of all ranks, and their smallest and largest number of steps."""
         distributed = torch.distributed
         if self._of is not distributed.group.WORLD:
             self._of = distributed.group.WORLD

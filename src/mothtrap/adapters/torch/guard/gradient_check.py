@@ -1,4 +1,4 @@
-"""Check of gradients for the guard, if capture has not just read them."""
+"""Check of gradients for the guard, if capture has not already read them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def nonfinite_among(gradients: Sequence[torch.Tensor | None]) -> list[int]:
 
 
 def _values(gradient: torch.Tensor) -> torch.Tensor | None:
-    """The stored values as a plain tensor; None if they cannot be read here and now."""
+    """Return the stored values as a plain tensor; None if they cannot be read here."""
     part: Any = gradient.detach()
     if is_distributed(part):
         part = part.to_local()
@@ -58,7 +58,7 @@ def _values(gradient: torch.Tensor) -> torch.Tensor | None:
 
 
 def _device_rows(values: Sequence[torch.Tensor]) -> Floats:
-    """Rows of which only the sums over all are right: they are finite, or the first is not."""
+    """Return rows whose sum shows whether all values are finite; single rows do not."""
     rows_TF = np.full((len(values), WIDTH), np.nan)
     if values:
         rows_TF[:, _LOOKED_AT] = 0.0
@@ -69,11 +69,12 @@ def _device_rows(values: Sequence[torch.Tensor]) -> Floats:
 
 
 def _device_norm(values: Sequence[torch.Tensor]) -> float:
-    """The norm of all; not finite where a value, or the sum of the squares, is not."""
+    """Return the norm of all gradients; not finite if a value, or the sum of squares, is not."""
     with torch.no_grad():
         wide = [v for v in values if v.dtype in (torch.float64, torch.complex128)]
         narrow = [v for v in values if v.dtype not in (torch.float64, torch.complex128)]
-        # No public function gives the norms of a list; torch's clip_grad_norm_ uses it.
+        # No public function returns the norms of a list of tensors; torch's clip_grad_norm_ uses
+        # this one.
         norms = list(torch._foreach_norm(wide, 2)) if wide else []
         for complex_values in (False, True):
             alike = [v for v in narrow if v.is_complex() is complex_values]

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.snapshots.parts import Parts
 
 MOST_PARTNERS = 8
-"""Optimizers that step together and are judged together: more are one per parameter."""
+"""Maximum number of optimizers that are checked together; more means one per parameter."""
 
 
 class Guard:
@@ -45,8 +45,8 @@ class Guard:
 
     Attributes:
         policy: action for a bad step.
-        acts: an unsound step is not applied.
-        bounds_norms: `max_gradient_norm` is set.
+        acts: whether an unsound step is prevented.
+        bounds_norms: whether `max_gradient_norm` is set.
         own_hooks: mothtrap's hooks on an optimizer.
         stopped: the fault for which the job was stopped.
     """
@@ -60,7 +60,7 @@ class Guard:
         )
         self.acts = self.policy.acts
         self.bounds_norms = math.isfinite(self.policy.limit)
-        # What the state before a bad step is needed for must be known before the step.
+        # Whether the state before a bad step is needed must be known before the step.
         self._waits = self.acts or self.policy.limit < math.inf or tracer.config.snapshots > 0
         self.own_hooks = 0
         self.stopped: Fault | None = None
@@ -121,7 +121,7 @@ class Guard:
         if any(name == self._name(optimizer) for _, name in self._told):
             return
         if self.acts:
-            self._agreement.worst(False)  # an overflow is no fault, but the others ask
+            self._agreement.worst(False)  # an overflow is not a fault, but other ranks wait
         tracer, snapshots = self._tracer, self._tracer.snapshots
         known = tracer.optimizers.add(optimizer)
         tracer.contain_part("snapshots", snapshots.joined, known, optimizer)
@@ -170,7 +170,7 @@ class Guard:
             return self._in_backward
         if name in self._joint:
             return self._joint.pop(name)
-        if name in self._judged:  # a step more, without a backward that could be seen
+        if name in self._judged:  # another step, without an observed backward pass
             self._judged.clear()
             self._losses_used = len(self._tracer.grouper.losses)
         partners = self._steps_with(optimizer)
@@ -202,7 +202,7 @@ class Guard:
             self.stopped = fault
         self.policy.announce(fault, self._tracer.grouper.step, onset=onset)
 
-    # How it judges
+    # Evaluation of a step
 
     def _judge(self, optimizers: Sequence[Optimizer]) -> Fault | None:
         tracer = self._tracer
@@ -241,7 +241,7 @@ class Guard:
         return look_at(gradients, getattr(optimizer, "grad_scale", None))
 
     def _says_all(self, look: GradientLook, gradients: int) -> bool:
-        # A norm that was not taken is NaN, and above no bound.
+        # A norm that was not computed is NaN, and exceeds no bound.
         has_norm = not math.isfinite(self.policy.limit) or not math.isnan(look.norm)
         return has_norm and look.tensors == gradients
 
@@ -256,11 +256,11 @@ class Guard:
         return self._tracer.losses.of(losses[-1:])[0][1] if losses else None
 
     def _steps_with(self, optimizer: Optimizer) -> list[Optimizer]:
-        """Optimizers that will step without a backward between, as far as can be known.
+        """Return the optimizers expected to step together, without a backward pass in between.
 
-        Those that did so before, and those that never stepped so far: in the first step
-        whatever has gradients may be part of it. None under a gradient scaler, which unscales
-        the gradients of each one, and decides about it, only when its own turn comes.
+        These are the optimizers that did so before, and those that have not stepped yet: in the
+        first step, every optimizer with gradients may be part of it. There are none under a
+        gradient scaler, which handles optimizers one by one.
         """
         together = self._partners.get(self._name(optimizer), frozenset())
         partners = [
@@ -279,7 +279,7 @@ class Guard:
         return fault or ELSEWHERE
 
     def _take_snapshot(self, fault: Fault) -> bool:
-        """Keep the state at an onset and return True; later unsound steps share its cause."""
+        """Request a snapshot at an onset, and return True; later bad steps have the same cause."""
         onset = self.policy.found(self._tracer.grouper.step)
         if onset:
             self._tracer.contain_part("snapshots", self._tracer.snapshots.take, fault.reason)
@@ -290,7 +290,7 @@ class Guard:
 
 
 def _number(loss: object) -> float | None:
-    """Value of the result of a closure; None if it is not a number."""
+    """Return the value of a closure's result; None if it is not a number."""
     if isinstance(loss, torch.Tensor):
         return float(loss.detach()) if loss.numel() == 1 else None
     return float(loss) if isinstance(loss, int | float) else None

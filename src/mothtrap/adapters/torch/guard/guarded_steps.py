@@ -46,7 +46,7 @@ class StepCancelled(BaseException):
 
 
 class _Running(threading.local):
-    """Step that a thread is making: on several devices a backward has several threads."""
+    """A step in progress on a thread; on several devices, a backward pass has several threads."""
 
     def __init__(self) -> None:
         self.optimizers: list[Optimizer] = []
@@ -72,7 +72,7 @@ class GuardedSteps:
     def detach(self) -> None:
         """Restore all classes and objects."""
         self._undo.close()
-        with suppress(RuntimeError, ValueError):  # the job has ended: no one listens
+        with suppress(RuntimeError, ValueError):  # the job has ended
             self._guard.close_agreement()
 
     def guard_class(self, kind: type[Optimizer]) -> None:
@@ -132,13 +132,13 @@ class GuardedSteps:
         if not self._running.optimizers:
             self._kept.clear()
 
-    # One step
+    # A single step
 
     def _run(self, optimizer: Optimizer, step: Function) -> Any:
         tracer, guard = self._tracer, self._guard
         if not tracer.job.live or tracer.recorder.containment.is_off(PART):
             return step()
-        if guard.stopped is not None:  # the first one was caught, or there are threads
+        if guard.stopped is not None:  # the first exception was caught, or in another thread
             raise SystemExit(STOPPED)
         self._reached.add(optimizer)
         thread = tracer.training_thread
@@ -171,10 +171,10 @@ class GuardedSteps:
         return self._end(fault, value)
 
     def _last_hook(self, remove: Function) -> Function:
-        """The hook that runs after all others of the step."""
+        """Run after all other hooks of the step."""
 
         def last(optimizer: Optimizer, args: Any, kwargs: Any) -> Any:
-            remove()  # an override that calls its parent's `step` comes here once
+            remove()  # an override that calls its parent's `step` is counted once
             self._running.outcome = None
             self._contained(self._before, optimizer, args, kwargs)
             outcome, self._running.outcome = self._running.outcome, None

@@ -1,7 +1,7 @@
 """Copies of the state that an optimizer is about to change, for an undo.
 
-Needed only where a step begins before all of its gradients are known: with a closure, and
-inside a backward.
+Needed only if a step begins before all of its gradients are known: with a closure, or inside a
+backward pass.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class _KeptTensor:
 
 @dataclass(frozen=True, slots=True)
 class _KeptContainer:
-    """A dict or list, and its previous content."""
+    """A dict or list with its previous content."""
 
     container: Any
     parts: tuple[tuple[Any, Any], ...]

@@ -1,1 +1,1 @@
-"""The hooks of a process or of given objects, and the tracer that assembles its observers."""
+"""Hooks for a process or for given objects, and the tracer that connects the observers."""

@@ -1,4 +1,4 @@
-"""The adapter at work, as the session sees it."""
+"""Handle of the attached adapter, for the session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages between the processes of a job, left without waiting for each other."""
+"""Messages between the processes of a job, without waiting for each other."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class JobStore:
         self._store, self._rank = store, rank
 
     def count(self, what: str) -> int:
-        """Return how often this process has called this for a key, and increment the count."""
+        """Count a call for a key, and return the number of earlier calls in this process."""
         return int(self._store.add(f"mothtrap/counts/{what}/{self._rank}", 1)) - 1
 
     def leave(self, key: str, text: str) -> None:
-        """Publish a text to all processes."""
+        """Publish a text for all processes."""
         self._store.set(f"mothtrap/left/{key}", text)
 
     def find(self, key: str) -> str | None:
@@ -41,6 +41,6 @@ def job_store() -> JobStore | None:
         return None
     if distributed.get_world_size() < 2:
         return None
-    # torch has no public name for it (as of 2.13).
+    # torch has no public name for this (as of 2.13).
     default: Any = getattr(distributed.distributed_c10d, "_get_default_store", None)
     return JobStore(default(), distributed.get_rank()) if default is not None else None

@@ -1,4 +1,4 @@
-"""The observers that read losses when their backward begins."""
+"""Observers that read losses when their backward pass begins."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def add_loss_observers(
     Args:
         job: the job that they observe.
         observers: list to which they are added.
-        targets: observes the order of targets, which other observers also need.
-        sampled: the actions that policies have drawn.
+        targets: observer of the order of targets, which other observers also need.
+        sampled: actions drawn by policies.
     """
     observers.add("data", lambda: targets, TargetOrder)
     observers.add("loss terms", lambda: DetachedTermObserver(job), DetachedTerm)

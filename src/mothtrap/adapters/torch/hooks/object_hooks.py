@@ -1,4 +1,4 @@
-"""Watches the objects that it was given, and nothing else: `mothtrap.watch`."""
+"""Hooks on the objects passed to `mothtrap.watch`, and on nothing else."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class ObjectHooks(TorchHandle):
         ] = None
         for optimizer in optimizers:
             self._hook_optimizer(optimizer)
-        seen: set[nn.Module] = set()  # one model may be a part of another
+        seen: set[nn.Module] = set()  # one model may be part of another
         for model in self._models:
             self._hook_modules(model, seen)
         self._hook_parameters()
@@ -110,7 +110,7 @@ class ObjectHooks(TorchHandle):
         tracer = self.tracer
         tracer.optimizer_made(optimizer)
         if tracer.guard.acts:
-            tracer.guard.own_hooks = 1  # the one before the step, below
+            tracer.guard.own_hooks = 1  # for the hook before the step, see below
             tracer.guarded.guard_object(optimizer)
         job, thread = tracer.job, tracer.training_thread
 
@@ -129,7 +129,7 @@ class ObjectHooks(TorchHandle):
         )
 
     def _hook_parameters(self) -> None:
-        """Hook those that have none yet; of lazy modules once a forward has made them."""
+        """Hook parameters without a hook; lazy modules create theirs in the first forward."""
         parameters = [parameter for model in self._models for parameter in model.parameters()]
         made = [parameter for parameter in parameters if not is_lazy(parameter)]
         for parameter in made:
@@ -149,7 +149,7 @@ class ObjectHooks(TorchHandle):
         """Detect a backward pass by the first parameter that it reaches."""
         job, thread = self.tracer.job, self.tracer.training_thread
         task = torch._C._current_graph_task_id()
-        # A smaller one is one that the backward of a segment has interrupted.
+        # A smaller number belongs to a backward pass that the backward of a segment interrupted.
         if task > self._task and (get_ident() == job.thread or thread.joins()):
             self._task = task
             self.tracer.contain(self._backward_seen, parameter)

@@ -55,7 +55,7 @@ class Onset:
         else:
             job.contain_part("first bad operation", self._observe_derivative)
         job.contain_part("non-finite activations", self._observe_module, site, loss)
-        self._given = None  # it holds frames of the script, and all that their variables hold
+        self._given = None  # it keeps frames of the script alive, with all of their variables
 
     def _observe_operation(self, site: str, loss: torch.Tensor) -> None:
         place = self._losses.places.get(site)

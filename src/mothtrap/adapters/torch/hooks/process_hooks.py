@@ -1,7 +1,7 @@
-"""Watches a whole process: every model and optimizer of an unchanged script.
+"""Hooks on a whole process: every model and optimizer of an unchanged script.
 
-Hooks and replacements are process-wide, so only `mothtrap run` installs them. A
-replaced function takes its own frame out of the traceback of what passes through it.
+Hooks and replacements are process-wide, so only `mothtrap run` installs them. A replaced function
+removes its own frame from the traceback of exceptions that pass through it.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from mothtrap.tracing.steps.read_ahead import when_handed
 Function = Callable[..., Any]
 Wrap = Callable[[Function], Function]
 is_compiling = torch.compiler.is_compiling
-"""Asked first by every replacement: where Dynamo follows a call, only the original is left."""
+"""Checked first by every replacement: while Dynamo traces a call, only the original is called."""
 
 SCHEDULERS = (
     lr_scheduler.LRScheduler,
     *(lr_scheduler.ReduceLROnPlateau, lr_scheduler.SequentialLR, lr_scheduler.ChainedScheduler),
 )
-"""The base of all schedulers, and those that do not call its constructor."""
+"""Base class of all schedulers, and the schedulers that do not call its constructor."""
 
 
 class ProcessHooks(TorchHandle):
@@ -81,11 +81,11 @@ class ProcessHooks(TorchHandle):
         self._undo.callback(setattr, owner, name, original)
 
     def _hook_modules(self) -> None:
-        """Stand around `Module._call_impl` (private; a test pins it), and in no hook.
+        """Wrap `Module._call_impl` (private; covered by a test) instead of using hooks.
 
-        With a global hook PyTorch takes another way through a call, which shows in every
-        traceback, is slower, and warns under `torch.compile`. Dynamo steps over a
-        `_call_impl` that it finds in place when it is loaded.
+        With a global hook, PyTorch takes another path through a call, which appears in every
+        traceback, is slower, and warns under `torch.compile`. Dynamo skips a `_call_impl` that is
+        already replaced when Dynamo is loaded.
         """
         entered, left = self.tracer.forwards.entered, self.tracer.forwards.left
         fast_path = self.tracer.forwards.fast_path()
@@ -126,7 +126,7 @@ class ProcessHooks(TorchHandle):
         )
 
         def state_given(state: Any, module: nn.Module, *args: Any, **kwargs: Any) -> None:
-            if not args and "destination" not in kwargs:  # a part is asked with these
+            if not args and "destination" not in kwargs:  # these arguments are passed to a part
                 state_asked(module)
                 contain(restores.given, state)
 
@@ -193,7 +193,7 @@ class ProcessHooks(TorchHandle):
         return zero_grad
 
     def _guard_steps(self, original: Function) -> Function:
-        """Stand around the step of a class when its first optimizer is made (private; tested)."""
+        """Wrap the step of a class when its first optimizer is created (private; tested)."""
         tracer = self.tracer
 
         def patch(optimizer: Optimizer) -> None:
@@ -270,7 +270,7 @@ class ProcessHooks(TorchHandle):
         tracer = self.tracer
 
         def sampled(actions: Any, distribution: Any = None, *_: Any, **__: Any) -> None:
-            if not (tracer.sampling.on or tracer.light):  # else no loss is inspected
+            if not (tracer.sampling.on or tracer.light):  # otherwise no loss would be inspected
                 tracer.contain(tracer.losses.sampled.drawn, actions, distribution)
 
         self._replace(torch.distributions.Categorical, "sample", _around(after=sampled))
@@ -316,7 +316,7 @@ class ProcessHooks(TorchHandle):
             )
 
     def _hook_loaders(self) -> None:
-        """Stand around the iteration of loaders (in part private; a test pins it)."""
+        """Wrap the iteration of loaders (partly private; covered by a test)."""
         contain, loaders = self.tracer.contain, self.tracer.forwards.inputs.loaders
         part, recording = self.tracer.contain_part, self.tracer.forwards.recording
         sampling, phases, job = self.tracer.sampling, self.phases, self.tracer.job
@@ -368,7 +368,7 @@ class ProcessHooks(TorchHandle):
 
 
 def _uses_accelerator() -> bool:
-    """Return whether tensors may be on an accelerator; initializes none."""
+    """Return whether tensors may be on an accelerator, without initializing one."""
     return (
         torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
         or torch.xpu.is_initialized()  # type: ignore[no-untyped-call]

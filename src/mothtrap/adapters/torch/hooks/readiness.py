@@ -1,4 +1,4 @@
-"""Facts that observers can report, given which parts of training the job has shown so far.
+"""Facts that observers can report, given the parts of training that have run so far.
 
 A script may only report its losses. Then no forward is observed, so the absence of a module that
 turns finite values into NaN proves nothing.
@@ -86,21 +86,21 @@ OF_FORWARDS: Final = frozenset(
         *(UnitInputs, IdleOptimizer, UnownedParameter, MaskOfOnes, MixedAxes, SequenceAxes),
     )
 )
-"""Facts that only a forward of a model can show."""
+"""Facts that require a model's forward pass."""
 OF_BACKWARDS: Final = frozenset(
     (
         *(LossCall, MixedAxes, OverlapAdded, PolicyEntropy, PolicyLoss, TokenShares),
         *(LossesKept, GradientsCleared),
     )
 )
-"""Facts that only a backward can show."""
+"""Facts that require a backward pass."""
 OF_OPTIMIZERS: Final = frozenset(
     (
         *(ClippedLate, OptimizerFacts, RoundedUpdates, ScheduleEnded, UpdateDirection),
         *(DetachedTerm, RestoredNothing, TrainedTarget, UpdateDropped),
     )
 )
-"""Facts that only a step of an optimizer, or an update by hand, can show."""
+"""Facts that require an optimizer step, or an update by hand."""
 
 
 class Readiness:

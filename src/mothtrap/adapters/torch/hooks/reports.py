@@ -1,4 +1,4 @@
-"""Everything that can be reported of a PyTorch job."""
+"""Everything that can be reported about a PyTorch job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one place where the witnesses of a PyTorch job meet."""
+"""Tracer of a PyTorch job: receives the events of hooks, and passes them to observers."""
 
 from __future__ import annotations
 
@@ -81,17 +81,17 @@ BY_HAND = "by hand"
 
 
 class Tracer(Parts):
-    """Receives events from hooks, feeds the grouper, and closes steps.
+    """Receives events from hooks, passes them to the grouper, and closes steps.
 
-    Hooks call the methods of the section "Witnesses", and the first attributes; errors in them
-    never reach the training.
+    Hooks call the methods of the section "Events", and the first attributes; errors in them never
+    reach the training.
 
     Attributes:
         backward_began: called with the roots at the start of `backward`.
         backward_ended: called when it has returned or raised an exception.
         step_began: called with an optimizer at the start of its `step`, and whether it has a
             closure, by a hook that `step` itself calls.
-        step_ended: the same, when it returned.
+        step_ended: the same, when `step` has returned.
         gradients_zeroed: called with an optimizer, or a module, before `zero_grad`.
     """
 
@@ -187,7 +187,7 @@ class Tracer(Parts):
         if forwards.narrow not in self.observers.members:
             forwards.narrow.looks = False
 
-    # Witnesses
+    # Events
 
     def optimizer_constructed(self, optimizer: Optimizer) -> None:
         """Handle the construction of an optimizer by the running code."""
@@ -233,7 +233,7 @@ class Tracer(Parts):
         saved = "checkpoints", self.checkpoints.saved, value, target
         if not self.training_thread.is_elsewhere():
             self.contain(self.contain_part, *saved)
-        elif self.job.live and not self.training_thread.is_left_out():  # it only writes
+        elif self.job.live and not self.training_thread.is_left_out():  # it only writes data
             self.contain_part(*saved)
 
     def scaler_stepped(self, scaler: Any, optimizer: Optimizer, skipped: bool) -> None:
@@ -279,7 +279,7 @@ class Tracer(Parts):
         self.job.cannot(SHARED, REPORTS_OF_ONE_THREAD)
         self.training_thread.unsaid.append(("gradients and updates", SHARED))
 
-    # What they do
+    # Event handling
 
     @property
     def in_backward(self) -> bool:
@@ -366,7 +366,7 @@ class Tracer(Parts):
         if self.losses.candidate is not None:
             self.losses.step_begins()
         self.feed(StepBegan(known.name))
-        told = self.observers.told  # now that the step before is closed
+        told = self.observers.told  # after the previous step was closed
         if closure:
             self.contain_part("gradients", self.losses.closure.entered, optimizer)
             self.contain_part("gradients", self.optimizers.closure_entered, optimizer)
@@ -395,7 +395,7 @@ class Tracer(Parts):
         self.contain_parts(self.observers.told["applied"], optimizer)
 
     def _step_given(self, loss: Any, given: Given) -> None:
-        if given.makes_step:  # before the values are taken: they are not of the step before
+        if given.makes_step:  # first, because the values belong to a new step
             self.contain_part("checkpoints", self.saved_weights.step_begins)
             self.feed(StepBegan(BY_HAND, alone=True))
         for name, value in given.numbers.items():
@@ -429,8 +429,8 @@ class Tracer(Parts):
             return
         known, told = self.optimizers.add(optimizer), self.observers.told
         if known.name not in self.grouper.running:
-            return  # its beginning was not seen: another thread was observed then
-        if closure:  # read when its first backward ended, where that was seen
+            return  # its beginning was not observed, because another thread was observed then
+        if closure:  # otherwise read at the end of its first backward pass
             self.contain_part("gradients", self._read_gradients, known, optimizer)
         self.grouper.feed(StepEnded(known.name))
         if told["applied"]:

@@ -1,1 +1,1 @@
-"""The job as all observers know it: names, steps, retained outputs, random states."""
+"""State of the job that all observers share: names, steps, retained outputs, random states."""

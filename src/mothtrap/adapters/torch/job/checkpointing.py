@@ -1,6 +1,7 @@
-"""Reentrant checkpointing: a segment runs without autograd first, and once more in backward.
+"""Reentrant checkpointing: a segment runs first without autograd, and again in the backward pass.
 
-The other kind (`use_reentrant=False`) needs no care: its first run makes the graph.
+The other kind (`use_reentrant=False`) needs no special handling, because its first run creates the
+graph.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from types import CodeType, FrameType
 
 from torch.utils.checkpoint import CheckpointFunction
 
-# Private; the tests of this file pin both.
+# Both names are private, and covered by the tests of this file.
 _FORWARD: CodeType = CheckpointFunction.forward.__code__
 _BACKWARD: CodeType = CheckpointFunction.backward.__code__
 
@@ -18,7 +19,7 @@ _BACKWARD: CodeType = CheckpointFunction.backward.__code__
 def in_first_run() -> bool:
     """Return whether the running code is a checkpointed segment in its first forward pass."""
     frame = _frame_of(_FORWARD)
-    # Its inputs want gradients; in an evaluation they do not.
+    # Its inputs require gradients; in an evaluation they do not.
     return frame is not None and any(frame.f_locals["ctx"].needs_input_grad)
 
 

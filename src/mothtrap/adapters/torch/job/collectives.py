@@ -1,4 +1,4 @@
-"""The last collective operation that a process has called, for jobs that hang."""
+"""The last collective operation that a process called, for jobs that hang."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from mothtrap.tracing.source import frames
 _C10D = "/torch/distributed/distributed_c10d.py"
 _WITHIN = ("/torch/distributed/", "/torch/nn/parallel/distributed.py")
 _BACKWARD = "_engine_run_backward"
-"""The function in which autograd computes, and in which `DistributedDataParallel` then waits."""
+"""The autograd function inside which `DistributedDataParallel` waits."""
 UNNAMED = "a collective"
 
 
 class _Entry(msgspec.Struct):
-    """An entry of PyTorch's flight recorder, as its JSON names it (tried with 2.13)."""
+    """An entry of PyTorch's flight recorder, with the names of its JSON (tested with 2.13)."""
 
     collective_seq_id: int = 0
     profiling_name: str = ""
@@ -55,8 +55,8 @@ def last_call(frame: FrameType) -> CollectiveCall | None:
 def _recorded() -> _Entry | None:
     """Return the last entry of the flight recorder; None if there is none.
 
-    It keeps entries where `TORCH_FR_BUFFER_SIZE` is above 0. Its binary form, a pickle, is not
-    read.
+    The recorder keeps entries if `TORCH_FR_BUFFER_SIZE` is above 0. Its binary form, a pickle, is
+    not read.
     """
     module: Any = sys.modules.get("torch._C._distributed_c10d")
     dump = getattr(module, "_dump_fr_trace_json", None)
@@ -71,7 +71,7 @@ def _recorded() -> _Entry | None:
 
 
 def _waits_in(innermost: FrameType) -> str:
-    """Return the collective that the thread is inside of; "" where it is in none."""
+    """Return the collective that the thread is executing; "" if it executes none."""
     name, frame = "", innermost
     while not frames.is_users(frame):
         code = frame.f_code
@@ -89,5 +89,5 @@ def _waits_in(innermost: FrameType) -> str:
 
 
 def _calls_wait(frame: FrameType) -> bool:
-    """Return whether a line waits for an operation that was started before: `work.wait()`."""
+    """Return whether a line waits for an operation that was started earlier: `work.wait()`."""
     return ".wait(" in linecache.getline(frame.f_code.co_filename, frame.f_lineno)

@@ -1,4 +1,4 @@
-"""Copies of this process, made by fork: each goes on from where it was made, and reports by a pipe.
+"""Forked copies of this process, which continue from the same point and report through a pipe.
 
 Parallel regions of a copy have one thread, since only the forking thread is copied.
 """
@@ -35,7 +35,7 @@ def why_impossible() -> str:
 
 
 def copy_process(*, leads_group: bool = False) -> tuple[int, int]:
-    """Fork.
+    """Fork this process.
 
     Args:
         leads_group: the copy leads its own process group, so that it can be ended together with its
@@ -47,7 +47,7 @@ def copy_process(*, leads_group: bool = False) -> tuple[int, int]:
     """
     reading, writing = os.pipe()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of Python 3.12, about threads
+        warnings.simplefilter("ignore")  # Python 3.12 warns about threads
         pid = os.fork()
     if pid:
         os.close(writing)

@@ -1,4 +1,4 @@
-"""Tensors on CUDA devices are read without waiting, from when the process uses one."""
+"""Capture from CUDA devices without waiting, once the process uses a device."""
 
 from __future__ import annotations
 

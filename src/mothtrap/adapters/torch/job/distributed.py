@@ -1,4 +1,4 @@
-"""Training on many workers: the local part of a tensor, and the values that must be equal."""
+"""Distributed training: the local part of a tensor, and values that all workers must share."""
 
 from __future__ import annotations
 
@@ -27,12 +27,13 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.naming import Root
 
 DENSE_STEPS, DIGEST_EVERY = (0, 1, 3, 7, 15, 31, 63), 100
-"""First steps of a process in which replicas and their inputs are compared, which show wrong
-wiring, and the interval afterwards; chosen by hand: reading all weights is cheaper than a step,
-but not free."""
+"""Number of first steps of a process in which replicas and their inputs are compared, to detect a
+wrong setup, and the interval afterwards. Chosen by hand: reading all weights is cheaper than a
+step, but not free.
+"""
 TOLD_AT = (1, 10)
 TOLD_EVERY = 100
-"""Steps without the wrapper after which it is reported (again)."""
+"""Number of steps without the wrapper after which it is reported, possibly again."""
 
 
 def in_group() -> bool:
@@ -124,7 +125,7 @@ class DistributedObserver:
 
         Args:
             module: the called module.
-            root: the model that it is, or is a part of.
+            root: the model that contains the module, or is the module.
             args: its positional arguments.
             kwargs: its keyword arguments.
         """

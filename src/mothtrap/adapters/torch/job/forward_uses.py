@@ -1,7 +1,7 @@
-"""Purpose of forwards with a graph: training, an evaluation, or something else.
+"""Purpose of forwards with a graph: training, evaluation, or something else.
 
 A script may evaluate without `torch.no_grad()` and without `model.eval()`. Such a forward looks
-like one of training until the step is over. Then it is known whether a backward went through its
+like training until the step is over. Then it is known whether a backward pass went through its
 outputs. Forwards that no backward reached, and that came before those of the step, were an
 evaluation. Observers that depend on the answer wait for it.
 """
@@ -24,15 +24,18 @@ if TYPE_CHECKING:
     from mothtrap.capture.grouper import ClosedStep
 
 MAX_USES = 1024
-"""Forwards that wait for an answer; the others count as training. Chosen by hand."""
+"""Maximum number of forwards that wait for an answer; others count as training. Chosen by hand."""
 MAX_OUTPUTS = 8
-"""Outputs of a forward whose backward is noticed; a forward with more counts as training."""
+"""Maximum number of outputs of a tracked forward; a forward with more counts as training."""
 EXPECTED_STEPS = 64
-"""First steps in which each forward may be an evaluation. Later, only the second one without a
-backward between them is, until an evaluation was recognized. Chosen by hand."""
+"""Number of first steps in which each forward may be an evaluation. Later, until an evaluation is
+recognized, only the second of two forwards without a backward in between may be one. Chosen by
+hand.
+"""
 LIGHT_TRIES = 32
-"""Light steps with such a second forward in which no evaluation was recognized, after which light
-steps are no longer searched. Chosen by hand."""
+"""Number of light steps with such a second forward, but without a recognized evaluation, after
+which light steps are no longer checked. Chosen by hand.
+"""
 
 _WAITING = "waiting"
 
@@ -134,14 +137,14 @@ class ForwardUses:
 
     Args:
         job: the job to which the steps belong.
-        recognized: gets the forwards of an evaluation that was recognized so.
-        cut: gets each model that also ran in a step without a backward through its output, and
-            returns whether it is known to make targets so.
+        recognized: function that receives the forwards of a recognized evaluation.
+        cut: function that receives each model that also ran in a step without a backward through
+            its output, and returns whether the model is known to compute targets in this way.
 
     Attributes:
         latest: latest watched forward pass; None once the step is over.
         called: forward passes with a graph since the last backward pass.
-        searches_light_steps: the second one of these is watched in light steps, too.
+        searches_light_steps: the second of these forwards is also watched in light steps.
     """
 
     def __init__(
@@ -185,7 +188,7 @@ class ForwardUses:
             self._settle(final=False)
 
     def ended(self) -> None:
-        """Determine the purpose of each forward pass, as no further backward follows."""
+        """Determine the purpose of each forward pass when no further backward can follow."""
         if self._uses:
             self._settle(final=True)
 
@@ -205,7 +208,7 @@ class ForwardUses:
             elif use.is_candidate and (final or use.waited or use.key in gone):
                 evaluated.append(use)
             elif use.is_candidate and use.step >= step - 1:
-                self._uses.append(use)  # the output of a generator may serve in the next step, too
+                self._uses.append(use)  # the next step may also use the output of a generator
             else:
                 use.settle(False)
         if self._job.light and len(uses) > 1:

@@ -1,8 +1,7 @@
-"""Reads how a loss was computed from its autograd graph, however the loss is written.
+"""Find out from the autograd graph how a loss was computed, whichever code computed it.
 
-Only node names, shapes and integers are read: reading a saved tensor can re-run a
-checkpointed segment. Node names and `_input_metadata` are private to PyTorch; the tests
-of this file pin them.
+Only node names, shapes and integers are read: reading a saved tensor can re-run a checkpointed
+segment. Node names and `_input_metadata` are private to PyTorch; the tests of this file cover them.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ Node: TypeAlias = Any  # torch.autograd.graph.Node, whose attributes differ by o
 Shape: TypeAlias = tuple[int, ...]
 
 MAX_HEAD_NODES = 96
-"""Number of nodes from the root within which a loss is searched for."""
+"""Maximum number of nodes from the root within which a loss is searched."""
 MAX_NODES = 2_000
 """Maximum number of nodes visited on the way to parameters."""
 MAX_CHAIN = 4
-"""Number of operations before the loss that are named, at most."""
+"""Maximum number of named operations before the loss."""
 MAX_ABOVE = 8
-"""Number of operations from the root to a loss that are named, at most."""
+"""Maximum number of named operations from the root to a loss."""
 
 _VIEWS = frozenset(
     {
@@ -87,7 +86,7 @@ _ARITHMETIC = frozenset(
 _KEEPS_SIGN = frozenset(
     {"mean", "sum", "add", "sub", "stack", "cat", "nanmean", "minimum", "maximum"}
 )
-"""Operations whose result has the sign of their operands, but for the second one of `sub`."""
+"""Operations whose result has the sign of their operands, except the second operand of `sub`."""
 _LINEAR = frozenset({"addmm", "mm", "linear", "bmm", "baddbmm", "convolution", "matmul"})
 _ELEMENTWISE = frozenset({"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"})
 _KEEPS_ROWS = _VIEWS | {"log", "softmax", "log_softmax", "clamp", "clamp_min"}
@@ -102,12 +101,12 @@ _BINARY = {
 class LossTerm:
     """One loss operation of a graph, with its node; fields as in `LossCall`.
 
-    `source` is the node that made the prediction, where views end; `target_first`: the
-    loss is of target minus prediction, not the other way round. `alone`: nothing else that
-    is trained was found to take part in the loss. `above`: operations from the root to the loss.
-    `negated`: this operation is subtracted; None if its sign is unknown. `complete`: the loss is
-    made of loss operations only. `optimistic`: of the smaller or larger of two values, of which
-    this is one, the loss takes the one that lets it fall further; None if neither is taken.
+    `source` is the node that computed the prediction, without views; `target_first`: the loss is
+    computed from target minus prediction instead of prediction minus target. `alone`: no other
+    trained part was found to contribute to the loss. `above`: operations from the root to the loss.
+    `negated`: this operation is subtracted; None if its sign is unknown. `complete`: the loss
+    consists of loss operations only. `optimistic`: the loss is the more favorable of two values,
+    and this is one of them; None if there are no two values.
     """
 
     operation: str
@@ -156,10 +155,9 @@ def leaves(roots: Any) -> Iterator[torch.Tensor]:
 
 
 def leaves_behind(root: Node) -> tuple[list[torch.Tensor], bool]:
-    """Return the tensors that get a gradient from a node, and whether these are all.
+    """Return the tensors that get a gradient from a node, and whether the list is complete.
 
-    There may be others behind a reentrant checkpoint, and in a graph of more than `MAX_NODES`
-    nodes.
+    There may be more behind a reentrant checkpoint, or in a graph of more than `MAX_NODES` nodes.
     """
     found: list[torch.Tensor] = []
     count, hides = 0, False
@@ -187,7 +185,7 @@ def nodes(waiting: list[Node]) -> Iterator[Node]:
 
 
 class _Way(NamedTuple):
-    """The operations from a root to a node; the last two as in `LossTerm`."""
+    """Path of operations from a root to a node; the last two attributes as in `LossTerm`."""
 
     above: tuple[str, ...]
     negated: bool | None
@@ -207,7 +205,7 @@ def sign_through(negated: bool | None, name: str, place: int) -> bool | None:
     Args:
         negated: whether the result of the operation is subtracted.
         name: the operation.
-        place: the place of the operand.
+        place: position of the operand.
     """
     if negated is None:
         return None
@@ -233,7 +231,7 @@ def loss_terms(root: Node) -> list[LossTerm]:
         if term is not None:
             negated = way.negated
             if operation(node) == "log_softmax" and negated is not None:
-                negated = not negated  # the error written by hand is minus the logarithm
+                negated = not negated  # in a hand-written loss, the logarithm is negated
             above = way.above[:MAX_ABOVE]
             terms.append(replace(term, above=above, negated=negated, optimistic=way.optimistic))
             continue
@@ -255,7 +253,7 @@ def _term(node: Node) -> LossTerm | None:
     name = operation(node)
     if name.startswith("nll_loss"):
         return _class_loss(node)
-    if name == "log_softmax":  # soft targets, or a cross entropy written by hand
+    if name == "log_softmax":  # soft targets, or a hand-written cross entropy
         return _log_softmax_loss(node, node)
     if name in _BINARY or name in _ELEMENTWISE:
         kind = _BINARY.get(name, "elementwise")
@@ -284,7 +282,7 @@ def is_ratio(node: Node | None) -> bool:
 
 
 def _policy_gain(node: Node) -> LossTerm:
-    """An advantage times the ratio of the probabilities of an action, now and when it was taken."""
+    """Return the loss of an advantage times the ratio of the new and old action probabilities."""
     return LossTerm(
         operation="policy_gain",
         chain=(),
@@ -317,7 +315,7 @@ def _class_loss(node: Node) -> LossTerm:
 
 
 def _log_softmax_loss(node: Node, log_softmax: Node, given: Node | None = None) -> LossTerm:
-    """A log-softmax under a class loss; `given`: the arguments of a loss of labels."""
+    """Return the loss of a log-softmax in a class loss; `given`: the arguments of a label loss."""
     shape = output_shape(log_softmax)
     axis = _axis(log_softmax, len(shape)) if shape else None
     classes = shape[axis] if shape and axis is not None else None
@@ -343,15 +341,15 @@ def _holds_as_many(shape: Shape, other: Shape) -> bool:
 
 
 def _are_rows_of(shape: Shape, whole: Shape) -> bool:
-    """Return whether only rows were chosen, such as the labeled nodes of a graph."""
+    """Return whether only rows were selected, such as the labeled nodes of a graph."""
     return len(shape) > 1 and shape[1:] == whole[1:]
 
 
 def _difference(node: Node, sub: Node) -> LossTerm | None:
-    """A squared or absolute difference written by hand.
+    """Return the loss of a hand-written squared or absolute difference.
 
-    Both sides trained = no target. An axis that the prediction was given just before is
-    there to compare all pairs: the shape of the target is unknown.
+    If both sides are trained, there is no target. If the prediction just got an additional axis,
+    all pairs are compared, so the shape of the target is unknown.
     """
     children = list(_children(sub))
     if len(children) != 1:
@@ -363,10 +361,10 @@ def _difference(node: Node, sub: Node) -> LossTerm | None:
 
 
 def _two_sided(node: Node, kind: str, prediction: Node | None, result: Shape | None) -> LossTerm:
-    """A loss of a prediction and a target of, it should be, the same shape.
+    """Return the loss of a prediction and a target that should have the same shape.
 
-    A prediction that was expanded to meet the target gives the target's shape away: the
-    smallest shape that explains the result.
+    If the prediction was expanded to match the target, the target has the smallest shape that
+    explains the result.
     """
     source = prediction
     if source is not None and operation(source) == "expand":
@@ -391,7 +389,7 @@ def _two_sided(node: Node, kind: str, prediction: Node | None, result: Shape | N
 
 
 def _smallest_partner(shape: Shape, result: Shape) -> Shape:
-    """The smallest shape that broadcasts with `shape` to `result`; `shape` when equal."""
+    """Return the smallest shape that broadcasts with `shape` to `result`; `shape` if equal."""
     if shape == result:
         return shape
     padded = (1,) * (len(result) - len(shape)) + shape
@@ -437,7 +435,7 @@ def chain(node: Node | None) -> tuple[str, ...]:
 
 
 def _axis(node: Node, ndim: int) -> int | None:
-    """The `dim` of a node, counted from 0 (saved as an unsigned number)."""
+    """Return the `dim` of a node, counted from 0 (saved as an unsigned number)."""
     dim = getattr(node, "_saved_dim", None)
     if not isinstance(dim, int):
         return None
@@ -451,9 +449,9 @@ def _reduction(node: Node) -> str | None:
 
 
 def _softmax_sizes(node: Node | None) -> tuple[int, ...]:
-    """Sizes of the axes of the (log-)softmaxes directly under a loss, nearest first.
+    """Return the axis sizes of the (log-)softmaxes directly before a loss, nearest first.
 
-    Beyond a view that leaves values out or repeats them no size can be compared.
+    Sizes before a view that drops or repeats values cannot be compared.
     """
     found: list[int] = []
     elements: int | None = None
@@ -470,13 +468,13 @@ def _softmax_sizes(node: Node | None) -> tuple[int, ...]:
 
 
 def _keeps_rows(node: Node) -> bool:
-    """Return whether a softmax is still one after the operation; so is one plus a small number."""
+    """Return whether a softmax is still one after the operation, or with a small number added."""
     name = operation(node)
     return name in _KEEPS_ROWS or (name == "add" and len(list(_children(node))) == 1)
 
 
 def _without_repeats(terms: list[LossTerm]) -> list[LossTerm]:
-    """Label smoothing reaches one log-softmax twice: through nll and directly."""
+    """Merge the two paths through which label smoothing reaches one log-softmax."""
     has_nll = any(operation(t.node).startswith("nll") for t in terms)
     return [
         t

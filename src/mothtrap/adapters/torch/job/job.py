@@ -34,7 +34,7 @@ from mothtrap.tracing.jobs.process_job import ProcessJob
 from mothtrap.tracing.replacements import drop_own_frame
 
 for _neutral in (ProcessJob, AdapterJob, drop_own_frame):
-    uncompiled(_neutral)  # neutral code cannot mark itself for a compiler
+    uncompiled(_neutral)  # framework-independent code cannot mark itself for a compiler
 
 
 class RootObserver(Protocol):
@@ -54,7 +54,7 @@ class Job(abc.ABC):
 
     Attributes:
         light: the step in progress is a light one (`capture.depths`).
-        job: the part of PyTorch in the job of the process.
+        job: PyTorch's view of the process's job.
         config: what the user has set.
         recorder: receives the observations.
         book: names of modules and parameters.
@@ -64,8 +64,8 @@ class Job(abc.ABC):
         training_thread: decides which thread is observed.
         hand_steps: recognizes updates without an optimizer.
         contain: runs a hook; see `core.adapters.Job`.
-        contain_part: runs code that may fail by itself.
-        contain_parts: runs several of these.
+        contain_part: runs code that may fail without affecting other code.
+        contain_parts: runs several such functions.
         contained: wraps a hook so that its errors are contained.
     """
 
@@ -115,7 +115,7 @@ class Job(abc.ABC):
     def is_light_next(self) -> bool:
         """Return whether current events belong to a light step.
 
-        Once one is applied, until the next one.
+        This is true from the time when one is applied until the next one.
         """
         return self.recorder.plan.next_is_light if self.grouper.between_steps else self.light
 
@@ -153,14 +153,14 @@ class Job(abc.ABC):
         if closed is None:
             return
         process, framework = self.job.process, self.job.framework
-        if torch._C._functorch.peek_interpreter_stack() is None:  # private; a test pins it
+        if torch._C._functorch.peek_interpreter_stack() is None:  # private API, covered by a test
             process.close(closed, framework)
         else:
-            with outside_transforms():  # the forward that ends a step may be inside of one
+            with outside_transforms():  # the forward that ends a step may be inside another forward
                 process.close(closed, framework)
 
     def _forget_failed_step(self) -> None:
-        """End a step that raised an exception: no hook runs, but its frame has left the stack."""
+        """End a step that raised an exception: no hook runs, but its frame no longer exists."""
         optimizer = self.grouper.stepping
         if optimizer is not None and not _is_on_stack(self._step_code):
             self.feed(StepEnded(optimizer))

@@ -1,4 +1,4 @@
-"""Memory of a training process, and losses that are kept with their graphs."""
+"""Memory of a training process, and losses that are kept in memory with their graphs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.observers import BackwardRoot
 
 MEMORY_EVERY = 10
-"""Steps between two readings of the memory; a reading takes some tens of microseconds."""
+"""Steps between two readings of the memory; a reading takes tens of microseconds."""
 LOSSES_EVERY = 50
 LOSSES_LOOKED_AT = 500
 LOSSES_TOLD = 50
@@ -27,7 +27,7 @@ _KEY = "mothtrap"
 
 
 class _Mark:
-    """Lives as long as the graph node whose metadata hold it."""
+    """Lives as long as the graph node whose metadata contains it."""
 
     __slots__ = ("__weakref__",)
 
@@ -56,7 +56,7 @@ class MemoryObserver:
         self._place = loss.place
 
     def closed(self, step: int) -> None:
-        """A step is over."""
+        """Handle the end of a step."""
         if step % MEMORY_EVERY == 0:
             self._read_memory()
         if (step + 1) % LOSSES_EVERY == 0:

@@ -1,4 +1,4 @@
-"""A hook on a module of the user's that leaves no trace in copies of it."""
+"""A hook on a user's module that leaves no trace in copies of the module."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import nn
 from mothtrap.adapters.torch.job.uncompiled import uncompiled
 
 FAST_PATH = (nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.MultiheadAttention)
-"""Modules that compute differently, and not to the same bits, when they bear hooks."""
+"""Modules whose results are not bit-identical when they have hooks."""
 
 
 @uncompiled

@@ -1,4 +1,4 @@
-"""Multiples of a number of steps, where not each step is inspected."""
+"""Detect multiples of a step count when not every step is inspected."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from __future__ import annotations
 class Multiples:
     """Determines at some steps whether a multiple of a number of steps has passed.
 
-    If only the inspected steps were counted, work that is due every 100 steps would wait for
-    thousands of steps once most steps are light.
+    If only inspected steps were tested, work that is due every 100 steps would wait for thousands
+    of steps once most steps are light.
 
     Args:
-        every: the number.
+        every: the step count.
     """
 
     def __init__(self, every: int) -> None:
@@ -18,7 +18,7 @@ class Multiples:
         self._passed: int | None = None
 
     def passed(self, step: int) -> bool:
-        """Return whether one has passed since the last call; False on the first call.
+        """Return whether a multiple has passed since the last call; False on the first call.
 
         Args:
             step: step that is over, counted from 0.

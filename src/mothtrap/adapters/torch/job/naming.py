@@ -1,4 +1,4 @@
-"""Names of modules and parameters as the framework has them, and where they were built."""
+"""Names of modules and parameters in the framework's terms, and where they were constructed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mothtrap.tracing.jobs.identity import ByIdentity
 from mothtrap.tracing.source import frames
 
 RECTIFIERS = ("ReLU", "ReLU6")
-"""Modules whose units can die: zero output and zero gradient over half of the axis."""
+"""Modules whose units can die: output and gradient are zero for half of all inputs."""
 SATURATING = ("Sigmoid", "Tanh", "Hardsigmoid", "Hardtanh", "Softsign")
 WRAPPERS = ("module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")
 
@@ -60,7 +60,7 @@ def wrapped(module: nn.Module) -> nn.Module | None:
 
 def unwrapped(module: nn.Module) -> nn.Module:
     """Return the module inside all wrappers, or the module itself."""
-    while (inner := wrapped(module)) is not None:  # not by its truth: users write `__len__`
+    while (inner := wrapped(module)) is not None:  # not by truth value: users define `__len__`
         module = inner
     return module
 
@@ -133,7 +133,7 @@ class Root:
         return self.prefix.rstrip(".") or self.label
 
     def module(self) -> nn.Module | None:
-        """The module with its wrappers; None if it no longer exists."""
+        """Return the module with its wrappers; None if it no longer exists."""
         for shell in reversed(self.shells):
             module = shell()
             if module is not None:
@@ -155,7 +155,8 @@ class NameBook:
     Attributes:
         names_uncalled: models whose calls are not visible also get names.
         roots_seen: number of roots so far.
-        parameters: name and path of the module; another library may know them first.
+        parameters: name of each parameter and path of its module; another library may provide them
+            first.
     """
 
     def __init__(self) -> None:
@@ -171,7 +172,7 @@ class NameBook:
 
     @property
     def roots(self) -> list[Root]:
-        """Roots that are alive."""
+        """Roots that still exist."""
         self._roots = [root for root in self._roots if root.module() is not None]
         return self._roots
 
@@ -193,7 +194,7 @@ class NameBook:
         return root
 
     def _root_inside(self, module: nn.Module) -> Root | None:
-        """The root that a wrapper was put around; from here on it includes the wrapper."""
+        """Return the root that a wrapper now wraps; from now on it includes the wrapper."""
         inner = wrapped(module)
         while inner is not None and not self.is_whole(inner):
             inner = wrapped(inner)
@@ -205,7 +206,7 @@ class NameBook:
         return root
 
     def refresh(self) -> None:
-        """Name modules that were added to the trees since they were named."""
+        """Name modules that were added to the trees since their names were collected."""
         for root in self.roots:
             module = root.module()
             if module is not None:
@@ -255,7 +256,7 @@ class NameBook:
         return entry[1] if entry is not None else None
 
     def module_name(self, module: nn.Module) -> str:
-        """Path of a module in its root; a root's own path is its class name."""
+        """Return the path of a module in its root; a root's own path is its class name."""
         entry = self._modules.get(module)
         return entry[0] if entry is not None else class_name(module)
 
@@ -318,7 +319,7 @@ class NameBook:
 
 
 _class_lines: weakref.WeakKeyDictionary[type, tuple[str, int] | None] = weakref.WeakKeyDictionary()
-"""File and line of classes, kept because Python parses the whole file to find a class."""
+"""File and line of classes, cached because Python parses the whole file to find a class."""
 
 
 def class_location(cls: type) -> str | None:

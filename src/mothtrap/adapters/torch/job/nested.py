@@ -9,12 +9,13 @@ from typing import Any
 import torch
 
 LEVELS = 4
-"""Containers in containers that are inspected, e.g. a cache: an output, its field, a
-layer, keys and values. Chosen by hand."""
+"""Maximum depth of nested containers, e.g. for a cache: an output, its field, a layer, keys and
+values. Chosen by hand.
+"""
 
 
 _LEAVES = frozenset({types.NoneType, bool, int, float, str})
-"""Types without tensors inside, which most other arguments have."""
+"""Types that contain no tensors, which most other arguments have."""
 
 
 def tensors_in(value: Any, levels: int = LEVELS) -> list[torch.Tensor]:
@@ -23,7 +24,7 @@ def tensors_in(value: Any, levels: int = LEVELS) -> list[torch.Tensor]:
         return [value]
     found: list[torch.Tensor] = []
     if levels:
-        plain = isinstance(value, tuple | list)  # as most are: its parts in no further call
+        plain = isinstance(value, tuple | list)  # most values are, so this avoids further calls
         for part in value if plain else [part for _, part in parts_of(value)]:
             if isinstance(part, torch.Tensor):
                 found.append(part)
@@ -37,8 +38,7 @@ def placed_tensors(
 ) -> list[tuple[str, torch.Tensor]]:
     """Yield every tensor in a value with its path: keys, fields and positions, joined by dots.
 
-    The place of a tensor does not depend on what else is there. The place of a bare tensor is
-    empty.
+    The path of a tensor does not depend on other tensors. The path of a bare tensor is empty.
     """
     if isinstance(value, torch.Tensor):
         return [(place, value)]

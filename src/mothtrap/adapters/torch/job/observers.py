@@ -1,4 +1,4 @@
-"""Observers of a job: each collects one fact, and receives the events that it has a method for.
+"""Observers of a job: each collects one fact, and receives the events for which it has a method.
 
 An observer is built only if its fact is needed. In a light step, only observers that need each
 step receive events. Observers are independent of each other.
@@ -56,8 +56,8 @@ class Observers:
 
     Attributes:
         members: all members, in the order of registration.
-        full: by event, what is called in a full step, in the order of registration.
-        light: the same of a light one.
+        full: functions to call in a full step, by event, in the order of registration.
+        light: the same for a light step.
         told: the one of the two that applies to the step in progress.
     """
 

@@ -1,4 +1,4 @@
-"""Time that a worker takes for its own part of a step, in a job of several workers."""
+"""Time that a worker needs for its own part of a step, in a job of several workers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 STEPS_TOLD = 50
-"""Steps from one observation to the next: medians over fewer are restless."""
+"""Steps between observations: medians over fewer steps fluctuate."""
 
 
 class PaceObserver:
@@ -36,11 +36,11 @@ class PaceObserver:
         self._began_s = time.perf_counter()
 
     def backward_ended(self) -> None:
-        """Handle its end."""
+        """Handle the end of the outermost backward pass."""
         self._backward_s += time.perf_counter() - self._began_s
 
     def close(self, step: int) -> None:
-        """A step is over."""
+        """Handle the end of a step."""
         if not torch.distributed.is_available() or not torch.distributed.is_initialized():
             return
         now_s = time.perf_counter()

@@ -1,6 +1,6 @@
-"""The states of all random generators: read at every micro-batch, and put back.
+"""The states of all random generators, which are read at every micro-batch and can be restored.
 
-Nothing is drawn from a generator. A state that is that of the time before is the same object.
+No numbers are drawn from a generator. A state that has not changed is returned as the same object.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mothtrap.core.error_texts import first_line
 Mark = tuple[int, ...]
 _WORDS = 624
 _CPU_BYTES, _HEAD = 5056, 6
-"""Of the state of the framework's own generator; words (of 32 bits) before those of the twister."""
+"""Size of the state of PyTorch's CPU generator, and number of 32-bit words before the twister's."""
 _TWISTER = "MT19937"
 _PYTHON: Any = getattr(random.getstate, "__self__")  # noqa: B009  # of a type that is not public
 
@@ -55,7 +55,7 @@ class RandomStates:
             python = (mark, gauss), {"version": version, "words": packed, "gauss": gauss}
             self._read, self._python = [], python
         numpy, mark = self._numpy, _numpy_mark()
-        # A number that was drawn in a pair waits outside of what was compared.
+        # The second number of a drawn pair is stored outside of the compared words.
         if numpy is None or not mark or numpy[0] != mark or numpy[1].get("has_gauss"):
             state: Any = np.random.get_state(legacy=False)
             self._read, numpy = [], (mark, dict(state))
@@ -65,7 +65,7 @@ class RandomStates:
         if _accelerators() or _has_mps():
             states += _device_states()
         for name, raw_state in states:
-            # Past the dispatcher, where a mode of the user's may be on.
+            # Bypasses the dispatcher, where a mode of the user may be active.
             size = raw_state.nbytes
             raw = (ctypes.c_char * size).from_address(raw_state.data_ptr()).raw
             known = self._devices.get(name)
@@ -125,10 +125,10 @@ def _unpacked(state: Any) -> npt.NDArray[np.uint8]:
 
 
 def _device_states() -> list[tuple[str, torch.Tensor]]:
-    """The states of generators of accelerators."""
+    """Return the generator states of accelerators."""
     found = []
     for kind, module in _accelerators():
-        # Asking a device that is not in use would start it.
+        # Querying a device that is not in use would initialize it.
         if not module.is_initialized() or _is_capturing(kind):
             continue
         for place, generator in enumerate(module.default_generators):
@@ -144,7 +144,7 @@ def _is_capturing(kind: str) -> bool:
 
 @functools.cache
 def _accelerators() -> tuple[tuple[str, Any], ...]:
-    """Devices that this build of the framework supports, whether or not the machine has them."""
+    """Return the devices that this build of the framework supports, present or not."""
     modules = ((kind, getattr(torch, kind, None)) for kind in ACCELERATORS)
     return tuple((k, m) for k, m in modules if m is not None and m._is_compiled())
 
@@ -182,7 +182,7 @@ def python_mark(generator: random.Random) -> Mark:
 def _lies_as_known() -> bool:
     if sys.implementation.name != "cpython":
         return False
-    own: type = random.Random.__bases__[0]  # the part of it that is written in C
+    own: type = random.Random.__bases__[0]  # the part that is implemented in C
     if own.__basicsize__ < object.__basicsize__ + 4 + 4 * _WORDS:
         return False
     sample = random.Random(0)

@@ -1,4 +1,4 @@
-"""Checks for tensors whose values can be read here and now."""
+"""Tests for tensors whose values can be read here and now."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SPARSE = (
 
 def shows_values() -> bool:
     """Return whether tensors have values here: nothing is traced or transformed."""
-    # Private: inside torch.func, a tensor may represent a whole batch; a test pins it.
+    # Inside torch.func, a tensor may represent a whole batch. Private API, covered by a test.
     return (
         torch._C._functorch.peek_interpreter_stack() is None and not torch.compiler.is_compiling()
     )
@@ -94,7 +94,7 @@ def kind_of_unread(tensor: torch.Tensor) -> str | None:
 
 def outside_transforms() -> AbstractContextManager[Any]:
     """Make tensors readable even inside a function transformed by `torch.func`."""
-    # Both questions to torch are private; a test pins them.
+    # Both functions of torch are private, and covered by a test.
     if torch._C._functorch.peek_interpreter_stack() is None:
         return nullcontext()
     found: AbstractContextManager[Any] = pyfunctorch.temporarily_clear_interpreter_stack()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 FORWARDS = 16
-"""Forwards of a step that are inspected."""
+"""Maximum number of inspected forwards of a step."""
 NO_DATA = (int, float, complex, str, bytes, torch.dtype, torch.device, type(None))
 
 
@@ -94,7 +94,7 @@ def rows_in(given: Sequence[object]) -> int:
 
 
 def _data_in(given: Sequence[object]) -> list[torch.Tensor]:
-    """The tensors that may be a batch; none where data may be hidden."""
+    """Return the tensors that may be a batch; none if data may be hidden."""
     if not all(_is_open(value) for value in given):
         return []
     tensors = [tensor for value in given for tensor in tensors_in(value)]
@@ -104,7 +104,7 @@ def _data_in(given: Sequence[object]) -> list[torch.Tensor]:
 
 
 def _is_open(value: object, levels: int = 4) -> bool:
-    """Return whether a value is a tensor, no data at all, or made up of such."""
+    """Return whether a value is a tensor, contains no data, or consists of such values."""
     if isinstance(value, (torch.Tensor, *NO_DATA)):
         return True
     parts = [part for _, part in parts_of(value)]

@@ -1,4 +1,4 @@
-"""The outputs of the latest forward, kept until it is known whether the step went wrong."""
+"""The outputs of the latest forward, kept until it is known whether the step was faulty."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from mothtrap.adapters.torch.job.readable import has_own_values, is_readable
 from mothtrap.tracing.jobs.identity import OwnRef
 
 nodes_made: Callable[[], int] = torch.autograd._get_sequence_nr  # type: ignore[attr-defined]
-"""Returns the number of graph nodes that this thread has made; private, a test pins it."""
+"""Function that returns the number of graph nodes made by this thread; private, with a test."""
 
 RETAINED_BYTES = 64 * 2**20
-"""Outputs whose values are kept alive; beyond it they live as long as the training wants.
+"""Maximum size of outputs whose values are kept alive; others exist as long as the training needs
+them.
 
-Kept without their graph, so that nothing else stays alive with them. Chosen by hand so
-that no one notices.
+They are kept without their graph, so that nothing else stays alive with them. Chosen by hand so
+that users do not notice.
 """
 RETAINED_OUTPUTS = 4096
-"""Number of outputs after which the next root starts over: forwards without a backward."""
+"""Number of outputs after which the next root starts over, for forwards without a backward."""
 
 Noted = list[
     tuple[
@@ -32,9 +33,10 @@ Noted = list[
         bytes | None,
     ]
 ]
-"""Modules, their outputs, values of those without a graph where there was room for them, the
-version that these had where all values are wanted, and their row (`row_reader`) where that
-was taken at once; in order of completion."""
+"""For each completed module, in order of completion: the module, its output, the values of the
+output without a graph if there was room for them, the version of these values if all values are
+needed, and their row (`row_reader`) if it was computed immediately.
+"""
 Retained = tuple[nn.Module | None, torch.Tensor | None]
 _Entry = tuple[weakref.ref[nn.Module] | None, torch.Tensor | weakref.ref[torch.Tensor] | None]
 
@@ -45,7 +47,7 @@ class RetainedOutputs:
     Attributes:
         room: bytes of values that can still be kept.
         ended: number of the first operation after the latest forward pass.
-        used: a backward has run: the outputs are needed until the next forward, not longer.
+        used: a backward pass has run, so the outputs are only needed until the next forward.
     """
 
     def __init__(self) -> None:
@@ -61,7 +63,7 @@ class RetainedOutputs:
 
         Args:
             args: arguments of the root.
-            kwargs: the same, by keyword.
+            kwargs: its keyword arguments.
             keep: the forward pass belongs to training.
         """
         self._began = self.ended = nodes_made()
@@ -100,9 +102,9 @@ class RetainedOutputs:
                 self._entries.append((owner, values))
 
     def let_go(self) -> None:
-        """Release all values: the loss is finite, and backward needs the memory.
+        """Release all values, because the loss is finite, and the backward pass needs the memory.
 
-        Otherwise a residual network has twice the page faults of plain training.
+        Otherwise a residual network causes twice as many page faults as without mothtrap.
         """
         if self.room < RETAINED_BYTES:
             for place, (owner, kept) in enumerate(self._entries):
@@ -111,7 +113,7 @@ class RetainedOutputs:
             self.room = RETAINED_BYTES
 
     def __iter__(self) -> Iterator[Retained]:
-        """Modules with their outputs; no module for an input of a root, no tensor once deleted."""
+        """Yield modules and outputs; None for the module of a root's input, or a deleted tensor."""
         for owner, kept in self._entries:
             tensor = kept() if isinstance(kept, weakref.ref) else kept
             if tensor is not None and not is_readable(tensor):

@@ -29,9 +29,9 @@ from mothtrap.core.config import Config
 from mothtrap.core.steps import Mode
 
 STEPS_OFF = 10_000
-"""Interval of observed steps if nothing is captured, since the job may still change."""
+"""Interval of observed steps if nothing is captured, because this may still change."""
 ALIKE_STEPS = 32
-"""Consecutive plain steps that must be observed before skipping starts."""
+"""Consecutive similar steps that must be observed before skipping starts."""
 
 
 class SampledJob(Protocol):
@@ -104,7 +104,7 @@ class StepSampling:
             self._alike = 0
         self._next = 0
         if self.allowed and self._alike >= ALIKE_STEPS:
-            off = self._job.config.capture == "off"  # then watched steps are not read
+            off = self._job.config.capture == "off"  # then observed steps are not read
             next_watched = self._job.recorder.next_watched
             following = closed.step + STEPS_OFF if off else next_watched(closed.step)
             if following > closed.step + 1 and self._job.may_sample():
@@ -206,7 +206,7 @@ class StepSampling:
         grouper.step += 1
         before_s, self._stepped_s = self._stepped_s, time.perf_counter()
         are_longer = self._long.are_many(self._stepped_s - before_s)
-        if not self.on:  # woken inside of it
+        if not self.on:  # resumed inside of it
             loss, rate = self._losses[-1:], self._rates[-1:]
             self._job.recorder.rested(grouper.step - 1, grouper.step, loss, rate)
         elif are_longer or grouper.step - self._first >= self._planned:
@@ -230,9 +230,9 @@ class StepSampling:
             self._job.passed_unobserved(optimizer, steps, self._between)
 
     def _keep_numbers(self) -> None:
-        """Keep loss and learning rate of the step that is over; NaN if they are not known.
+        """Keep loss and learning rate of the finished step; NaN if unknown.
 
-        The loss of several backwards depends on how the script joins them.
+        The loss of several backward passes depends on how the script combines them.
         """
         optimizer = self._optimizer() if self._optimizer is not None else None
         groups = optimizer.param_groups if optimizer is not None else []

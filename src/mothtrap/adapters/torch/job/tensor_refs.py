@@ -1,4 +1,4 @@
-"""Weak references to the user's tensors that do not get in the way of the user's program.
+"""Weak references to the user's tensors that do not interfere with the program.
 
 `torch.utils.swap_tensors` (PyTorch 2.3 and later) exchanges the content of two tensor objects. It
 raises if a tensor has a weak reference, since the content behind it would change unnoticed.
@@ -54,7 +54,7 @@ def _version_of(tensor: torch.Tensor) -> int | None:
 
 
 def _of_others(tensor: Any) -> list[weakref.ref[Any]]:
-    """Return the weak references of the user to a tensor that is about to be swapped."""
+    """Return the user's weak references to a tensor that is about to be swapped."""
     others = []
     for reference in weakref.getweakrefs(tensor):
         if isinstance(reference, ContentRef):

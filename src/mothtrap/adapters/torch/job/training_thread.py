@@ -3,7 +3,7 @@
 The steps of two threads that train at the same time would be mixed. The gradients of a thread must
 also not be read while its backward writes them, which PyTorch does without holding the GIL. So only
 one thread runs hooks at a time, starting with the first that trains. All other threads pass through
-every hook as if it were not there, and the run says so. When the observed thread has ended, or
+every hook as if it did not exist, and the run reports this. When the observed thread has ended, or
 waits for other threads, another thread is observed.
 """
 
@@ -115,7 +115,7 @@ class TrainingThread:
         if self._is_of_autograd():
             return not self.is_elsewhere()
         before = self._job.thread
-        begins = optimizer is None  # else it is in the middle of a step
+        begins = optimizer is None  # otherwise it is in the middle of a step
         if (not before or self._may_take_over(begins)) and self._take_over(before):
             return True
         self.several = True
@@ -174,7 +174,7 @@ class TrainingThread:
     def mark_backwards(self) -> None:
         """Mark the observed thread, so that PyTorch marks the threads of its backwards."""
         if self._token is None:
-            # Private; `torch._inductor.cudagraph_trees` is built on it, a test pins it.
+            # Private API, also used by `torch._inductor.cudagraph_trees`, and covered by a test.
             self._token = object()
             torch._C._stash_obj_in_tls(_KEY, self._token)
 
@@ -182,7 +182,7 @@ class TrainingThread:
         """Let the calling thread end the observation, whichever thread was observed."""
         self._job.thread = self.watched = get_ident()
 
-    # Which thread is observed next
+    # Choice of the next observed thread
 
     def _take_over(self, before: int) -> bool:
         here, watched = get_ident(), self.watched
@@ -199,7 +199,7 @@ class TrainingThread:
 
     def _may_take_over(self, begins: bool) -> bool:
         if self._thread is not None and not self._thread.is_alive():
-            return True  # though another thread may bear its number by now
+            return True  # although another thread may have the same number by now
         if begins and self._here.missed < EARLY and waits_for_threads(self._job.thread):
             return True
         now, (activity, since_s) = self.activity(), self._seen
@@ -209,16 +209,16 @@ class TrainingThread:
         return time.monotonic() - since_s > IDLE_S and not _is_busy(self._job.thread)
 
     def _is_over(self) -> bool:
-        """Return whether the observed thread has ended, and none has been given its number."""
+        """Return whether the observed thread has ended, and no other thread has got its number."""
         if self._thread is not None and self._thread.is_alive():
             return False
         return self._job.thread not in sys._current_frames()
 
-    # Threads of PyTorch, in which backwards run on devices
+    # Threads of PyTorch that run backward passes on devices
 
     def _is_of_autograd(self) -> bool:
-        """Return whether this is a thread that PyTorch started to run a part of a backward."""
-        if torch._C._current_graph_task_id() < 0:  # private; a test pins it
+        """Return whether this is a thread that PyTorch started for part of a backward pass."""
+        if torch._C._current_graph_task_id() < 0:  # private API, covered by a test
             return False
         here = get_ident()
         if here not in self._of_autograd:
@@ -250,7 +250,7 @@ def _is_busy(thread: int) -> bool:
 
 
 def waits_for_threads(thread: int) -> bool:
-    """Return whether a thread waits for another one, for a task of a pool, or for its next task."""
+    """Return whether a thread waits for another thread, a task of a pool, or its next task."""
     frame = _frame_of(thread)
     while frame is not None and frame.f_code.co_filename == _THREADING:
         if frame.f_code.co_name == "join":

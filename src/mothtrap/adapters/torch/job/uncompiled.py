@@ -6,8 +6,8 @@ never read its clocks or count its steps again. There are two kinds of marks. On
 of PyTorch functions: only the frame of the wrapper is skipped, so the function is compiled as it
 would be without mothtrap. The other one is for all other code, which is skipped with its calls.
 
-The marks are private (2.7 and later; a test pins them). They have no effect if Dynamo follows a
-call out of the user's code. There mothtrap's code checks `torch.compiler.is_compiling`, and does
+The marks are private API (2.7 and later), covered by a test. They have no effect if Dynamo follows
+a call out of the user's code. There mothtrap's code checks `torch.compiler.is_compiling`, and does
 nothing.
 """
 

@@ -1,8 +1,8 @@
-"""Hides the operations of hooks from modes and tensor types of the user.
+"""Hide the operations of hooks from the user's modes and tensor types.
 
 These are function and dispatch modes (a counter of operations, `torch.set_default_device`) and
 tensor types with a `__torch_function__`. The private names of PyTorch that this needs are used only
-here; a test pins them.
+here, and are covered by a test.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _outside_modes() -> Iterator[None]:
 
 UNHEARD = Unheard(
     dispatch_modes,
-    torch._C.DisableTorchFunction,  # a class of C: entered in 0.1 µs, so always
+    torch._C.DisableTorchFunction,  # implemented in C and entered in 0.1 µs, so it is always used
     _outside_modes,
     torch._C._EnableTorchFunction,
 )

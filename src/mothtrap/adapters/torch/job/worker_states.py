@@ -1,7 +1,7 @@
-"""State that the workers of a job should have in common, recorded so that they can be compared.
+"""State that the workers of a job should have in common, recorded for comparison.
 
-Digests of parameters without a wrapper and of buffers, learning rates, frozen and tied parameters,
-the state of the random generator before dropout, and the number of rows in a batch.
+It includes digests of parameters without a wrapper and of buffers, learning rates, frozen and tied
+parameters, the state of the random generator before dropout, and the number of rows in a batch.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ if TYPE_CHECKING:
 
 MAX_PATHS = 8
 ROWS_TOLD = 65
-"""Numbers of rows that are recorded; chosen by hand: with more of them, the number changes from
-batch to batch on purpose. Odd, so that the last one is not that of a short batch."""
+"""Maximum number of recorded row counts. Chosen by hand: with more, the number of rows changes from
+batch to batch on purpose. It is odd, so that the last recorded count is not that of a short batch.
+"""
 
 
 class Optimizers(Protocol):
@@ -60,7 +61,7 @@ class WorkerStateObserver:
     Args:
         job: The job that trains.
         optimizers: Its optimizers.
-        scope: returns the scope of a parameter; empty if no wrapper knows it.
+        scope: returns the scope of a parameter; empty if no wrapper contains it.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class WorkerStateObserver:
             self._rows += rows_in(given)
             self._location = self._location or frames.user_location()
         if is_due and self._settings is None:
-            # Here and not after the step: until then one worker may have done more than the others.
+            # Read here, because after the step one worker may have done more than the others.
             self._settings = self._look_at_settings()
             self._dropout = self._before_dropout(whole)
 
@@ -97,7 +98,7 @@ class WorkerStateObserver:
         """Record the learning rates of an optimizer step."""
         for group in optimizer.param_groups:
             rate = group.get("lr")
-            if group["params"] and isinstance(rate, int | float):  # a tensor may be elsewhere
+            if group["params"] and isinstance(rate, int | float):  # a tensor may be on a device
                 self._rates[self._optimizers.name_of(group["params"][0])[0]] = float(rate)
 
     def close(self, step: int, *, is_due: bool) -> None:

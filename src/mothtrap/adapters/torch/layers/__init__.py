@@ -1,1 +1,1 @@
-"""Sampled inspections of layers: their initial weights, units, outputs, attention."""
+"""Sampled inspections of layers: initial weights, units, outputs, and attention."""

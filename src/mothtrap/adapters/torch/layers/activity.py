@@ -1,4 +1,4 @@
-"""Units that were ever active, or ever not saturated, over the last sampled batches."""
+"""Units that were active, or not saturated, at least once in the last sampled batches."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ if TYPE_CHECKING:
     from mothtrap.capture.captures import Captures
 
 SHARES = frozenset({"inactive", "saturated"})
-"""The statistics that are worked out here."""
+"""Statistics that are computed here."""
 
 BATCHES = 8
 """Sampled batches in which a unit must be inactive, or saturated, to count as such;
 chosen by hand."""
 
 LEAST_SLOPE = 0.01
-"""Where the derivative is smaller a smooth function counts as saturated: a hundredth of what
-passes tanh at 0. Chosen by hand."""
+"""A smooth function counts as saturated where its derivative is smaller than this: a hundredth of
+the derivative of tanh at 0. Chosen by hand.
+"""
 
 _CHANNELS_FIRST = ("Conv", "BatchNorm", "InstanceNorm", "GroupNorm", "MaxPool", "AvgPool")
 
@@ -51,7 +52,7 @@ ENDS: Final[Mapping[str, Ends]] = MappingProxyType(
         "Hardtanh": lambda module: (module.min_val, module.max_val),
     }
 )
-"""By class, outputs up to which and from which on a module is saturated."""
+"""Lower and upper output bounds beyond which a module is saturated, by class."""
 
 
 class Activity:

@@ -1,9 +1,9 @@
 """Distribution of attention weights, read from the graph of a loss in sampled steps.
 
-The scores of a fused attention exist nowhere: they are recomputed, for some rows and
-queries, from the queries and keys that its node keeps. An attention written out keeps its
-weights at the softmax whose result is multiplied with the values. Nothing that a hook
-packed (checkpointing, offloading) is read: unpacking would run a segment again.
+A fused attention does not store its scores. They are recomputed, for some rows and queries, from
+the queries and keys that its node saves. An attention without a fused operation saves its weights
+at the softmax whose result is multiplied with the values. Tensors that a hook packed
+(checkpointing, offloading) are not read, because unpacking would run a segment again.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 WHEN = Schedule(logarithmic=True)
 MAX_NODES = 4096
-"""Nodes of a graph that are visited."""
+"""Maximum number of visited nodes of a graph."""
 MAX_OPERATIONS = 16
 MAX_ROWS, MAX_QUERIES = 4, 32
-"""Examples, and queries of each, whose weights are inspected; chosen by hand."""
+"""Number of examples, and of queries per example, whose weights are inspected; chosen by hand."""
 MIN_CHOICES = 8
-"""Keys that a query must choose among to count: with fewer any weights are narrow."""
+"""Minimum number of keys for a query to count: with fewer, any weights are concentrated."""
 _BETWEEN = ("native_dropout", "mul", "div", "where", "nan_to_num", "masked_fill")
 """Operations that may be between attention weights and their product with values."""
 _SOFTMAX = ("softmax", "safe_softmax")
@@ -112,7 +112,7 @@ def attentions(root: Node) -> Iterator[Node]:
 
 
 def _softmax_of(product: Node) -> Node | None:
-    """The softmax whose result a matrix product multiplies, directly or after dropout."""
+    """Return the softmax whose result a matrix product multiplies, directly or after dropout."""
     for child, _ in product.next_functions:
         node = child
         while node is not None and operation(node) in (*_BETWEEN, *VIEWS):
@@ -123,7 +123,7 @@ def _softmax_of(product: Node) -> Node | None:
 
 
 def _place(node: Node) -> int:
-    """In order of execution."""
+    """Sort key for the order of execution."""
     return int(node._sequence_nr())
 
 
@@ -132,7 +132,7 @@ class _Look:
     """Measurements of one attention.
 
     `numbers` are the relative entropies of the heads, then the largest score, the mean of the
-    largest weight of a query, and what it would be with the usual scale; NaN = not known.
+    largest weight of a query, and this mean with the usual scale; NaN = unknown.
     """
 
     keys: int
@@ -231,7 +231,7 @@ def _joined(parts: list[torch.Tensor]) -> torch.Tensor:
 
 
 def _queries(length: int, device: torch.device) -> torch.Tensor:
-    """Queries to look at, evenly chosen, the last one among them."""
+    """Return the queries to inspect, evenly spaced, including the last one."""
     count = min(length, MAX_QUERIES)
     return torch.linspace(0, length - 1, count, device=device).round().long()
 
@@ -255,7 +255,7 @@ def _tops(
 
 
 def _saved(node: Node, name: str) -> torch.Tensor | None:
-    """A tensor that a node keeps; None if it is packed, freed or no plain tensor."""
+    """Return a saved tensor of a node; None if it is packed, freed, or not a plain tensor."""
     raw: Any = getattr(node, f"_raw_saved_{name}", None)
     if getattr(raw, "unpack_hook", None) is not None:
         return None

@@ -1,4 +1,4 @@
-"""Softmaxes of attention that run over the batch or the heads, found in the graph of a loss."""
+"""Detect softmaxes of attention over the batch or the heads, in the graph of a loss."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 _VIEWS = frozenset(["alias", "expand", "reshape", "squeeze", "unsafe_view", "unsqueeze", "view"])
 _KEEPS_ORDER = _VIEWS | {"clone", "native_dropout", "to_copy"}
-"""Operations between a softmax and its product with values that move no axis."""
+"""Operations between a softmax and its product with values that do not move axes."""
 
 
 class AttentionAxisObserver:
     """Determines over which axis the weights of every attention under a loss sum to 1.
 
-    A product of matrices never adds over the batch, so weights that sum to 1 over the batch are
-    not those of the values that are added.
+    A matrix product never sums over the batch, so weights that sum to 1 over the batch do not match
+    the summed values.
     """
 
     def __init__(self, job: Job) -> None:
@@ -54,7 +54,7 @@ class AttentionAxisObserver:
 
 
 def _is_batch(scores: Shape, rows: set[int]) -> bool:
-    """Return whether axis 0 of scores is the batch, and not, say, the capsules of a layer.
+    """Return whether axis 0 of scores is the batch, rather than, say, the capsules of a layer.
 
     Args:
         scores: shape of the scores.
@@ -66,7 +66,7 @@ def _is_batch(scores: Shape, rows: set[int]) -> bool:
 
 
 def _wrong_axes(root: Node) -> Iterator[tuple[Shape, int]]:
-    """Yield shape and axis of softmaxes whose axis the product with values does not add over."""
+    """Yield shape and axis of softmaxes over an axis that the product with values does not sum."""
     for node in graph.nodes([root]):
         if str(node.name()).startswith("Bmm"):
             products = [node]
@@ -84,7 +84,7 @@ def _wrong_axes(root: Node) -> Iterator[tuple[Shape, int]]:
 
 
 def _adds_within_rows(total: Node) -> bool:
-    """Return whether a sum keeps axis 0, as that of values weighted by attention does."""
+    """Return whether a sum keeps axis 0, as the sum of values weighted by attention does."""
     given = next((child for child, _ in total.next_functions if child is not None), None)
     shape, dims = output_shape(given) if given is not None else None, total
     saved = getattr(dims, "_saved_dim", None)
@@ -94,7 +94,7 @@ def _adds_within_rows(total: Node) -> bool:
 
 
 def _softmax_behind(node: Node | None) -> tuple[Shape, int] | None:
-    """Return shape and axis of a softmax over the batch or the heads if no axis was moved since."""
+    """Return shape and axis of a softmax over the batch or the heads, unless axes were moved."""
     leading = []
     while node is not None and operation(node) in _KEEPS_ORDER:
         leading.append((output_shape(node) or (0,))[0])
@@ -108,6 +108,6 @@ def _softmax_behind(node: Node | None) -> tuple[Shape, int] | None:
     joined = shape[0] * (shape[1] if len(shape) == 4 else 1)
     known, wrong = {shape[0], joined}, axis == 0
     if axis == 1 and len(shape) == 4:
-        # Heads are joined with the batch for a product; classes of pixels are not.
+        # Heads are merged with the batch for a product; classes of pixels are not.
         wrong = leading[:1] == [joined]
     return (shape, axis) if wrong and shape[axis] > 1 and known.issuperset(leading) else None

@@ -1,4 +1,4 @@
-"""Masks of zeros and ones in attentions that expect 0 and minus infinity."""
+"""Masks of zeros and ones in attention that expects 0 and minus infinity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scores of an attention without a fused operation: the input of its softmax, from the graph."""
+"""Scores of attention without a fused operation: the input of its softmax, from the graph."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import torch
 from mothtrap.adapters.torch.job.graph import Node, operation
 
 MAX_STEPS = 32
-"""Operations between a softmax and the product of queries and keys."""
+"""Maximum number of operations between a softmax and the product of queries and keys."""
 VIEWS = (
     *("view", "unsafe_view", "reshape", "expand", "clone", "transpose", "permute", "to_copy"),
     *("squeeze", "unsqueeze"),
 )
-"""Operations that change no value; `einsum` is made of them and a product."""
+"""Operations that change no values; `einsum` consists of these and a product."""
 _MASKS = ("add", "sub", "masked_fill", "where", "nan_to_num")
 _SCALES = ("mul", "div")
 
@@ -40,7 +40,7 @@ def product_under(softmax: Node, saved: Saved) -> Product | None:
     """Return the product under an attention softmax; None if there is none.
 
     Args:
-        softmax: its node.
+        softmax: node of the softmax.
         saved: reads a saved tensor of a node, or returns None.
     """
     waiting = [(child, 1.0) for child, _ in softmax.next_functions if child is not None]
@@ -60,7 +60,7 @@ def product_under(softmax: Node, saved: Saved) -> Product | None:
 
 
 def _below(node: Node, factor: float, saved: Saved) -> list[tuple[Node, float]]:
-    """Return the inputs of an operation on the path, with the factor up to there."""
+    """Return the inputs of an operation on the path, with the factor accumulated so far."""
     name = operation(node)
     children = [child for child, _ in node.next_functions]
     if name in _SCALES:
@@ -80,7 +80,7 @@ def _below(node: Node, factor: float, saved: Saved) -> list[tuple[Node, float]]:
 
 
 def _factor_before(node: Node | None, saved: Saved) -> float:
-    """Return the number that queries or keys were multiplied by just before their product."""
+    """Return the number by which queries or keys were multiplied just before their product."""
     factor = 1.0
     for _ in range(MAX_STEPS):
         if node is None or operation(node) not in (*VIEWS, *_SCALES):

@@ -1,4 +1,4 @@
-"""Buffers of models that a collection requests, as they are after each step."""
+"""Buffers of models that a collection requests, captured after each step."""
 
 from __future__ import annotations
 

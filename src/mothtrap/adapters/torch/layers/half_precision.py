@@ -1,4 +1,4 @@
-"""Values of half precision: how near they are to the ends of its range."""
+"""Values in half precision: their distance from the ends of its range."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 NARROW = torch.float16
-"""The type whose range training leaves; that of bfloat16 is float32's."""
+"""Type whose range training can exceed; bfloat16 has the range of float32."""
 LOOKS_FIRST, LOOKS_EVERY = 3, 50
-"""Steps in which values are inspected: the first few, then one in N."""
+"""Steps in which values are inspected: the first ones, then one in N."""
 MAX_OUTPUTS = 256
-"""Outputs of modules that are inspected in a step."""
+"""Maximum number of module outputs inspected in a step."""
 MAX_ELEMENTS = 65_536
-"""Elements of a tensor that are inspected, from its beginning."""
+"""Maximum number of inspected elements of a tensor, from its beginning."""
 TOLD = 4
-"""Tensors of a kind that are reported for a step: those nearest to an end of the range."""
+"""Maximum number of reported tensors of a kind: those nearest to an end of the range."""
 
 Measured = tuple[str, nn.Module | None, int, torch.Tensor]
 
@@ -96,7 +96,7 @@ class HalfPrecisionObserver:
         self.looks = self._steps < LOOKS_FIRST or again
 
     def _tell(self, measured: list[Measured], step: int) -> None:
-        rows = torch.stack([values for *_, values in measured]).tolist()  # one transfer
+        rows = torch.stack([values for *_, values in measured]).tolist()  # transferred at once
         by_size = sorted(range(len(rows)), key=lambda i: -rows[i][0])[:TOLD]
         by_smallness = sorted(range(len(rows)), key=lambda i: -rows[i][1])[:TOLD]
         for index in dict.fromkeys(by_size + by_smallness):
@@ -120,7 +120,7 @@ class HalfPrecisionObserver:
 
 
 def _measure(tensor: torch.Tensor) -> torch.Tensor:
-    """Largest finite absolute value, share of small ones among all but zeros, and of zeros."""
+    """Return the largest finite absolute value, the share of small nonzero values, and of zeros."""
     with torch.no_grad():
         size = tensor.detach().reshape(-1)[:MAX_ELEMENTS].float().abs()
         finite = torch.where(torch.isfinite(size), size, 0.0)

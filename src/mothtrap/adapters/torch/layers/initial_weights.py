@@ -1,4 +1,4 @@
-"""The weights of layers before the first step, and units that start out the same."""
+"""The weights of layers before the first step, and units that start out equal."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def _is_matrix(parameter: torch.Tensor) -> bool:
 
 
 def _sizes(parameter: torch.Tensor) -> torch.Tensor:
-    """Mean square and variance of the weights, 5th and 95th percentile of the gradient."""
+    """Return mean square and variance of the weights, and two percentiles of the gradient."""
     weights, gradient = _sample(parameter), parameter.grad
     ends = torch.zeros(2, device=weights.device)
     if gradient is not None and is_plain(gradient):
@@ -200,7 +200,7 @@ def _sample(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _are_same(tensor: torch.Tensor, axis: int, gates: int, *, exact: bool = False) -> bool:
-    """Return whether all units of a weight are the same; within each gate of a recurrent layer."""
+    """Return whether all units of a weight are equal; within each gate of a recurrent layer."""
     units = tensor.movedim(axis, 0)
     if units.shape[0] % gates or units.shape[0] // gates < 2:
         return False

@@ -1,4 +1,4 @@
-"""Inputs of layers that no trained layer produced: data, feature by feature."""
+"""Inputs of layers that no trained layer produced: statistics of the data by feature."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from mothtrap.core.window import Floats
 
 MAX_ROWS = 512
 MAX_VALUES = 1 << 18
-"""Values of a batch that are inspected, about; chosen by hand: well under a millisecond."""
+"""Approximate number of inspected values of a batch; chosen by hand: well under a millisecond."""
 MAX_FEATURES = 256
-"""Maximum number of features that are listed one by one."""
+"""Maximum number of features that are listed individually."""
 MAX_CORRELATED = 128
-"""Features whose correlations are inspected, at most."""
+"""Maximum number of features whose correlations are computed."""
 MIN_CORRELATED_ROWS = 16
 
 
@@ -81,10 +81,10 @@ def look(
 
 
 def _partners(centered: torch.Tensor, variance: torch.Tensor) -> list[torch.Tensor]:
-    """For each feature the earlier one most correlated with it, and how much."""
+    """Return, for each feature, the most correlated earlier feature, and the correlation."""
     scaled = centered / (variance.sqrt() + 1e-30)
     scaled = torch.where(variance > 0, scaled, torch.zeros_like(scaled))
-    with torch.autocast(scaled.device.type, enabled=False):  # else in half precision
+    with torch.autocast(scaled.device.type, enabled=False):  # otherwise in half precision
         between = (scaled.T @ scaled / len(centered)).abs().tril(diagonal=-1)
     best = between.max(dim=1)
     return [best.indices.float(), best.values]

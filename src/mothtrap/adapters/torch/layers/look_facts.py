@@ -1,4 +1,4 @@
-"""Records of an inspected forward pass, and the facts made from them."""
+"""Records of an inspected forward pass, and the facts created from them."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class LookedAtData:
 
 @dataclass(slots=True, eq=False)
 class LookedAtUnits:
-    """A saturating module; `counts` as in `unit_histograms.histogram`."""
+    """A saturating module; `counts` is as in `unit_histograms.histogram`."""
 
     module: nn.Module
     function: str
@@ -168,7 +168,7 @@ class Facts:
             return self._tell_data(part, numbers, book)
         if isinstance(part, LookedAtUnits):
             if not numbers.any():
-                return None  # NaN alone
+                return None  # contains only NaN
             return UnitInputs(
                 step=self.step,
                 **_about(part.module, book, "module"),
@@ -226,7 +226,7 @@ def _numbers(part: _Part) -> torch.Tensor:
 
 def _squared_gain(module: nn.Module) -> torch.Tensor:
     weight = weight_of(module)
-    if weight is None:  # was reparametrized in between
+    if weight is None:  # was reparametrized in the meantime
         return torch.zeros(())
     return squared_gain(weight, class_name(module))
 

@@ -1,4 +1,4 @@
-"""Inspections of whole training forwards now and then, layer by layer."""
+"""Occasional inspections of whole training forwards, layer by layer."""
 
 from __future__ import annotations
 
@@ -40,13 +40,14 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 WHEN = Schedule(logarithmic=True)
-"""Steps looked at: the first ones, then ever more rarely, so that the cost vanishes."""
+"""Inspected steps: the first ones, then ever more rarely, so that the cost vanishes."""
 MAX_LAYERS, MAX_DATA, MAX_UNITS, MAX_OUTPUTS = 256, 4, 8, 4
-"""Weighted layers, layers given data, saturating modules, and outputs of a root that are
-looked at in one forward; chosen by hand: bounds the cost."""
+"""Maximum number of weighted layers, layers with data as input, saturating modules, and outputs of
+a root that are inspected in one forward. Chosen by hand to bound the cost.
+"""
 
 _SEQUENTIAL = (nn.RNNBase, nn.MultiheadAttention)
-"""Modules whose argument `batch_first` says which axis is the sequence."""
+"""Modules whose argument `batch_first` determines which axis is the sequence."""
 
 
 class ForwardLooks:
@@ -203,6 +204,6 @@ class ForwardLooks:
         facts.data.append(LookedAtData(layer, shape, *looked, cut_at=cut, computed=computed))
 
     def _is_input(self, tensor: torch.Tensor) -> bool:
-        """Report whether a tensor lies where one does that the root was called with."""
+        """Return whether a tensor has the same memory as an input of the root."""
         memory = tensor.untyped_storage().data_ptr()
         return any(given.untyped_storage().data_ptr() == memory for given in self._inputs)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 
 MAX_VALUES = 1 << 16
-"""Values of an output whose size is taken, about; chosen by hand: some tens of
-microseconds."""
+"""Approximate number of inspected values of an output; chosen by hand: tens of microseconds."""
 MAX_ROWS = 256
 
 

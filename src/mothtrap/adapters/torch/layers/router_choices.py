@@ -1,4 +1,4 @@
-"""Mixtures of experts: which layer scores the experts, and whom the rows choose."""
+"""Mixtures of experts: the layer that scores the experts, and the experts that rows choose."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ MAX_ROWS = 4096
 def routers(root: nn.Module) -> dict[int, str]:
     """Return the layers that score experts, by identity, with the location of the experts.
 
-    A router is a linear layer with as many outputs as its neighbor, a `ModuleList` of modules of
-    one class with weights, has members.
+    A router is a linear layer next to a `ModuleList` whose members are modules of one class with
+    weights. It has one output for each member.
     """
     found: dict[int, str] = {}
     for path, parent in root.named_modules():
@@ -34,7 +34,7 @@ def routers(root: nn.Module) -> dict[int, str]:
 def _are_experts(members: nn.ModuleList) -> bool:
     if len(members) < MIN_EXPERTS or len({type(member) for member in members}) != 1:
         return False
-    first = members[0]  # a ModuleList may hold None in place of modules
+    first = members[0]  # a ModuleList may contain None instead of modules
     return first is not None and next(first.parameters(), None) is not None
 
 

@@ -9,9 +9,9 @@ from mothtrap.adapters.torch.job.readable import is_plain
 
 _UNITS_SECOND = ("ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d")
 _NO_MATRIX = (nn.Embedding, nn.EmbeddingBag)
-"""Tables: a row of theirs is chosen, nothing is multiplied."""
+"""Embedding tables: a row is looked up, and nothing is multiplied."""
 MAX_VALUES = 1 << 16
-"""Weights whose size is taken, about: 1 % accuracy."""
+"""Approximate number of inspected weights: 1 % accuracy."""
 GATES = {"LSTM": 4, "GRU": 3, "LSTMCell": 4, "GRUCell": 3}
 """Blocks of rows in the weights of recurrent layers, one for each gate."""
 
@@ -20,7 +20,7 @@ def weight_of(module: nn.Module) -> torch.Tensor | None:
     """Return the matrix by which a module multiplies its input; None if it has none."""
     if isinstance(module, _NO_MATRIX):
         return None
-    own = module._parameters  # of a scripted module it is no dictionary
+    own = module._parameters  # not a dictionary in a scripted module
     for name in ("weight", "weight_ih_l0", "weight_ih"):
         if name not in own:
             continue

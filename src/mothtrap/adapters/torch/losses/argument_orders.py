@@ -1,4 +1,4 @@
-"""Calls of a loss that are given the labels as prediction, and the prediction as target."""
+"""Detect calls of a loss with prediction and labels in the wrong order."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 FUNCTIONS = frozenset(
     {"cross_entropy", "binary_cross_entropy", "binary_cross_entropy_with_logits", "kl_div"}
 )
-"""Functions whose two tensors can be exchanged without an exception, but not without a change."""
+"""Functions whose two tensors can be swapped without an exception, but with a different result."""
 LOOKS = 8
-"""Calls of swapped arguments that are reported. Chosen by hand: the order does not change."""
+"""Number of reported calls with swapped arguments. Chosen by hand: the order does not change."""
 
 
 class ArgumentOrderObserver:
@@ -40,7 +40,7 @@ class ArgumentOrderObserver:
         if self._looks >= LOOKS or inputs.name not in FUNCTIONS or first is None or second is None:
             return
         if inputs.given.get("log_target"):
-            return  # both are log-probabilities, and each may be the model's
+            return  # both are log-probabilities, and either may be the model's
         if first.requires_grad or second.grad_fn is None or not first.is_floating_point():
             return
         if not _are_swapped(inputs.name, _rows(first), _rows(second)):

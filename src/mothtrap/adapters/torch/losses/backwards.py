@@ -1,4 +1,4 @@
-"""Losses of backwards: value, computation and place."""
+"""Losses of backward passes: value, computation and location."""
 
 from __future__ import annotations
 
@@ -31,30 +31,30 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.losses.forwards_seen import ForwardsSeen
 
 GRAPH_FIRST, GRAPH_EVERY = 3, 100
-"""Backwards of a call site whose graph is read: the first few, then one in N."""
+"""Backward passes of a call site whose graph is read: the first ones, then one in N."""
 MAX_CALLS = 256
-"""Readings of graphs kept for the step in progress."""
+"""Maximum number of graph readings kept for the step in progress."""
 VALUES_EVERY = 8
-"""Backwards of a call site at which labels and predictions are inspected: one in N."""
+"""Backward passes of a call site at which labels and predictions are inspected: one in N."""
 MAX_NONFINITE_LOOKS = 4
-"""Losses that are not finite whose targets are inspected out of turn."""
+"""Maximum number of non-finite losses whose targets are inspected outside of the sampled passes."""
 
 MAX_LOSSES = 2 * Grouper.MAX_PENDING
-"""Losses kept that no optimizer step follows."""
+"""Maximum number of stored losses that no optimizer step follows."""
 MAX_WAITING = 256
-"""Losses left on a device before they are copied to the host without a request."""
+"""Maximum number of losses on a device before they are copied to the host without a request."""
 
 
 class LossObserver:
     """Stores the losses of the step in progress by key.
 
     Attributes:
-        closure: the gradients with which a step that has a closure began.
+        closure: the gradients at the start of a step with a closure.
         places: line of the loss, by the site of its backward pass.
         candidate: the latest root of `torch.autograd.grad` since the last step.
         graph_given: the user has passed a loss with its graph to `step`.
         averaging: names of optimizers that average micro-batches themselves.
-        sampled: the actions that policies have drawn since the last step.
+        sampled: actions that policies have drawn since the last step.
     """
 
     def __init__(self, job: Job, forwards: ForwardsSeen) -> None:
@@ -211,7 +211,7 @@ class LossObserver:
                 msgspec.structs.replace(call, step=closed.step, series=labels.get(site))
             )
         self._calls.clear()
-        # The backward that closed the step has begun the next one.
+        # The backward pass that closed the step has begun the next one.
         latest = self._values.get(self._keys)
         self._values.clear()
         if latest is not None:
@@ -236,10 +236,10 @@ class LossObserver:
             )
 
     def _unscaled(self, root: torch.Tensor) -> torch.Tensor:
-        """Value of a root as it was before a gradient scaler multiplied it.
+        """Return the value of a root before a gradient scaler multiplied it.
 
-        A root that is not itself the scaler's result but comes after a call of it, such as
-        a sum of scaled losses, is divided by the scale.
+        A root that is computed from the scaler's result, such as a sum of scaled losses, is divided
+        by the scale.
         """
         scaler = self._scaler() if self._scaler is not None else None
         value = self._scaled.get(root)
@@ -251,7 +251,7 @@ class LossObserver:
         return value
 
     def _begun(self, value: torch.Tensor) -> torch.Tensor | PendingNumber | float:
-        """The number itself, or one that is on its way: the script may change the tensor."""
+        """Return the number, or its pending transfer, because the script may change the tensor."""
         device = self._captures.rows.device
         if device is not None and device.holds([value]):
             return device.bring(value)
@@ -266,13 +266,13 @@ class LossObserver:
         self._values[key] = value
         if not math.isfinite(value):
             self._nonfinite.add(key)
-        if len(self._values) > MAX_LOSSES:  # no step ever came
+        if len(self._values) > MAX_LOSSES:  # no step ever followed
             oldest = next(iter(self._values))
             del self._values[oldest]
             self._nonfinite.discard(oldest)
 
     def _resolve(self) -> None:
-        """Wait for losses that are on their way; bring others that are on a device, at once."""
+        """Wait for losses that are being transferred, and transfer others on a device together."""
         waiting, self._waiting = self._waiting, {}
         there = {key: v for key, v in waiting.items() if isinstance(v, torch.Tensor)}
         if there:
@@ -304,7 +304,7 @@ class LossObserver:
                 f"its graph begins with {root.grad_fn.name()}, which is not a known loss",
             )
         for term in terms:
-            del self._calls[:-MAX_CALLS]  # no step ever came
+            del self._calls[:-MAX_CALLS]  # no step ever followed
             call = self._call(site, term, wants_values)
             above = term.above[root in self._scaled :]
             self._calls.append((site, msgspec.structs.replace(call, above=above)))
@@ -371,15 +371,15 @@ _MAKERS = {
 
 
 def _made_at(term: graph.LossTerm) -> str | None:
-    """Return the only line that calls the function that made the prediction."""
+    """Return the only line that calls the function that computed the prediction."""
     makers = [name for name in term.chain if name in _MAKERS]
     if term.operation == "cross_entropy" and not makers:
-        makers = ["log_softmax"]  # of a loss that the script puts together
+        makers = ["log_softmax"]  # for a loss that the script composes
     return only_call(*_MAKERS[makers[-1]]) if makers else None
 
 
 def _value(root: torch.Tensor) -> torch.Tensor:
-    """The value of a root, without its graph."""
+    """Return the value of a root, without its graph."""
     own = own_value(root)
     return (root if own is None else own).detach()
 
@@ -388,11 +388,11 @@ def scalar_root(tensors: Any) -> torch.Tensor | None:
     """Return the one-element tensor from which a backward pass starts, else None."""
     if isinstance(tensors, tuple | list) and len(tensors) == 1:
         tensors = tensors[0]
-    # Private: values of a transformed function are no values; a test pins it.
+    # Private API, covered by a test: tensors inside a transformed function have no values.
     here = torch._C._functorch.peek_interpreter_stack() is None
     if here and type(tensors) is torch.Tensor and tensors.is_cpu and tensors.numel() == 1:
-        return tensors  # as most are: the same, sooner
+        return tensors  # a shortcut for the most frequent case
     if isinstance(tensors, torch.Tensor) and tensors.numel() == 1 and is_readable(tensors):
-        # No worker has the value of a sum that is spread over workers.
+        # No worker has the value of a partial sum.
         return tensors if own_value(tensors) is not None else None
     return None

@@ -1,4 +1,4 @@
-"""Reports the operation of the user's source that made a value NaN or infinite."""
+"""Find the operation in the user's source that made a value NaN or infinite."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _OPERATORS = {
 }
 _BACKWARDS = ("backward", "manual_backward")
 MAX_ROWS = 4
-"""Rows that are named."""
+"""Maximum number of named rows."""
 
 
 def of_call(frame: FrameType | None, outputs: Iterable[Retained]) -> BadValue | None:
@@ -60,7 +60,7 @@ def of_backward(
 
     Args:
         frame: the frame that called backward, directly or indirectly.
-        site: line of the backward.
+        site: line of the backward call.
         outputs: modules with their outputs in the latest forward pass.
         finite: the loss is finite, so that a derivative must be infinite.
     """
@@ -78,7 +78,7 @@ def fact_of(found: BadValue, step: int, *, backward: bool = False) -> FirstBadOp
 
     Args:
         found: the operation.
-        step: the step that went wrong.
+        step: the faulty step.
         backward: the derivative of the operation is infinite, not its result.
     """
     operands = [(name, value) for name, value in found.operands]
@@ -99,7 +99,7 @@ def input_of(found: BadValue, step: int, place: str | None) -> NonfiniteInput | 
 
     Args:
         found: the value; weights of a model are skipped.
-        step: the step that went wrong.
+        step: the faulty step.
         place: line of the loss.
     """
     value = found.value
@@ -163,7 +163,7 @@ def _layer_of(found: BadValue) -> str | None:
 
 
 def _rows(value: Any) -> tuple[int, ...]:
-    """The first few rows of a result that are not finite; empty if all are, or unknown."""
+    """Return the first few non-finite rows of a result; empty if all rows are, or if unknown."""
     if not isinstance(value, torch.Tensor | np.ndarray) or value.ndim < 1 or len(value) < 2:
         return ()
     finite = torch.isfinite(torch.as_tensor(value).detach())

@@ -1,4 +1,4 @@
-"""Describes the inputs of an operation that produced NaN or infinity."""
+"""Description of the inputs of an operation that produced NaN or infinity."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mothtrap.adapters.torch.source.names import NOTHING
 from mothtrap.statistics.torch.dtypes import type_name
 
 MAX_NAME = 60
-"""Characters of an expression that are shown."""
+"""Maximum number of shown characters of an expression."""
 _HALF = (torch.float16, torch.bfloat16)
 
 

@@ -1,7 +1,7 @@
-"""Causality of sequence models: visibility of later positions, read from the operations of a graph.
+"""Causality of sequence models: whether positions depend on later ones, read from a graph.
 
-Node names, shapes and numbers are read; of what attention saved, only whether there is a
-mask. The names are private to PyTorch; the tests of this file pin them.
+Node names, shapes and numbers are read. Of the tensors that attention saved, only the presence of a
+mask is read. The names are private to PyTorch, and covered by the tests of this file.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from torch import nn
 from mothtrap.adapters.torch.job.graph import Node, operation, output_shape
 
 MAX_NODES = 20000
-"""Operations that are inspected; a GPT of 48 layers has 3000."""
+"""Maximum number of inspected operations; a GPT with 48 layers has 3000."""
 MAX_BEFORE = 8
-"""Operations between the product of queries and keys and its softmax."""
+"""Maximum number of operations between the product of queries and keys and its softmax."""
 
 _SOFTMAXES = frozenset({"softmax", "safe_softmax"})
 _SCORES = frozenset({"bmm", "mm", "matmul"})
@@ -27,17 +27,17 @@ _UNMASKING = frozenset(
 
 
 def looks_ahead(root: Node, modules: Iterable[nn.Module], length: int) -> str:
-    """Return what lets a position of a sequence of `length` use later positions.
+    """Return the layer through which positions of a sequence depend on later positions.
 
     Args:
         root: `grad_fn` of a prediction.
         modules: modules that ran in the forward pass.
-        length: positions of the sequence.
+        length: length of the sequence.
 
     Returns:
-        `attention` if attention over all positions is nowhere masked, `recurrent` if every
-        recurrent layer runs in both directions; `causal` if all attention is masked, or the only
-        recurrent layer runs in one direction; otherwise `""`.
+        `attention` if no attention over all positions is masked, `recurrent` if every recurrent
+        layer runs in both directions; `causal` if all attention is masked, or the only recurrent
+        layer runs in one direction; otherwise `""`.
     """
     masked = [m for m in _attention_masks(root, length) if m is not None]
     if masked:
@@ -49,7 +49,7 @@ def looks_ahead(root: Node, modules: Iterable[nn.Module], length: int) -> str:
 
 
 def _attention_masks(root: Node, length: int) -> list[bool | None]:
-    """Of every attention over the sequence, whether it is masked; None = unknown."""
+    """Return, for every attention over the sequence, whether it is masked; None = unknown."""
     found: list[bool | None] = []
     waiting, seen = deque([root]), {root}
     while waiting and len(seen) <= MAX_NODES:
@@ -71,7 +71,7 @@ def _is_square(shape: tuple[int, ...] | None, length: int) -> bool:
 
 
 def _is_masked(softmax: Node) -> bool:
-    """Return whether anything but a change of scale lies between the scores and their softmax."""
+    """Return whether anything but scaling lies between the scores and their softmax."""
     node: Node | None = next((c for c, _ in softmax.next_functions if c is not None), None)
     for _ in range(MAX_BEFORE):
         if node is None:
@@ -80,16 +80,16 @@ def _is_masked(softmax: Node) -> bool:
         if raw.startswith(tuple(_SCORES)):
             return False
         if operation(node) not in _UNMASKING:
-            return True  # masked_fill, where, baddbmm, an addition: it may be a mask
+            return True  # masked_fill, where, baddbmm, or an addition: may be a mask
         node = next((c for c, _ in node.next_functions if c is not None), None)
     return True
 
 
 def _is_fused_masked(node: Node, length: int) -> bool | None:
-    """Causality of the fused operation, from its arguments; None if they cannot be read."""
+    """Return whether a fused operation is masked; None if its arguments cannot be read."""
     shape = output_shape(node)
     if shape is None or len(shape) < 3 or shape[-2] != length:
-        return None  # of other positions, such as those of an encoder
+        return None  # attention to other positions, such as those of an encoder
     causal = getattr(node, "_saved_is_causal", None)
     if not isinstance(causal, bool):
         return True

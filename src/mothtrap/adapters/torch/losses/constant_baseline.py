@@ -1,4 +1,4 @@
-"""Targets of PyTorch's loss functions, for the loss of the best constant prediction."""
+"""Targets of PyTorch's loss functions, used for the loss of the best constant prediction."""
 
 from __future__ import annotations
 
@@ -35,5 +35,5 @@ def add_targets(baseline: ConstantBaseline, inputs: LossInputs) -> None:
 
 
 def _on_host(values: torch.Tensor, dtype: torch.dtype) -> npt.NDArray[Any]:
-    """Return values on the host, in a type that numpy knows."""
+    """Return values on the host, in a type that NumPy supports."""
     return as_array(values.to("cpu", dtype))

@@ -1,4 +1,4 @@
-"""Terms of a loss that train nothing: they have no graph, or reach nothing that is stepped."""
+"""Terms of a loss that train nothing: without a graph, or without updated parameters."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class _Term:
 
 @dataclass(slots=True)
 class _Line(Line):
-    """Backwards of one line, and the terms of their losses."""
+    """Backward passes of one line, and the terms of their losses."""
 
     terms: dict[str, _Term] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class _Look:
-    """The terms of the loss of the step in progress; by term the parameters that it reaches."""
+    """The terms of the loss of the step in progress, and the parameters that each term reaches."""
 
     line: _Line
     terms: list[Summand]
@@ -49,7 +49,7 @@ class _Look:
 
 
 class DetachedTermObserver:
-    """Determines the terms of a loss from the source, and from the graph what each trains."""
+    """Finds the terms of a loss in the source, and the parameters of each in the graph."""
 
     def __init__(self, job: Job) -> None:
         self._job = job

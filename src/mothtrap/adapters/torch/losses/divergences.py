@@ -1,4 +1,4 @@
-"""Calls of `kl_div` that are given probabilities instead of log-probabilities."""
+"""Detect calls of `kl_div` with probabilities instead of log-probabilities."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 LOOKS = 8
-"""Calls whose graph is read. Chosen by hand: how a loss is given its input does not change."""
+"""Number of calls whose graph is read. Chosen by hand: the kind of input does not change."""
 
 
 class DivergenceObserver:
-    """Reads how the first argument of `kl_div` was made.
+    """Finds out how the first argument of `kl_div` was computed.
 
     A graph cannot distinguish a divergence from other differences of products, so the
     call itself is inspected.
@@ -28,7 +28,7 @@ class DivergenceObserver:
         self._looks = 0
 
     def called(self, inputs: LossInputs) -> None:
-        """See a call of `kl_div` whose result has a graph."""
+        """Handle a call of `kl_div` whose result has a graph."""
         given = inputs.prediction
         if self._looks >= LOOKS or given is None or given.grad_fn is None:
             return

@@ -17,15 +17,16 @@ from mothtrap.tracing.jobs.evaluations import TrainingMeans
 from mothtrap.tracing.source import frames
 
 GUESSED = 3
-"""Evaluations of a site whose targets are inspected: they are the same ones every time."""
+"""Number of evaluations of a site whose targets are inspected; they are the same every time."""
 GUESSED_CALLS = 64
-"""Calls of an evaluation whose targets are inspected."""
+"""Maximum number of calls in an evaluation whose targets are inspected."""
 MAX_SITES = 64
 MAX_FRAMES = 8
 
 Site = tuple[tuple[str, int, int], ...]
-"""File, line and place in the code of every frame of the user's, innermost first: two calls
-can be on one line."""
+"""File, line and bytecode position of every user frame, innermost first, because two calls can be
+on one line.
+"""
 
 
 @dataclass(slots=True)
@@ -76,7 +77,7 @@ class EvaluatedLosses:
         """Record a loss computed in an evaluation.
 
         Args:
-            value: value of an average row.
+            value: mean loss per row.
             inputs: inputs of the loss; the target may be without values.
             site: site of the call.
         """

@@ -1,4 +1,4 @@
-"""Predictions that the class losses of evaluations are given, looked at by value."""
+"""Values of the predictions passed to the class losses of evaluations."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from mothtrap.tracing.describe.loss_numbers import TOLERANCE
 from mothtrap.tracing.source import frames
 
 MAX_LOOKS = 4
-"""Calls from one line whose predictions are inspected: the kind of argument does not change."""
+"""Inspected calls per line: the kind of argument does not change."""
 MAX_ROWS = 256
-"""Rounding of a row's sum; half precision keeps three digits."""
+"""Maximum number of inspected rows of a batch."""
 
 
 class EvaluatedPredictions:

@@ -23,14 +23,14 @@ MAX_TEXT = 200
 
 
 def failed_loss(error: BaseException, step: int) -> FailedLoss | None:
-    """Determine where an exception came from.
+    """Find the loss call that raised an exception.
 
     Args:
         error: an uncaught exception; its frames still contain the arguments of the loss.
         step: the step in which it was raised.
 
     Returns:
-        The loss call, or None if the exception has another origin.
+        The loss call; None if the exception has another origin.
     """
     if not isinstance(error, Exception):
         return None
@@ -70,7 +70,7 @@ def told(found: FailedLoss) -> str:
 def _loss_frame(
     traceback: TracebackType | None,
 ) -> tuple[FrameType | None, tuple[str, int] | None]:
-    """The outermost frame of a loss function, and the line of user code that called it."""
+    """Return the outermost frame of a loss function, and the line of user code that called it."""
     caller: tuple[str, int] | None = None
     while traceback is not None:
         code = traceback.tb_frame.f_code
@@ -89,7 +89,7 @@ def _classes(given: object) -> int | None:
 
 
 def _range(tensor: object) -> tuple[float, float] | None:
-    """Least and greatest value in host memory; a failed device cannot be read."""
+    """Return the smallest and largest value in host memory; a failed device cannot be read."""
     if not isinstance(tensor, torch.Tensor) or not is_plain(tensor) or not tensor.numel():
         return None
     if tensor.device.type != "cpu":

@@ -1,10 +1,10 @@
-"""Names the first operation of a loss that made NaN or infinity out of finite values.
+"""Find the first operation of a loss that produced NaN or infinity from finite values.
 
-The graph of a loss that is not finite is walked once, before its backward. What operations have
-saved shows which values were finite: a saved result directly, a saved input through the operation
-that produced it. Some operations are recomputed from saved tensors; additions, means and views make
-nothing of finite values that is not, but for an overflow. Between operations of which nothing is
-known there remains an interval.
+The graph of a non-finite loss is traversed once, before its backward pass. Tensors saved by
+operations show which values were finite: a saved result directly, and a saved input through the
+operation that produced it. Some operations are recomputed from saved tensors. Additions, means and
+views of finite values are finite unless they overflow. If nothing is known about some operations,
+the result is an interval.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _POSITIONS: Mapping[str, Mapping[str, int]] = {
     "WhereBackward0": {},
     "CtcLossBackward0": {"log_probs": 0},
 }
-"""Places of saved inputs among the inputs of a node, where they are not the usual ones."""
+"""Positions of saved inputs among the inputs of a node, if they are not the usual ones."""
 _USUAL: Mapping[str, int] = {"self": 0, "input": 0, "other": 1, "exponent": 1, "mat2": 1}
 _NO_VALUES = frozenset(
     {"target", "weight", "total_weight", "mask", "index", "indices", "condition"}
 )
-"""Saved tensors that are no values of the computation, or may be infinite on purpose."""
+"""Saved tensors that are not values of the computation, or may be infinite on purpose."""
 _MASKING = frozenset(
     [
         "where",
@@ -70,7 +70,7 @@ _MASKING = frozenset(
         "max_pool2d_with_indices",
     ]
 )
-"""Operations that may leave out values that are not finite."""
+"""Operations that may discard non-finite values."""
 _PASSING = _MASKING | frozenset(
     [
         "view",
@@ -105,7 +105,7 @@ _PASSING = _MASKING | frozenset(
         "avg_pool2d",
     ]
 )
-"""Operations whose results are finite where their inputs are."""
+"""Operations whose results are finite if their inputs are."""
 _OVERFLOWING = frozenset(
     [
         "add",
@@ -125,7 +125,9 @@ _OVERFLOWING = frozenset(
         "huber_loss",
     ]
 )
-"""Operations that make finite values infinite only where they exceed the range of their type."""
+"""Operations that turn finite values into infinite ones only if these exceed the range of their
+type.
+"""
 
 
 class _Values(Enum):
@@ -216,7 +218,7 @@ class _Search:
                     if not finite:
                         self._given_bad.add(node)
                 elif producer in self._result and self._result[producer] is not values:
-                    # Nodes with several outputs, or with ambiguous places.
+                    # Nodes with several outputs, or with ambiguous input positions.
                     self._result[producer] = _Values.BAD
                 else:
                     self._result[producer] = values
@@ -226,7 +228,7 @@ class _Search:
 
     def _derived(self, node: Node) -> _Values:
         name = operation(node)
-        if name == "mean" and getattr(node, "_saved_self_sym_numel", 1) == 0:  # of nothing
+        if name == "mean" and getattr(node, "_saved_self_sym_numel", 1) == 0:  # no values
             self._sure.add(node)
             return _Values.BAD
         inputs = {self._result.get(producer, _Values.UNKNOWN) for producer in producers(node)}
@@ -244,7 +246,7 @@ class _Search:
         return _Values.FINITE if name in _PASSING | _OVERFLOWING else _Values.UNKNOWN
 
     def _worked_out(self, node: Node, name: str) -> torch.Tensor | None:
-        """Recompute an operation if it saved all of its inputs."""
+        """Recompute an operation that saved all of its inputs."""
         saved = self._saved[node]
         own, other = saved.get("self"), saved.get("other")
         if name == "div" and other is not None:
@@ -259,7 +261,7 @@ class _Search:
         return again(own) if again is not None else None
 
     def _first_on_the_way(self) -> Node:
-        """The first bad node whose way to the loss is known to be bad, or may be."""
+        """Return the first bad node whose path to the loss is known to be bad, or may be."""
         for passed in ((_Values.BAD,), (_Values.BAD, _Values.UNKNOWN)):
             ways = frozenset(node for node in self._order if self._of(node) in passed)
             reached = self._reached(self._root, ways.__contains__)
@@ -272,7 +274,7 @@ class _Search:
         return self._result.get(node, _Values.UNKNOWN)
 
     def _reached(self, node: Node, passes: Callable[[Node], bool]) -> set[Node]:
-        """The nodes that lead to one, itself among them, by way of such as pass."""
+        """Return the node and all nodes that lead to it through operations that pass values on."""
         waiting, reached = [node], {node}
         while waiting:
             for producer in producers(waiting.pop()):
@@ -282,9 +284,10 @@ class _Search:
         return reached
 
     def _beginning(self, bad: Node) -> Node:
-        """Return the first node of unknown result that leads to a bad one, else the bad one.
+        """Return the first node of unknown result that leads to a bad one, or else the bad one.
 
-        Where an addition or the like is the first bad one, any before it may have overflowed.
+        If an addition or a similar operation is the first bad one, any operation before it may have
+        overflowed.
         """
         if bad in self._sure:
             return bad
@@ -321,4 +324,4 @@ _AGAIN: Mapping[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "lgamma": torch.lgamma,
     "logit": torch.logit,
 }
-"""Operations of one argument that save it, and not their result."""
+"""Operations of one argument that save the argument instead of the result."""

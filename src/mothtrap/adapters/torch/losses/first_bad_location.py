@@ -30,7 +30,9 @@ _CTC_LENGTHS = ("input_lengths", "target_lengths")
 MAY_OVERFLOW = frozenset(
     ["mul", "exp", "pow", "add", "sub", "sum", "mean", "mm", "bmm", "addmm", "linear", "mse_loss"]
 )
-"""Operations whose finite operands give infinity only where they exceed the range of their type."""
+"""Operations that turn finite values into infinite ones only if these exceed the range of their
+type.
+"""
 
 
 def first_bad_operation(
@@ -74,7 +76,7 @@ def _inputs(found: FirstBad) -> tuple[str, ...]:
 
 
 def _overflowed(found: FirstBad) -> str:
-    """Return the type of 16 bits that an operation exceeded which makes no infinity otherwise."""
+    """Return the 16-bit type whose range an operation exceeded; empty if it did not."""
     may = operation(found.node) in MAY_OVERFLOW
     return overflowed_type(found.inputs.values()) if may else ""
 
@@ -99,7 +101,7 @@ def _line_of(node: Node, module: nn.Module | None) -> str | None:
 
 
 class _Anchors:
-    """Nodes of which it is known in which module they ran."""
+    """Nodes for which the module that ran them is known."""
 
     def __init__(self, retained: Iterable[Retained], book: NameBook) -> None:
         self._book = book
@@ -109,7 +111,7 @@ class _Anchors:
                 self._by_memory.setdefault(output.data_ptr(), module)
 
     def path(self, node: Node, memory: Mapping[Node, int]) -> str | None:
-        """Return the module of a node that made the module's output or takes its weights."""
+        """Return the module whose output a node computed, or whose weights it reads."""
         module = self._by_memory.get(memory.get(node, -1))
         if module is not None:
             return self._book.module_name(module)
@@ -125,14 +127,14 @@ class _Anchors:
         return None
 
     def is_users(self, path: str) -> bool:
-        """Return whether a module without parts is of a class that is not torch's own."""
+        """Return whether a module without submodules is of a class defined by the user."""
         module = self._book.module_called(path)
         if module is None or next(module.children(), None) is not None:
             return False
         return not type(module).__module__.startswith("torch.nn.")
 
     def root(self, path: str) -> str:
-        """Return the path of the model that holds a module."""
+        """Return the path of the model that contains a module."""
         module = self._book.module_called(path)
         root = self._book.root_of(module) if module is not None else None
         return root.path if root is not None else path
@@ -144,7 +146,7 @@ class _Anchors:
 
 
 def _module_of(found: FirstBad, anchors: _Anchors) -> str:
-    """Return the path of the module in which the operation ran; empty: after all of them."""
+    """Return the path of the module in which the operation ran; empty if after all."""
     place = found.order.index(found.node)
     own = anchors.path(found.node, found.memory)
     if own is not None:
@@ -163,7 +165,7 @@ def _nearest(nodes: Iterable[Node], memory: Mapping[Node, int], anchors: _Anchor
 
 
 def _common(first: str, second: str) -> str:
-    """Return the innermost module that holds two others, or is one of them."""
+    """Return the innermost module that contains two others, or is one of them."""
     shared: list[str] = []
     for one, other in zip(first.split("."), second.split("."), strict=False):
         if one != other:

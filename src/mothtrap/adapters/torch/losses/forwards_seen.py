@@ -1,4 +1,4 @@
-"""Forward passes of models, from the view of the losses computed from them."""
+"""Forward passes of models, as seen by the losses computed from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inspections of the losses of each line with a backward: a few, early in the training."""
+"""Inspections of the losses at each line with a backward pass: a few, early in the training."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.observers import BackwardRoot
 
 LOOK_AT = (1, 3, 5, 8, 12)
-"""Backwards of a line at which its loss is inspected; after the last one it is reported."""
+"""Backward passes of a line at which its loss is inspected; after the last one it is reported."""
 MAX_LINES = 16
-"""Lines with a backward that are inspected."""
+"""Maximum number of inspected lines with a backward pass."""
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class LineLooks(Generic[LineT]):
     """The lines with a backward pass, and when to sample them.
 
     Args:
-        make: creates the record of a new line.
+        make: function that creates the record of a new line.
         at: numbers of the backward passes of a line at which its loss is inspected.
     """
 

@@ -1,7 +1,7 @@
-"""Calls of the losses of `torch.nn.functional`: under no_grad there is no graph to read.
+"""Replacements of loss functions in `torch.nn.functional`, for calls without a graph.
 
-A replacement has the globals of `torch.nn.functional`: `torch.jit.script` looks up there
-what the source of the original names. Whatever the replacement itself needs is in its
+A replacement has the globals of `torch.nn.functional`, because `torch.jit.script` looks up names
+from the source of the original there. Everything that the replacement itself needs is in its
 closure.
 """
 
@@ -54,13 +54,13 @@ class LossInputs:
 
     @property
     def prediction(self) -> torch.Tensor | None:
-        """The first argument."""
+        """First argument."""
         value = self.given.get("input")
         return value if isinstance(value, torch.Tensor) else None
 
     @property
     def target(self) -> torch.Tensor | None:
-        """The second argument."""
+        """Second argument."""
         value = self.given.get("target")
         return value if isinstance(value, torch.Tensor) else None
 
@@ -108,11 +108,11 @@ def inputs_of(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Loss
 @functools.cache
 def _parameters(name: str) -> tuple[str, ...]:
     names = list(inspect.signature(getattr(functional, name)).parameters)
-    return ("input", "target", *names[2:])  # a few call the prediction by another name
+    return ("input", "target", *names[2:])  # a few functions use another name for the prediction
 
 
 def mean_of(result: torch.Tensor, inputs: LossInputs) -> torch.Tensor:
-    """Return the loss of an average row for any reduction, as a number on the loss's device."""
+    """Return the mean loss per row for any reduction, as a number on the loss's device."""
     value = result.detach()
     if value.numel() != 1:
         return value.float().mean()
@@ -146,7 +146,7 @@ def observed(
         except BaseException as err:
             drop_own_frame(err)
             raise
-        # While a graph is being made of the program the result is no tensor.
+        # While the program is being traced into a graph, the result is not a tensor.
         if not sampling.on and isinstance(result, tensor):
             tell(name, result, args, kwargs)
         return result

@@ -33,7 +33,7 @@ from mothtrap.tracing.describe.target_leakage import MAX_ROWS, is_table, telling
 Array = npt.NDArray[Any]
 _RESHAPES = frozenset({"view", "unsafe_view", "reshape", "squeeze", "unsqueeze", "alias"})
 _DIFFERENCES = ("pow", "abs", "mul")
-"""Operations of a loss written by hand that save prediction less target."""
+"""Operations of a hand-written loss that save the prediction minus the target."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,16 +69,17 @@ def latest_forward(retained: RetainedOutputs, loss: Node = None) -> Forward:
 
 
 def _is_loss(owner: nn.Module, output: torch.Tensor | None) -> bool:
-    """Return whether a module is a loss: its output is no prediction."""
+    """Return whether a module is a loss, whose output is not a prediction."""
     return isinstance(owner, nn.modules.loss._Loss) or (output is not None and not output.ndim)
 
 
 def without_labels(forward: Forward, target: torch.Tensor, ignored: Any) -> Forward:
-    """Remove the argument from which a forward pass with its own loss takes the targets.
+    """Remove the target argument of a forward pass that computes its own loss.
 
-    This is the argument that equals the targets, one for each row. For sequences, it is the one
-    that agrees with them at the same position, otherwise at the next one (the model shifts them
-    itself); among several, the last. A forward pass of one sequence keeps it.
+    This is the argument that equals the targets, one for each row. For sequences, it is the
+    argument that agrees with them at the same position, or else at the next position (the model
+    shifts the targets itself). If there are several, it is the last one. A forward pass of one
+    sequence keeps it.
 
     Args:
         forward: forward pass of the model.
@@ -109,7 +110,7 @@ def _without(forward: Forward, place: int) -> Forward:
 
 
 def _is_of(given: torch.Tensor, target: torch.Tensor) -> bool:
-    """Return whether an argument holds the targets, of which the first may be known only."""
+    """Return whether an argument contains the targets, of which only the first may be known."""
     if given.dtype != target.dtype or given.shape[1:] != target.shape[1:]:
         return False
     return torch.equal(given.detach()[: len(target)].to("cpu"), target) if target.ndim else False
@@ -130,7 +131,7 @@ def sample(
         forward: forward pass of the model with this loss.
         checkpointed: see `loss_values.target`.
         alone: the loss has no other term.
-        columns: also look for input columns that reveal the target.
+        columns: also search for input columns that reveal the target.
     """
     target = loss_values.target(term, checkpointed=checkpointed)
     if target is None and not checkpointed and alone and forward.calls == 1:
@@ -149,10 +150,10 @@ def sample(
 
 
 def _embedded_or_not(found: TargetSample, term: LossTerm, target: torch.Tensor) -> TargetSample:
-    """Correct the offsets by the tokens that the model embeds."""
+    """Correct the offsets using the tokens that the model embeds."""
     offsets = found.input_offsets
     if offsets and 0 in offsets and _is_not_embedded(term, target):
-        later = tuple(k for k in offsets if k)  # a decoder that shifts its targets itself
+        later = tuple(k for k in offsets if k)  # a decoder that shifts its own targets
         return msgspec.structs.replace(found, input_offsets=later)
     if offsets == (0, 1):
         return msgspec.structs.replace(found, decoded=_is_decoded(term, target))
@@ -164,10 +165,10 @@ def _embedded_or_not(found: TargetSample, term: LossTerm, target: torch.Tensor) 
 def with_rows(
     found: TargetSample, terms: Sequence[LossTerm], forward: Forward, *, checkpointed: bool
 ) -> TargetSample:
-    """Add the offsets of targets whose rows are given to the loss one after the other.
+    """Add the offsets of targets whose rows are passed to the loss one after another.
 
     Args:
-        found: what is known of the targets of the first operation.
+        found: data about the targets of the first operation.
         terms: all operations of the loss.
         forward: forward pass of the model with this loss.
         checkpointed: see `loss_values.target`.
@@ -182,7 +183,7 @@ def with_rows(
         target = torch.stack([one.detach() for one in rows]).to("cpu")
         if target.is_floating_point() or target.numel() > MAX_TARGETS:
             return found
-        for layout in (target, target.T.contiguous()):  # a row, or a position of every row
+        for layout in (target, target.T.contiguous()):  # one row, or one position of every row
             offsets = _input_offsets(forward, term, layout, _ignored_by(term))
             if offsets:
                 found = msgspec.structs.replace(found, input_offsets=offsets)
@@ -191,7 +192,7 @@ def with_rows(
 
 
 def _ignored_by(term: LossTerm) -> int | None:
-    """Return the label that a loss leaves out, which its node holds without a sign."""
+    """Return the label that a loss ignores, which its node stores as an unsigned number."""
     saved = getattr(term.node, "_saved_ignore_index", None)
     return saved - (1 << 64) if saved is not None and saved >= 1 << 63 else saved
 
@@ -238,13 +239,13 @@ def _telling_columns(
 
 
 def _first_rows(values: torch.Tensor) -> npt.NDArray[Any]:
-    """Return the first rows on the host, in a type that numpy knows."""
+    """Return the first rows on the host, in a type that NumPy supports."""
     dtype = torch.float64 if values.is_floating_point() else values.dtype
     return as_array(values[:MAX_ROWS].detach().to("cpu", dtype))
 
 
 def _outside_share(term: LossTerm, finite_N: torch.Tensor) -> float | None:
-    """Share of targets outside the range of the last operation before the loss."""
+    """Return the share of targets outside the range of the last operation before the loss."""
     bounds = _range_of(term)
     if term.operation != "elementwise" or bounds is None or not finite_N.numel():
         return None
@@ -254,15 +255,15 @@ def _outside_share(term: LossTerm, finite_N: torch.Tensor) -> float | None:
 
 
 def _range_of(term: LossTerm) -> tuple[float, float] | None:
-    """Closure of the range of the last operation before the loss, where it has one."""
+    """Return the closed range of the last operation before the loss, if it has one."""
     return RANGES.get(next((name for name in term.chain if name != "cast"), ""))
 
 
 def _recovered(term: LossTerm, output: torch.Tensor | None) -> torch.Tensor | None:
-    """Return the target of a difference written by hand: the prediction minus the saved difference.
+    """Return the target of a hand-written difference: the prediction minus the saved difference.
 
-    The prediction is the output of the last module, if only changes of shape are in between, and
-    its values are possible results of the last operation.
+    The prediction is the output of the last module, if only reshapes are in between, and its values
+    are possible results of the last operation.
     """
     bounds = _range_of(term)
     if output is None or bounds is None or operation(term.node) not in _DIFFERENCES:
@@ -304,8 +305,8 @@ def _input_offsets(
 def _is_not_embedded(term: LossTerm, target: torch.Tensor) -> bool:
     """Return whether a model embeds tokens, but never the targets at their own positions.
 
-    A decoder that is given its targets shifts them before it embeds them, all at once or one
-    position after the other.
+    A decoder that receives its targets shifts them before it embeds them, all together or one
+    position after another.
     """
     known = _embedded(term)
     if not known:
@@ -322,9 +323,9 @@ def _is_not_embedded(term: LossTerm, target: torch.Tensor) -> bool:
 
 
 def _in_steps(embedded: Sequence[torch.Tensor], labels: Array) -> Iterator[tuple[Array, Array]]:
-    """Yield the tokens that are embedded one position after the other, beside the labels.
+    """Yield the tokens that are embedded one position after another, with the labels.
 
-    Labels of a batch may have the rows or the positions first.
+    The first axis of the labels may be rows or positions.
     """
     steps = [as_array(t.to("cpu").reshape(-1)) for t in embedded if t.ndim == 1 or 1 in t.shape[1:]]
     if len({len(one) for one in steps}) != 1 or len(steps) * len(steps[0]) != labels.size:
@@ -335,17 +336,17 @@ def _in_steps(embedded: Sequence[torch.Tensor], labels: Array) -> Iterator[tuple
 
 
 def _is_decoded(term: LossTerm, target: torch.Tensor) -> bool:
-    """Return whether a model embeds its targets at their own positions after the other tokens.
+    """Return whether a model embeds its targets, unshifted, after the other tokens.
 
-    An encoder is given its tokens first. An autoencoder gives it the targets, and the decoder
-    those that are shifted.
+    An encoder receives its tokens first. In an autoencoder, the encoder receives the targets, and
+    the decoder the shifted targets.
     """
     labels, ignored = as_array(target), _ignored_by(term)
     for one in reversed(_embedded(term)):
         offsets = next_tokens.offsets(
             [as_array(tokens) for tokens in sequences([one], term.classes)], labels, ignored
         )
-        if offsets:  # others are positions, or types
+        if offsets:  # others are positions or token types
             return offsets == (0,)
     return False
 
@@ -360,7 +361,7 @@ def _is_decoded_in_steps(term: LossTerm, target: torch.Tensor) -> bool:
 
 
 def _embedded(term: LossTerm) -> list[torch.Tensor]:
-    """Return all tokens that a model embeds, in this order; none where some cannot be read."""
+    """Return all tokens that a model embeds, in order; none if some cannot be read."""
     found = [node for node in nodes([term.node]) if operation(node) == "embedding"]
     found.sort(key=lambda node: node._sequence_nr())
     given = [getattr(node, "_saved_indices", None) for node in found]
@@ -426,7 +427,7 @@ def _is_by_position(term: LossTerm, output: torch.Tensor | None) -> bool:
 
 
 def _confusion(term: LossTerm, target: torch.Tensor) -> tuple[int, ...] | None:
-    """Labels against predicted classes, or None if there are none or too many."""
+    """Return the counts of labels by predicted class; None if there are none or too many."""
     saved = loss_values.saved_prediction(term)
     classes = term.classes
     if saved is None or not classes or not 2 <= classes <= MAX_CONFUSED:
@@ -449,7 +450,7 @@ def _confusion(term: LossTerm, target: torch.Tensor) -> tuple[int, ...] | None:
 
 
 def _is_normalized(term: LossTerm) -> bool | None:
-    """Return whether exponents of the prediction sum to 1 in every row, for label losses."""
+    """Return whether the exponentials of the prediction sum to 1 in every row, for label losses."""
     if term.operation != "nll":
         return None
     saved = loss_values.saved_prediction(term)

@@ -1,4 +1,4 @@
-"""Losses and their targets as tensors, where they are requested."""
+"""Capture of losses and their targets as tensors, if requested."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 MAX_TARGETS = 256
-"""Loss calls of one step whose targets are taken, as with forwards: more are no training."""
+"""Maximum number of loss calls per step whose targets are captured; more are not training."""
 
 
 class LossTensors:
@@ -33,7 +33,7 @@ class LossTensors:
         """Capture the value of a loss series in the step that closes.
 
         Args:
-            series: label of the series, as its `loss` scalars bear it.
+            series: label of the series, as in its `loss` scalars.
             place: line of the loss call.
             value: sum over micro-batches.
             dtype: dtype of the loss in the program.

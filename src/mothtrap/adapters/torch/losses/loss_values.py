@@ -1,8 +1,8 @@
-"""Values that a loss operation saved of its inputs in sampled steps: labels, predictions.
+"""Input values saved by a loss operation in sampled steps: labels and predictions.
 
-Saved tensors are read at the loss operation only, and never those that were packed
-(checkpointing, offloading) nor once a checkpointed segment was seen in the job: unpacking
-re-runs the segment.
+Saved tensors are read at the loss operation only. Tensors that were packed (checkpointing,
+offloading) are never read, and none are read once the job has used checkpointing, because unpacking
+runs the segment again.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ import torch
 from mothtrap.adapters.torch.job.graph import LossTerm, operation
 
 MAX_ROWS = 1024
-"""Rows of a batch that are inspected."""
+"""Maximum number of inspected rows of a batch."""
 MAX_SPREAD = 65536
-"""Probabilities over whose rows the spread is computed, at least 64 rows: with more, this
-costs as much as a step of a small model, and shows no more."""
+"""Maximum number of probabilities for computing the spread over rows, with at least 64 rows. More
+would cost as much as a step of a small model, without more information.
+"""
 MAX_CLASSES = 65536
 MAX_TOLD_WEIGHTS = 20
-"""Classes up to which their weights are reported: beyond, they are tokens."""
+"""Maximum number of classes whose weights are reported; with more, the classes are tokens."""
 
 
 def label_counts(term: LossTerm) -> tuple[int, ...] | None:
@@ -48,7 +49,8 @@ def target(term: LossTerm, *, checkpointed: bool) -> torch.Tensor | None:
         checkpointed: reading saved tensors may recompute segments of the graph.
     """
     saved = getattr(term.node, "_raw_saved_target", None)
-    if checkpointed and not hasattr(saved, "unpack_hook"):  # whether it is packed is unknown
+    # whether the tensor is packed is unknown
+    if checkpointed and not hasattr(saved, "unpack_hook"):
         return None
     return _saved(term, "_saved_target")
 
@@ -103,7 +105,7 @@ def prediction_spread(term: LossTerm) -> float | None:
 
 
 def _rows(saved: torch.Tensor, term: LossTerm) -> torch.Tensor | None:
-    """Probabilities as (rows, classes)."""
+    """Return the probabilities, shape (rows, classes)."""
     if term.operation == "binary_cross_entropy_with_logits":
         return saved.detach().reshape(-1, 1)[:MAX_ROWS].float().sigmoid()
     if term.operation == "binary_cross_entropy":
@@ -118,11 +120,11 @@ def _rows(saved: torch.Tensor, term: LossTerm) -> torch.Tensor | None:
 
 
 def _saved(term: LossTerm, name: str) -> torch.Tensor | None:
-    """A saved tensor of the loss node; its buffers may be freed already."""
+    """Return a saved tensor of the loss node; its buffers may already be freed."""
     node: Any = term.node
     if operation(node) == "log_softmax":
         return None
-    packed = getattr(getattr(node, "_raw" + name, None), "unpack_hook", None)  # torch 2.13 has it
+    packed = getattr(getattr(node, "_raw" + name, None), "unpack_hook", None)  # requires torch 2.13
     if packed is not None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Views behind a loss that change the order of axes without moving their values."""
+"""Views behind a loss that change the order of axes without moving the values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _VIEWS = frozenset({"view", "unsafe_view"})
 _SLICES, _PADS = frozenset({"slice", "select", "narrow"}), frozenset({"constant_pad_nd"})
 MAX_BETWEEN = 4
-"""Operations between a loss and the view of its prediction. Chosen by hand."""
+"""Maximum number of operations between a loss and the view of its prediction. Chosen by hand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +34,14 @@ class _Mixed:
 
 @dataclass(slots=True)
 class _Line(Line):
-    """Backwards of one line, and the latest view that was found."""
+    """Backward passes of one line, and the latest view that was found."""
 
     mixed: int = 0
     latest: _Mixed | None = None
 
 
 class MixedAxesObserver:
-    """Determines from the graph of a loss how views change shapes."""
+    """Finds out from the graph of a loss how views change shapes."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -79,9 +79,9 @@ class MixedAxesObserver:
 
 
 def _mixing_view(root: Node) -> _Mixed | None:
-    """Return a view that mixes axes and is no part of a shift of relative positions.
+    """Return a view that mixes axes and is not part of a shift of relative positions.
 
-    Such a shift pads or cuts a row between two views, on purpose.
+    Such a shift intentionally pads or cuts a row between two views.
     """
     found: dict[Node, _Mixed] = {}
     skewed: set[Node] = set()
@@ -98,9 +98,9 @@ def _mixing_view(root: Node) -> _Mixed | None:
 
 
 def _is_attention(node: Node) -> bool:
-    """Return whether a node is attention with the heads before the positions, not moved since.
+    """Return whether a node is attention with heads before positions, which have not been moved.
 
-    A view joins the batch and the heads for a product of matrices, and another one splits them.
+    A view merges the batch and the heads for a matrix product, and another view splits them.
     """
     while node is not None and operation(node) in ("clone", "dropout"):
         node = _behind(node)
@@ -111,7 +111,7 @@ def _is_attention(node: Node) -> bool:
 
 
 def _joins_heads(given: Shape, became: Shape) -> bool:
-    """Return whether heads are joined over as many positions, which sizes alone do not show."""
+    """Return whether heads and an equal number of positions are merged, which sizes cannot show."""
     if len(given) != 4 or len(became) != 3 or given[1] != given[2]:
         return False
     batch, heads, _, size = given
@@ -119,7 +119,7 @@ def _joins_heads(given: Shape, became: Shape) -> bool:
 
 
 def _unsliced(view: Node) -> Node:
-    """Return the operation before a view, or before the slices in front of it."""
+    """Return the operation before a view, or before the slices that precede it."""
     node = _behind(view)
     while node is not None and operation(node) in _SLICES:
         node = _behind(node)
@@ -136,9 +136,10 @@ def _swaps(node: Node) -> bool:
 
 
 def _flattened_apart(root: Node) -> _Mixed | None:
-    """Return the shapes of a prediction and of targets that were flattened in different orders."""
+    """Return the shapes of a prediction and its targets that were flattened in different orders."""
     for term in graph.loss_terms(root):
-        target = loss_values.target(term, checkpointed=True)  # it may be, unseen
+        # this may have happened without being visible
+        target = loss_values.target(term, checkpointed=True)
         whole = getattr(target, "_base", None)
         if target is None or whole is None or whole.numel() != target.numel() or whole.ndim < 2:
             continue

@@ -1,4 +1,4 @@
-"""Overlaps of prediction and target (Dice, intersection over union) in the graph of a loss."""
+"""Overlaps of prediction and target (Dice, intersection over union) in a loss graph."""
 
 from __future__ import annotations
 
@@ -20,18 +20,20 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.observers import BackwardRoot
 
 MAX_DEPTH = 8
-"""Sums, factors, and constants between a quotient and its product. Chosen by hand."""
+"""Maximum number of sums, factors, and constants between a quotient and its product. Chosen by
+hand.
+"""
 
 
 @dataclass(slots=True)
 class _Line(Line):
-    """Backwards of one line, and how many of the inspected ones add an overlap."""
+    """Backward passes of one line, and the number of inspected ones that add an overlap."""
 
     added: int = 0
 
 
 class OverlapObserver:
-    """Determines whether a loss adds the overlap that it should subtract."""
+    """Detects a loss that adds the overlap instead of subtracting it."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -57,7 +59,7 @@ class OverlapObserver:
 
 
 def _signs(root: Node) -> Iterator[bool | None]:
-    """Yield for each overlap near a root whether it is subtracted; None where that is unknown."""
+    """Yield, for each overlap near a root, whether it is subtracted; None if unknown."""
     waiting: deque[tuple[Node, bool | None]] = deque([(root, False)])
     seen, saved = {root}, SavedValues()
     while waiting and len(seen) <= graph.MAX_HEAD_NODES:
@@ -79,7 +81,7 @@ def _signs(root: Node) -> Iterator[bool | None]:
 
 
 def _weighted(negated: bool | None, factors: dict[str, torch.Tensor]) -> bool | None:
-    """Return the sign of what is multiplied with weights; None if they are not of one sign."""
+    """Return the sign of a value multiplied by weights; None if their signs differ."""
     if negated is None or len(factors) != 1:
         return None
     [weights] = factors.values()
@@ -99,7 +101,7 @@ def _is_overlap(node: Node) -> bool:
 
 
 def _adds_areas(bottom: Node) -> bool:
-    """Return whether a divisor is the area of a prediction and that of a target.
+    """Return whether a divisor is the area of a prediction plus the area of a target.
 
     The area of a prediction plus one number is not enough: the number may be a small constant, as
     in the share of a prediction that is outside of its target, which should be minimized.

@@ -1,4 +1,4 @@
-"""Policies: weights of the log probabilities in their loss, and the entropy of their choices."""
+"""Policies: weights of log probabilities in the loss, and the entropy of actions."""
 
 from __future__ import annotations
 
@@ -29,19 +29,21 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.observers import BackwardRoot
 
 LOOK_AT = (1, 3, 5, 8, 12, 20, 30, 45, 60, 80)
-"""Backwards of a line at which its loss is inspected. Rewards may be rare in the first episodes."""
+"""Backward passes of a line at which its loss is inspected. Rewards may be rare in the first
+episodes.
+"""
 REPORT_AT = (12, 80)
-"""Backwards of a line after which they are reported."""
+"""Number of backward passes of a line after which they are reported."""
 MEAN_OF = 5
-"""Steps whose entropies are averaged. Chosen by hand."""
+"""Number of steps whose entropies are averaged. Chosen by hand."""
 FIRST_REPORT = 5
-"""Steps with draws before the first report; each further report is after twice as many."""
+"""Steps with draws before the first report; each further report comes after twice as many."""
 LOWEST = -80.0
-"""Stands for the logarithm of 0 in a product with 0."""
+"""Represents the logarithm of 0 in a product with 0."""
 MAX_SAMPLES = 4096
-"""Samples of actions that are remembered until a step ends."""
+"""Maximum number of action samples that are stored until a step ends."""
 DRAWS = 8
-"""Draws since the last step whose entropy is read. Chosen by hand: 0.3 ms in a step."""
+"""Draws since the last step whose entropy is read. Chosen by hand: 0.3 ms per step."""
 
 
 class SampledActions:
@@ -92,11 +94,11 @@ class SampledActions:
 
 
 class EntropyObserver:
-    """Follows the entropy of a policy.
+    """Tracks the entropy of a policy.
 
     Args:
         job: the job that trains the policy.
-        sampled: the actions that were drawn.
+        sampled: the drawn actions.
     """
 
     def __init__(self, job: Job, sampled: SampledActions) -> None:
@@ -148,7 +150,7 @@ class PolicyObserver:
 
     Args:
         job: the job that trains the policy.
-        sampled: the actions that were drawn.
+        sampled: the drawn actions.
     """
 
     def __init__(self, job: Job, sampled: SampledActions) -> None:
@@ -191,7 +193,7 @@ class PolicyObserver:
         self._sampled.clear()
 
     def _is_own(self, saved: SavedValues, gathered: Node) -> bool:
-        """Return whether the policy has drawn the action of a log probability itself."""
+        """Return whether the policy itself drew the action of a log probability."""
         index = saved.of(gathered).get("index")
         return index is not None and self._sampled.has(index)
 
@@ -221,7 +223,7 @@ def _log_probs(root: Node, saved: SavedValues) -> Iterator[_LogProb]:
     """
     waiting = deque([(root, _LogProb(root, negated=False))])
     seen = {root}
-    for _ in range(graph.MAX_HEAD_NODES):  # of an episode, the first terms are inspected
+    for _ in range(graph.MAX_HEAD_NODES):  # only the first terms of an episode are inspected
         if not waiting:
             return
         node, way = waiting.popleft()
@@ -251,7 +253,7 @@ def _log_probs(root: Node, saved: SavedValues) -> Iterator[_LogProb]:
 def _scaled(negated: bool | None, saved: SavedValues, product: Node, name: str) -> bool | None:
     """Return the sign of a product with a single number, which may be a coefficient or a return.
 
-    Other negative numbers than -1 may be returns, which do not change the sign of a gain.
+    Negative numbers other than -1 may be returns, which do not change the sign of a gain.
     """
     factor = saved.of(product).get(name)
     if negated is None or factor is None:
@@ -262,7 +264,7 @@ def _scaled(negated: bool | None, saved: SavedValues, product: Node, name: str) 
 
 
 def _sign_before(node: Node, negated: bool | None) -> bool | None:
-    """Return whether a log probability is subtracted whose negative may have been weighted."""
+    """Return whether a log probability is subtracted; its negative may have been weighted."""
     for _ in range(MAX_SIGNS):
         if negated is None or operation(node) not in BEFORE_LOG_PROBS:
             break

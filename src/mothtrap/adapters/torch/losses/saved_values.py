@@ -1,8 +1,8 @@
-"""Reads the tensors that the nodes of an autograd graph have saved for the backward.
+"""Read the tensors that the nodes of an autograd graph saved for the backward pass.
 
-Nothing of the user's is called: a saved tensor that has hooks is left alone, since to unpack
-it may run a checkpointed forward again, and so are the nodes of functions of the user's own and of
-compiled code. `_raw_saved_*` is private to PyTorch; the tests of this file pin it.
+No code of the user is called. A saved tensor with hooks is not read, because unpacking it may run a
+checkpointed forward again. Nodes of user-defined functions and of compiled code are not read,
+either. `_raw_saved_*` is private to PyTorch, and covered by the tests of this file.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from mothtrap.statistics import torch as arithmetic
 Node: TypeAlias = Any  # torch.autograd.graph.Node, whose attributes differ by operation
 
 READ_BYTES = 64 * 2**20
-"""Values that are read in one search. Chosen by hand: some 20 ms."""
+"""Number of bytes that are read in one search. Chosen by hand: about 20 ms."""
 MAX_NODES = 20_000
-"""Nodes of a graph that are visited in one search."""
+"""Maximum number of visited nodes of a graph in one search."""
 _RAW = "_raw_saved_"
 _ABSENT = object()
 
@@ -75,7 +75,7 @@ def _read(node: Node, name: str) -> torch.Tensor | None:
         if isinstance(raw, tuple) or getattr(raw, "unpack_hook", _ABSENT) is not None:
             return None
         saved = getattr(node, f"_saved_{name}")
-    except RuntimeError:  # it was changed in place, or a backward has let it go
+    except RuntimeError:  # changed in place, or freed by a backward pass
         return None
     return saved if isinstance(saved, torch.Tensor) else None
 

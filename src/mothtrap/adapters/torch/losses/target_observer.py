@@ -1,4 +1,4 @@
-"""Inspections of the inputs of losses, on sampled backward passes, and of the model's tokens."""
+"""Inspections of the inputs of losses, and of a model's tokens, on sampled backward passes."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.losses.forwards_seen import ForwardsSeen
 
 FIRST_LOOKS = 3
-"""Inspections of a call site in which costlier questions are asked too."""
+"""Number of inspections of a call site that include expensive checks."""
 TOKENS_EVERY = 8
-"""Inspections of a call site in which tokens are counted: the first, then one in N."""
+"""Inspections of a call site in which tokens are counted: the first ones, then one in N."""
 MAX_SHARES = 16
-"""Most frequent tokens that are reported."""
+"""Number of reported most frequent tokens."""
 _ATTENTIONS = ("scaled_dot_product_attention", "softmax", "Softmax", "MultiheadAttention")
 
 

@@ -1,4 +1,4 @@
-"""The targets of each loss call site over the batches: detects whether they are in an order."""
+"""The targets of each loss call site over the batches, to detect an order."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.observers import BackwardRoot
 
 EVERY_STEP, THEN_EVERY = 256, 32
-"""Backwards of a call site whose targets are read: the first so many, then one in N.
-On an accelerator, where each waits for it, one in `ON_DEVICE_EVERY` of the first ones."""
+"""Backward passes of a call site whose targets are read: the first ones, then one in N. On an
+accelerator, where each reading waits for the device, one in `ON_DEVICE_EVERY` of the first ones.
+"""
 ON_DEVICE_EVERY = 8
 SITES = 16
 TARGETS = 1 << 16
-"""Targets of a batch that are counted."""
+"""Maximum number of counted targets of a batch."""
 
 
 @dataclass(slots=True)
@@ -38,7 +39,7 @@ class _Site:
 
 
 class TargetOrderObserver:
-    """Called with each loss at the start of its backward pass."""
+    """Records the targets of each loss at the start of its backward pass."""
 
     def __init__(self, job: Job, loaders: LoaderObserver) -> None:
         self._job, self._loaders = job, loaders
@@ -112,7 +113,7 @@ class TargetOrderObserver:
         return False
 
     def _add_loaded(self, targets: TargetsInOrder, step: int) -> None:
-        """Take the targets out of the loader's batch: a loss written by hand keeps none."""
+        """Read the targets from the loader's batch, because a hand-written loss stores none."""
         targets.loaded = True
         batch = self._loaders.latest
         alive = [ref() for _, ref in batch.tensors] if batch is not None and batch.trains else []
@@ -147,7 +148,7 @@ def _add_values(targets: TargetsInOrder, step: int, target: torch.Tensor) -> boo
 
 
 def _counts(term: LossTerm, flat: torch.Tensor) -> list[int] | None:
-    """Hard targets per class, neighboring classes together where there are many."""
+    """Return hard targets per class, with neighboring classes combined if there are many."""
     if term.operation.startswith("binary"):
         ones = int((flat == 1).sum())
         zeros = int((flat == 0).sum())

@@ -1,4 +1,4 @@
-"""Losses whose target has a gradient, although it is made to be learned from."""
+"""Losses whose target has a gradient although it should be constant."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _TWO_SIDED = frozenset(["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"])
 MAX_SIGNS = 4
-"""Views and changes of sign before a log probability. Chosen by hand."""
+"""Maximum number of views and sign changes before a log probability. Chosen by hand."""
 BEFORE_LOG_PROBS = frozenset(
     ["neg", "squeeze", "unsqueeze", "view", "select", "sum", "clamp", "stack", "cat", "unbind"]
 )
@@ -44,11 +44,11 @@ class _Target:
     """The target of the loss of the step in progress.
 
     Attributes:
-        line: line that of the backward.
+        line: line of the backward call.
         place: the line of the loss.
         reached: identities of the parameters that the target reaches.
         continued: the target is a reward and a discounted prediction.
-        advantage: it is no target, but the advantage that weights a log probability.
+        advantage: it is not a target, but the advantage that weights a log probability.
     """
 
     line: _Line
@@ -59,7 +59,7 @@ class _Target:
 
 
 class TrainedTargetObserver:
-    """Determines from the graph of a loss whether its target trains anything."""
+    """Detects from the graph of a loss whether its target trains any parameters."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -163,13 +163,13 @@ def _two_sides(node: Node, children: list[Node]) -> tuple[Node, Node] | None:
 
 
 def _advantage(root: Node) -> Node | None:
-    """Return the advantage that a log probability near a root is multiplied by, if it has a graph.
+    """Return the advantage that multiplies a log probability near a root, if it has a graph.
 
     The advantage is a difference, such as `returns - values`; the log probability was gathered for
     an action, or is the ratio of two probabilities.
     """
     waiting, seen = deque([root]), {root}
-    for _ in range(graph.MAX_HEAD_NODES):  # of an episode, the first terms are inspected
+    for _ in range(graph.MAX_HEAD_NODES):  # only the first terms of an episode are inspected
         if not waiting:
             return None
         node = waiting.popleft()
@@ -185,7 +185,7 @@ def _advantage(root: Node) -> Node | None:
 
 
 def is_log_prob(node: Node) -> bool:
-    """Return whether a node is the log probability of a chosen action, or a ratio of two."""
+    """Return whether a node is the log probability of a chosen action, or such a ratio."""
     for _ in range(MAX_SIGNS):
         name = operation(node)
         if name == "gather" or graph.is_ratio(node):
@@ -200,7 +200,7 @@ def is_log_prob(node: Node) -> bool:
 
 
 def _is_log_of_chosen(node: Node) -> bool:
-    """Return whether a node is `log(probabilities[action])`, with probabilities of a softmax."""
+    """Return whether a node is `log(probabilities[action])` with softmax probabilities."""
     if operation(node) != "log":
         return False
     chooses, behind = False, node.next_functions[0][0]
@@ -228,7 +228,7 @@ def _is_log_of_normal(node: Node) -> bool:
 
 
 def _is_continued(node: Node | None) -> bool:
-    """Return whether a node adds numbers to a weighted prediction: `reward + gamma * value`."""
+    """Return whether a node adds a reward to a weighted prediction: `reward + gamma * value`."""
     node = graph.through_views(node)
     if node is None or operation(node) != "add":
         return False
@@ -237,6 +237,6 @@ def _is_continued(node: Node | None) -> bool:
 
 
 def _only_child(node: Node) -> Node | None:
-    """Return the operand that has a graph, where exactly one of two has."""
+    """Return the operand that has a graph, if exactly one of two has."""
     children = [child for child, _ in node.next_functions if child is not None]
     return children[0] if len(children) == 1 and len(node.next_functions) == 2 else None

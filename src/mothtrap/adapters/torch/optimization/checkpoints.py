@@ -1,4 +1,4 @@
-"""Files with all weights of a model, observed when they are written."""
+"""Detect files with all weights of a model when they are written."""
 
 from __future__ import annotations
 

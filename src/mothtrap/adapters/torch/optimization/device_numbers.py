@@ -1,4 +1,4 @@
-"""Numbers of a step that are on a device: they are recorded when they arrive."""
+"""Numbers of a step that are on a device, recorded when they arrive on the host."""
 
 from __future__ import annotations
 
@@ -30,5 +30,6 @@ def add_scalar(
 
 def scale_of(scaler: Any) -> torch.Tensor | float:
     """Return the scale of a gradient scaler, on its device."""
-    scale = getattr(scaler, "_scale", None)  # private: `get_scale()` waits for the device
+    # private API, because `get_scale()` waits for the device
+    scale = getattr(scaler, "_scale", None)
     return scale if isinstance(scale, torch.Tensor) else float(scaler.get_scale())

@@ -1,4 +1,4 @@
-"""Gradients that a step has applied, and their state since then."""
+"""The gradients that a step has applied, and whether they have changed since."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch.optim import Optimizer
 from mothtrap.tracing.jobs.identity import OwnRef
 
 SAMPLED_GRADIENTS = 4
-"""Number of smallest gradients that are read to detect whether gradients were cleared."""
+"""Number of gradients, the smallest ones, that are read to detect clearing."""
 
 GradientMark = tuple[torch.Tensor, weakref.ref[torch.Tensor], int]
 """A parameter, its gradient, and the gradient's version."""
@@ -35,7 +35,7 @@ def has_changed(mark: GradientMark) -> bool:
 
 
 def are_clean(marks: Sequence[GradientMark], reached: torch.Tensor | None = None) -> bool:
-    """Return whether the gradients of the last step are gone or zero.
+    """Return whether the gradients of the last step were deleted or set to zero.
 
     Args:
         marks: marks of the last step.
@@ -114,7 +114,7 @@ class ClosureEvaluations:
 
 
 def _evaluations(optimizer: Optimizer) -> int:
-    """Return the evaluations of closures that an optimizer has counted; LBFGS does."""
+    """Return the number of closure evaluations that an optimizer has counted, as LBFGS does."""
     states = (state for state in optimizer.state.values() if isinstance(state, dict))
     return max((int(state.get("func_evals", 0)) for state in states), default=0)
 

@@ -1,7 +1,7 @@
-"""Steps of scripts that update their parameters themselves, without an optimizer.
+"""Steps of scripts that update their parameters without an optimizer.
 
-A backward pass is such a step if a parameter that it reached, and that no optimizer has, is
-different when the next forward pass of a model (or the next backward pass) begins. Its version,
+A backward pass is such a step if it reached a parameter that no optimizer has, and the parameter
+has changed when the next forward pass of a model (or the next backward pass) begins. Its version,
 its memory or a few of its bytes show this, since `p.data` does not change the version. Three
 consecutive backward passes of this kind are required, so that a model that is loaded, initialized
 late or clipped once does not count as stepping. From then on, a stand-in optimizer has the
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 ESTABLISHED = 3
-"""Backwards running after which a parameter has changed. Chosen by hand."""
+"""Consecutive backward passes after which a parameter has changed. Chosen by hand."""
 FRUITLESS = 32
 """Consecutive backward passes without a step after which inspection stops. Chosen by hand."""
 GLIMPSES = 4
-"""Parameters of a backward that are inspected: the first and last ones. Chosen by hand."""
+"""Number of first and last parameters of a backward pass that are inspected. Chosen by hand."""
 ELEMENTS = 16
-"""Elements of a parameter that are compared."""
+"""Number of compared elements of a parameter."""
 DIRECTIONS = 8
-"""Steps whose direction is reported: the first ones. Chosen by hand."""
+"""Number of first steps whose direction is reported. Chosen by hand."""
 
 
 class ByHand(Optimizer):
@@ -57,7 +57,7 @@ class ByHand(Optimizer):
 
 @dataclass(frozen=True, slots=True)
 class _Glimpse:
-    """Enough of a parameter to see that it was changed."""
+    """Enough of a parameter to detect that it was changed."""
 
     parameter: weakref.ref[torch.Tensor]
     version: int
@@ -101,7 +101,7 @@ class HandSteps:
 
     Args:
         job: the job to which the steps belong.
-        optimizers: know which parameters have an owner.
+        optimizers: optimizers of the job, which own parameters.
         began: called at the end of a backward pass with the stand-in whose step it may be.
         ended: called with the stand-in, and whether a parameter has changed since.
 
@@ -147,7 +147,7 @@ class HandSteps:
             self._leaves = list(leaves(tensors))
 
     def backward_ended(self) -> None:
-        """Handle its end, when gradients exist and nothing was changed yet."""
+        """Handle the end of the backward pass, when gradients exist and nothing was changed yet."""
         if not self.looks:
             return
         self._backwards += 1
@@ -177,7 +177,7 @@ class HandSteps:
                 self._directions -= 1
                 self._report_direction(glimpses, self.stand_in)
             self._ended(self.stand_in, changed)
-        elif changed and not self._job.grouper.between_steps:  # else an optimizer has stepped
+        elif changed and not self._job.grouper.between_steps:  # otherwise an optimizer has stepped
             self._fruitless = 0
             self._changes += 1
             self._each, self._backwards = self._backwards, 0
@@ -210,13 +210,13 @@ class HandSteps:
         held = self._reached(also_unreached=True)
         if held:
             self.stand_in = ByHand(held)
-            # The losses before belong to steps that were not known to be any.
+            # Earlier losses belong to steps that were not recognized as steps.
             name = self._optimizers.add(self.stand_in).name
             self._job.feed(GradientsZeroed(name))
         self._called, self._leaves = {}, []
 
     def _reached(self, *, also_unreached: bool = False) -> list[torch.Tensor]:
-        """The parameters without an owner of models in training, or of the loss itself."""
+        """Return parameters without an owner in trained models, or in the graph of the loss."""
         found: list[torch.Tensor] = []
         for root in self._called.values():
             module = root.module()
@@ -232,7 +232,7 @@ class HandSteps:
         ]
 
     def _is_taken_over(self, stand_in: ByHand) -> bool:
-        """Return whether an optimizer was given the parameters meanwhile."""
+        """Return whether an optimizer has received the parameters in the meantime."""
         first = stand_in.param_groups[0]["params"][0]
         return self._optimizers.owner(first) is not stand_in
 
@@ -248,9 +248,9 @@ def _some(parameters: list[torch.Tensor]) -> list[torch.Tensor]:
 
 
 def _elements(tensor: torch.Tensor) -> torch.Tensor:
-    """Return some elements that are spread over a tensor, shape (N,)."""
+    """Return some elements, spread evenly over a tensor, shape (N,)."""
     values = tensor.detach()
     if not values.is_contiguous():
-        return values.new_empty(0)  # version and memory have to do
+        return values.new_empty(0)  # only version and memory can be compared
     flat = values.view(-1)
     return flat[:: max(1, flat.numel() // ELEMENTS)].clone()

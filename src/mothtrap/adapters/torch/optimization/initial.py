@@ -10,10 +10,10 @@ from torch import nn
 from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 
 MIN_ELEMENTS = 64
-"""Elements that show a distribution; with fewer, it is not evaluated. Chosen by hand."""
+"""Minimum number of elements for evaluating a distribution. Chosen by hand."""
 
 MAX_ELEMENTS = 65_536
-"""Elements of a weight that are inspected, from its beginning."""
+"""Maximum number of inspected elements of a weight, from its beginning."""
 
 EDGE = 1.001
 """Tolerance of the bound for rounding; a trained weight exceeds it by more."""
@@ -30,9 +30,9 @@ def looks_untouched(modules: Iterable[nn.Module]) -> bool | None:
 
 
 def _defaults(module: nn.Module) -> Iterator[tuple[torch.Tensor, str, float]]:
-    """Own weights of a module with the distribution and its width: bound or deviation."""
+    """Yield a module's own weights with their initial distribution and its bound or deviation."""
     if isinstance(module, nn.Linear | _ConvNd):
-        fan_in = module.weight.shape[1:].numel()  # of a transposed one too: PyTorch's way
+        fan_in = module.weight.shape[1:].numel()  # also for a transposed layer, as in PyTorch
         if fan_in and not isinstance(module, _ConvTransposeNd):
             yield from _of_size(module.weight, "uniform", 1 / math.sqrt(fan_in))
     elif isinstance(module, nn.RNNBase):

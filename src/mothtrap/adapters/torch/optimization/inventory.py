@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 LOOKED_AT = 2
-"""Steps of the job after which models are looked through."""
+"""Steps of the job after which models are inspected."""
 TOLD_AT = (9, 24, 60, 100)
-"""Steps after which hidden parameters are reported; every `TOLD_EVERY` further ones too."""
+"""Steps after which hidden parameters are reported, and the interval of further reports."""
 TOLD_EVERY = 500
 LEVELS = 3
-"""Containers in containers that are inspected for hidden modules."""
+"""Maximum depth of nested containers that are searched for hidden modules."""
 MAX_PARTS = 10_000
-"""Things in plain containers that are inspected in a model."""
+"""Maximum number of objects in plain containers of a model that are inspected."""
 MODULES_NAMED = 10
 
 
@@ -51,7 +51,7 @@ class _Hidden:
 
 
 class InventoryObserver:
-    """Inspects trained models once, and follows the parameters it finds."""
+    """Inspects trained models once, and tracks the parameters it finds."""
 
     def __init__(self, job: Job, optimizers: OptimizerObserver) -> None:
         self._job, self._optimizers = job, optimizers
@@ -69,7 +69,7 @@ class InventoryObserver:
             _count(hidden, self._job.grouper.step)
 
     def closed(self, step: int) -> None:
-        """A step of the job has closed."""
+        """Handle the end of a step of the job."""
         self._steps += 1
         again = self._again.passed(step)
         tells = self._steps in TOLD_AT or again
@@ -85,7 +85,7 @@ class InventoryObserver:
             if whole is None or whole in self._looked or not self._optimizers.owns_root(root):
                 continue
             if has_stand_ins(whole):
-                self._is_late = True  # when an optimizer steps it has its own parameters
+                self._is_late = True  # during a step, an optimizer has its own parameters
                 continue
             self._looked[whole] = True
             self._hidden += self._hidden_in(whole)
@@ -98,7 +98,7 @@ class InventoryObserver:
         for module in whole.modules():
             for name, value in list(vars(module).items()):
                 if name.startswith("_") and isinstance(value, dict):
-                    continue  # the framework's own books
+                    continue  # internal attributes of the framework
                 found = [p for p in _parts(value) if id(p) not in registered]
                 own = [p for p in _parameters(found) if self._is_free(p, registered)]
                 if own:
@@ -177,7 +177,7 @@ class InventoryObserver:
 
 
 def _parts(value: Any) -> list[Any]:
-    """The modules and tensors in a plain container, or a single tensor."""
+    """Yield the modules and tensors in a plain container, or a single tensor."""
     found: list[Any] = []
     waiting, looked = [(value, LEVELS)], 0
     while waiting and looked < MAX_PARTS:
@@ -210,7 +210,7 @@ def _words(value: Any, found: list[Any]) -> str:
 
 
 def _count(hidden: _Hidden, step: int) -> None:
-    """Count a step in which one of the parameters got a gradient that is not zero."""
+    """Count a step in which one of the parameters got a nonzero gradient."""
     reached = False
     for reference in hidden.parameters:
         parameter = reference()

@@ -1,4 +1,4 @@
-"""Settings of optimizers, and the place of their construction."""
+"""Settings of optimizers, and where they were constructed."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 LOOKED_AT_EVERY = 50
-"""Own steps between reads of the settings; chosen by hand: they hardly ever change."""
+"""Own steps between reads of the settings, which rarely change; chosen by hand."""
 SECOND_MOMENTS = ("exp_avg_sq", "square_avg", "sum", "exp_inf", "nu", "v")
 COMPENSATIONS = ("kahan_comp", "compensation", "comp", "shift", "master_param", "master_params")
-"""Names under which optimizers keep the part of an update that was rounded away."""
+"""Names under which optimizers store the rounding errors of updates."""
 
 DECOUPLED = ("AdamW", "Lion", "Muon")
 """Optimizers whose definition includes decoupled weight decay."""
@@ -93,7 +93,7 @@ class OptimizerFactsObserver:
 
 
 def _settings(facts: OptimizerFacts) -> OptimizerFacts:
-    """All but the settings that schedules change, and those that only the first step reports."""
+    """Return the settings except those that schedules change or only the first step reports."""
     return msgspec.structs.replace(
         facts, step=0, learning_rate=None, momentum=0.0, takes_over=False
     )

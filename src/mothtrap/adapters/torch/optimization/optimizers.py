@@ -43,16 +43,16 @@ Arithmetic = Reducer[torch.Tensor]
 
 @dataclass(slots=True, eq=False)
 class Known:
-    """One live optimizer, with data from its last step.
+    """A live optimizer, with data from its last step.
 
     Attributes:
-        marks: per parameter that had a gradient then: the parameter, its gradient, and
-            the gradient's version.
-        clean: a backward pass has begun with cleared gradients since.
-        backward: any backward pass has begun since.
+        marks: for each parameter with a gradient at that step: the parameter, its gradient, and the
+            version of the gradient.
+        clean: a backward pass has begun with cleared gradients since then.
+        backward: any backward pass has begun since then.
         births: number of modules that existed when it was created.
         held: ids of its parameters.
-        order: operations on its gradients since.
+        order: operations on its gradients since then.
         thread: thread that steps it; 0 before its first step.
         roster: its parameters, as of the last query.
     """
@@ -80,7 +80,7 @@ class OptimizerObserver:
     Attributes:
         alive: returns every known optimizer that still exists, by its data; those of other threads
             are omitted.
-        other_threads: knows what other threads train.
+        other_threads: tracks the optimizers that other threads train.
         owned: indices of roots that are known to have parameters in an optimizer.
         unapplied: latest optimizer that had never stepped when its gradients were cleared.
     """
@@ -117,7 +117,7 @@ class OptimizerObserver:
             return latest[1]
         known = self._known.get(optimizer)
         if known is not None:
-            # What is known holds the parameters.
+            # The record keeps the parameters alive.
             self._latest = weakref.ref(optimizer, self._forget_latest), known
             return known
         label = type(optimizer).__name__
@@ -197,12 +197,12 @@ class OptimizerObserver:
         """Read the gradients about to be applied, and the weights they change.
 
         Args:
-            known: its known data.
+            known: record of the optimizer.
             optimizer: the optimizer.
-            reducer: reduces both, if not the framework's own module.
+            reducer: reduces both; by default the framework's own module does.
         """
         parameter_list = self._parameter_list(known, optimizer)
-        if self._captured:  # by an optimizer before, or by the same one in a closure
+        if self._captured:  # by an earlier optimizer, or by the same one in a closure
             parameter_list = OptimizerParameters(
                 [p for p in parameter_list.parameters if id(p) not in self._captured]
             )
@@ -234,7 +234,8 @@ class OptimizerObserver:
         if scale is None:
             self._captures.reduce("gradient", ids, gradients, reducer=reducer)
             return
-        factor = 1.0 / float(scale)  # a fused optimizer unscales on its own; one copy at a time
+        # a fused optimizer unscales gradients itself, so they are copied one at a time
+        factor = 1.0 / float(scale)
         for tensor_id, gradient in zip(ids, gradients, strict=True):
             self._captures.reduce("gradient", [tensor_id], [gradient.detach() * factor])
 
@@ -307,7 +308,7 @@ class OptimizerObserver:
             return
         if getattr(optimizer, "rate_comes_late", False):
             self.rates(known, optimizer, late=True)
-        own = known.parameter_list  # as of `before_step`
+        own = known.parameter_list  # as in `before_step`
         state = GradientState.FRESH
         if not (closure or in_backward):
             state = self._state(known, own.parameters)
@@ -429,7 +430,7 @@ class OptimizerObserver:
             return parameter_list.names
         named = [(self.name_of(p)[0], p) for p in parameter_list.parameters]
         if all(self._job.book.parameter_name(p) is not None for p in parameter_list.parameters):
-            parameter_list.names = named  # any other name is a makeshift, until its model is seen
+            parameter_list.names = named  # any other name is preliminary until its model is called
         return named
 
     def parameter_id(self, parameter: torch.Tensor) -> int:
@@ -488,12 +489,12 @@ def has_closure(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
 
 
 def applies_nothing(optimizer: Optimizer) -> bool:
-    """Return whether a gradient scaler has told a fused optimizer to skip the update."""
+    """Return whether a gradient scaler has made a fused optimizer skip the update."""
     found = getattr(optimizer, "found_inf", None)
     return isinstance(found, torch.Tensor) and bool(found.any())
 
 
 def _given_names(optimizer: Optimizer) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield the parameters that an optimizer was given with names, and these."""
+    """Yield parameters with the names that the optimizer was created with."""
     for group in optimizer.param_groups:
         yield from zip(group.get("param_names", ()), group["params"], strict=False)

@@ -1,4 +1,4 @@
-"""Optimizers that other threads step: their parameters and gradients are left alone."""
+"""Optimizers that other threads step; their parameters and gradients are not read."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class OtherThreads(Generic[KnownT]):
         known.thread = self._thread.watched
 
     def _trains(self) -> None:
-        """Find out whether a thread that shares parameters still trains, now that this one does."""
+        """Check whether a thread that shares parameters still trains, now that this one trains."""
         if self._reaching and not self._is_told:
             other, self._reaching = self._reaching, 0
             if self._still_trains(other):
@@ -104,7 +104,7 @@ class OtherThreads(Generic[KnownT]):
             self._training[here] = next((t for t in every if t.ident == here), None)
 
     def _reaches(self, thread: int, trained: Iterable[torch.Tensor]) -> None:
-        """Leave optimizers to the thread that trains their parameters."""
+        """Exclude optimizers whose parameters another thread trains."""
         ids = {id(parameter) for parameter in trained}
         for known, _ in self._known.turned():
             if not known.held.isdisjoint(ids):
@@ -114,12 +114,12 @@ class OtherThreads(Generic[KnownT]):
                     known.thread = thread
 
     def _still_trains(self, thread: int) -> bool:
-        """Return whether a thread lives, and does not wait for its next task."""
+        """Return whether a thread exists and does not wait for its next task."""
         known = self._training.get(thread)
         return (known is None or known.is_alive()) and not waits_for_threads(thread)
 
     def _forget(self, thread: int) -> None:
-        """Forget what a thread trained, and all earlier gradients."""
+        """Discard the data about a thread's training, and all earlier gradients."""
         self._training.pop(thread, None)
         self._looked = weakref.WeakSet()
         for known, _ in self._known.turned():

@@ -1,4 +1,4 @@
-"""Parameters without an optimizer, of trained roots and of new ones."""
+"""Parameters of trained and of new models that no optimizer has."""
 
 from __future__ import annotations
 
@@ -26,12 +26,13 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 TOLD_AT = (9, 20)
-"""Steps after which it is first reported; the rule needs so many."""
+"""Steps after which they are first reported; the rule needs this many."""
 TOLD_EVERY = 100
 MAX_WATCHED = 1000
 COPY = 0.2
-"""Distance, relative to the norm, of a copy's weights. Chosen by hand: a few steps lie between
-it and the model; two models initialized apart are at about 1.4."""
+"""Maximum distance of a copy's weights, relative to their norm. Chosen by hand: a copy is a few
+steps from the model, and two independently initialized models have a distance of about 1.4.
+"""
 
 
 @dataclass(slots=True, eq=False)
@@ -94,10 +95,10 @@ class OwnershipObserver:
             if module is None:
                 continue
             if has_stand_ins(module):
-                self._roots_seen = -1  # when an optimizer steps it has its own
+                self._roots_seen = -1  # during a step, an optimizer has its own parameters
                 continue
-            # Of an untrained model only a new one is of interest: a loaded one may be
-            # there to judge others.
+            # An untrained model is reported only if it is new: a loaded one may serve to evaluate
+            # others.
             if not optimizers.owns_root(root) and not self._is_new(root, module):
                 continue
             for parameter in module.parameters():
@@ -110,14 +111,14 @@ class OwnershipObserver:
                     self._watched[parameter] = _Watched(root, arithmetic.digest(parameter.detach()))
 
     def _is_new(self, root: Root, module: nn.Module) -> bool:
-        """Return whether a model looks as it was initialized; asked once, when it is first seen."""
+        """Return whether a model has initial weights; determined once, when it is first called."""
         if root.index not in self._new:
             new = looks_untouched(module.modules()) is True
             self._new[root.index] = new and not self._is_copy(module)
         return self._new[root.index]
 
     def _is_copy(self, module: nn.Module) -> bool:
-        """Return whether a model with gradients has (nearly) its weights, as a target network's."""
+        """Return whether a trained model has (nearly) the same weights, as for a target network."""
         for root in self._job.book.roots:
             trained = root.module()
             if trained is None or trained is module or not self._optimizers.owns_root(root):
@@ -158,7 +159,7 @@ class OwnershipObserver:
             )
 
     def _fresh_share(self, root: Root) -> float | None:
-        """Return the share of a model that is in no optimizer and looks as it was drawn."""
+        """Return the share of a model that is in no optimizer and still has initial values."""
         whole = root.module()
         if whole is None:
             return None
@@ -175,7 +176,7 @@ class OwnershipObserver:
         return fresh / total if total else None
 
     def _is_younger(self, module: nn.Module | None, root: Root) -> bool:
-        """Return whether the module was built after an optimizer of its root."""
+        """Return whether the module was created after an optimizer of its root."""
         birth = self._job.book.birth(module) if module is not None else None
         whole = root.module()
         if birth is None or whole is None:
@@ -187,7 +188,7 @@ class OwnershipObserver:
         )
 
     def _orphan_like(self, parameter: torch.Tensor) -> str | None:
-        """A parameter of an optimizer that no living module has, of the same shape."""
+        """Return an optimizer parameter of the same shape that belongs to no existing module."""
         in_models = {
             id(p)
             for root in self._job.book.roots
@@ -201,7 +202,7 @@ class OwnershipObserver:
         return None
 
     def _is_downstream(self, path: str, root: Root) -> bool:
-        """Return whether a module with trained parameters ran before this one in the forward."""
+        """Return whether a module with trained parameters ran earlier in the forward pass."""
         order = self._order
         whole = root.module()
         if path not in order or whole is None:

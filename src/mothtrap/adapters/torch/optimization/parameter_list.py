@@ -1,4 +1,4 @@
-"""The parameters of an optimizer, with the properties that are needed at every step."""
+"""Parameters of an optimizer, with the properties that are needed at every step."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ class OptimizerParameters:
     Attributes:
         parameters: strong references, as in the optimizer.
         readable: positions and parameters whose values and gradients can be read.
-        gradient_ids: numbers of their gradients; None if not queried yet.
-        values: values by kind, numbers of their values, and those that are of the kind.
-        names: names of all, once they are final.
+        gradient_ids: tensor ids of their gradients; None if not queried yet.
+        values: by kind of tensor, the tensor ids of all parameters, and the parameters of this
+            kind.
+        names: names of all parameters, once they are final.
     """
 
     def __init__(self, own: Sequence[torch.Tensor]) -> None:

@@ -1,4 +1,4 @@
-"""Parameters of optimizers that backward never reaches, and the state of their modules."""
+"""Optimizer parameters that no backward pass reaches, and the state of their modules."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 SURVEYS_FROM = 2
-"""Own step of an optimizer after which modules with unreached parameters are watched."""
+"""Own step of an optimizer after which modules with unreached parameters are observed."""
 SURVEYED_FORWARDS = 8
-"""Forwards whose modules are all looked at, for their order and for cut outputs."""
+"""Number of forwards in which all modules are inspected for their order and for cut outputs."""
 TOLD_AT = (5, 20, 50, 100)
-"""Own steps of an optimizer after which it is reported; and every `TOLD_EVERY` further ones."""
+"""Own steps of an optimizer after which they are reported, and the interval of further reports."""
 TOLD_EVERY = 200
 COMPARED_ELEMENTS = 4096
-"""First elements of a parameter, by which changes are noticed."""
+"""Number of first elements of a parameter that are compared to detect changes."""
 MAX_MODULES = 64
-"""Modules that are reported for an optimizer at a time."""
+"""Maximum number of modules reported for an optimizer at a time."""
 
 
 @dataclass(slots=True, eq=False)
@@ -56,9 +56,9 @@ class _Module:
 
 @dataclass(slots=True, eq=False)
 class _Owner:
-    """The unreached parameters of an optimizer; `idle` consecutive steps none had a gradient.
+    """The unreached parameters of an optimizer; `idle` counts steps in which none had a gradient.
 
-    Steps are those looked at; `since` and `idle_since` are the first ones.
+    Only inspected steps count; `since` and `idle_since` are the first of them.
     """
 
     since: int
@@ -78,7 +78,7 @@ class ReachObserver:
     checked again.
 
     Attributes:
-        looks: calls of modules are to be reported.
+        looks: whether calls of modules must be reported.
     """
 
     def __init__(self, job: Job, optimizers: OptimizerObserver) -> None:
@@ -130,7 +130,7 @@ class ReachObserver:
                 self._tell_idle(optimizer, owner)
 
     def _take_in(self, optimizer: Optimizer, owner: _Owner) -> None:
-        """Take parameters in that the optimizer was given since."""
+        """Include parameters that were added to the optimizer later."""
         held = self._optimizers.add(optimizer).held
         if len(held) == owner.known:
             return
@@ -146,7 +146,7 @@ class ReachObserver:
         self.looks = len(self._watched) > 0
 
     def _modules_of(self, owner: _Owner) -> Iterator[tuple[nn.Module, list[torch.Tensor]]]:
-        """The modules that have pending their own parameters, with those."""
+        """Return the modules with pending own parameters, and these parameters."""
         self._job.book.refresh()
         pending = {id(p) for p in owner.pending}
         seen: set[int] = set()
@@ -178,7 +178,7 @@ class ReachObserver:
             self._surveys -= 1
 
     def entered(self, module: nn.Module, args: Any) -> None:
-        """Check whether a module receives the detached output of an unreached one."""
+        """Check whether a module receives the detached output of an unreached module."""
         if not self._surveys or not self._outputs:
             return
         for tensor in tensors_in(args):
@@ -220,7 +220,7 @@ class ReachObserver:
             seen.given_out = seen.given_out or any(id(p) in made_of for p in own)
 
     def _keep(self, module: nn.Module, tensors: list[torch.Tensor]) -> None:
-        """Remember the memory of outputs of unreached modules, and the operations on them."""
+        """Store the memory addresses of outputs of unreached modules, and operations on them."""
         source: nn.Module | None = module
         if module not in self._watched:
             last = next(reversed(self._outputs.values()), None)
@@ -230,7 +230,7 @@ class ReachObserver:
                 self._outputs.pop(tensor.data_ptr(), None)
                 self._outputs[tensor.data_ptr()] = source
 
-    # Telling
+    # Reports
 
     def _tell_unreached(self, owner: _Owner) -> None:
         for module, own in list(self._modules_of(owner))[:MAX_MODULES]:
@@ -280,7 +280,7 @@ class ReachObserver:
         )
 
     def _is_upstream(self, module: nn.Module) -> bool:
-        """Return whether a module ran before all that have parameters and were reached."""
+        """Return whether a module ran before all reached modules with parameters."""
         place = self._order.get(module)
         reached = [order for other, order in self._order.items() if _has_gradient(other)]
         return place is not None and bool(reached) and place < min(reached)
@@ -296,7 +296,7 @@ class ReachObserver:
         return not hidden and module not in self._unhooked
 
     def _tell_idle(self, optimizer: Optimizer, owner: _Owner) -> None:
-        """Search for parameters that have gradients and that no optimizer holds in its place."""
+        """Search for parameters that have gradients and correspond to those of the optimizer."""
         shapes = Counter(p.shape for p in parameters(optimizer))
         twins: list[tuple[nn.Module, torch.Tensor]] = []
         for module in self._modules() if owner.idle else ():

@@ -1,4 +1,4 @@
-"""States of modules that are kept without a copy, and loaded again."""
+"""Module states that share memory with the module, and are loaded again."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 MAX_STATES = 64
-"""States that are remembered while the script keeps them."""
+"""Maximum number of states that are tracked while the script keeps them."""
 MAX_TOLD = 16
 
 

@@ -1,4 +1,4 @@
-"""Updates of 16-bit weights: how many of them rounding has swallowed."""
+"""Updates of 16-bit weights: the share that is lost to rounding."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ if TYPE_CHECKING:
 
 NARROW = (torch.bfloat16, torch.float16)
 WATCHED_STEPS = 20
-"""Own steps over which values are compared: one step alone proves nothing, since the next
-may carry an element over the edge."""
+"""Number of own steps over which values are compared. One step proves nothing, because the next may
+move an element to the next representable value.
+"""
 BEGINS_AT = 2
 BEGINS_EVERY = 500
-"""Own steps after which an inspection begins: the first, then the interval; chosen by hand."""
+"""Own steps at which an inspection begins: the first step, and the interval; chosen by hand."""
 SAMPLED_ELEMENTS = 4096
 SAMPLED_TENSORS = 64
-"""Tensors per optimizer, and elements per tensor, that are inspected; they bound the cost."""
+"""Maximum number of inspected tensors per optimizer, and of elements per tensor, to bound the cost.
+"""
 NAMED = 5
 
 
@@ -42,7 +44,7 @@ class _Sample:
 
 @dataclass(slots=True, eq=False)
 class _Look:
-    """A stretch of steps in progress; `rate` is the smallest of its learning rates."""
+    """An inspection over several steps; `rate` is the smallest learning rate in them."""
 
     since: int
     samples: list[_Sample]
@@ -51,7 +53,7 @@ class _Look:
 
 
 class RoundingObserver:
-    """Follows some elements of 16-bit parameters over a few steps."""
+    """Tracks some elements of 16-bit parameters over a few steps."""
 
     def __init__(self, job: Job, optimizers: OptimizerObserver) -> None:
         self._job, self._optimizers = job, optimizers
@@ -124,6 +126,6 @@ class RoundingObserver:
 
 
 def _elements(tensor: torch.Tensor) -> torch.Tensor:
-    """Some elements, spread over a tensor: always the same ones; shape (N,)."""
+    """Return some elements, spread evenly over a tensor, always the same ones; shape (N,)."""
     flat = tensor.detach().reshape(-1)
     return flat[:: max(1, -(-flat.numel() // SAMPLED_ELEMENTS))]

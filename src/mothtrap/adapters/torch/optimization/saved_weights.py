@@ -1,4 +1,4 @@
-"""Digests of saved weights by step, by which a restarted job is recognized."""
+"""Digests of saved weights by step, used to recognize a restarted job."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 COST_SHARE = 0.01
-"""Share of the time since the last one that a digest may take: some programs ask for the
-state of a model in every step. Chosen by hand: half of the default overhead."""
+"""Maximum share of the time since the last digest that a digest may take, because some programs
+request the state of a model in every step. Chosen by hand: half of the default overhead.
+"""
 
 
 class ForwardCount(Protocol):
@@ -48,7 +49,7 @@ class SavedWeights:
         if root is None or whole is None or not self._optimizers.owns_root(root):
             return
         if len(list(module.parameters())) < len(list(whole.parameters())):
-            return  # a part of the model: the whole is not saved with it
+            return  # part of a model, so the whole model is not saved
         began_s = time.perf_counter()
         if began_s < self._free_from_s:
             return
@@ -63,7 +64,7 @@ class SavedWeights:
         self._free_from_s = ended_s + (ended_s - began_s) / COST_SHARE
 
     def step_begins(self) -> None:
-        """Before the first step, resume at the step at which the loaded state was saved."""
+        """Resume, before the first step, at the step at which the loaded state was saved."""
         if not self._job.job.is_resumed:
             return
         digests = {
@@ -89,7 +90,7 @@ class SavedWeights:
             )
 
     def _own_steps(self) -> int | None:
-        """Return the number of steps that the job's optimizer reports; None if several could."""
+        """Return the number of steps stored in the job's optimizer; None if several have one."""
         known = [optimizer for _, optimizer in self._optimizers.alive()]
         if len(known) != 1:
             return None

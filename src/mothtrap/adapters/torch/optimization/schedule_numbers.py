@@ -1,4 +1,4 @@
-"""Whole numbers that the function of a learning rate schedule reads, without calling it."""
+"""Integers that the function of a learning rate schedule reads, found without calling it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 _NAMESPACES = (argparse.Namespace, SimpleNamespace)
 LEAST = 2
-"""Smaller numbers are no lengths of schedules."""
+"""Smallest number that may be the length of a schedule."""
 MAX_DEPTH = 3
-"""Functions inside of functions. Chosen by hand."""
+"""Maximum depth of nested functions. Chosen by hand."""
 
 
 def numbers_read(function: Any, depth: int = MAX_DEPTH) -> dict[str, int]:
@@ -55,7 +55,7 @@ def _of_function(function: FunctionType) -> dict[str, int]:
 
 
 def _of_object(owner: Any) -> dict[str, int]:
-    """Return the numbers that an object keeps; no property is read."""
+    """Return the integers in an object's attributes; properties are not read."""
     try:
         kept = object.__getattribute__(owner, "__dict__")
     except AttributeError:
@@ -66,7 +66,7 @@ def _of_object(owner: Any) -> dict[str, int]:
 def _content(cell: Any) -> Any:
     try:
         return cell.cell_contents
-    except ValueError:  # it was not assigned yet
+    except ValueError:  # not assigned yet
         return None
 
 

@@ -1,4 +1,4 @@
-"""Learning rate schedules that plan for a number of calls, compared with the job at its end."""
+"""Learning rate schedules with a planned number of calls, compared with the job at its end."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ PLANS: dict[type[Any], str] = {
     OneCycleLR: "total_steps",
     PolynomialLR: "total_iters",
 }
-"""Schedules and the argument that holds the number of calls that they plan for."""
+"""Schedules, and the argument that contains the planned number of calls."""
 MAX_SCHEDULES = 8
 NEAR = 0.02
-"""Share of the steps by which a number that a function reads may differ from their number."""
+"""Largest difference of a number from the number of steps, as a share, to count as equal."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """A schedule that was made at so many steps and passes, and the line that made it.
+    """A schedule, the steps and passes at its creation, and the line that created it.
 
-    `state` are the attributes of the schedule, as it keeps them.
+    `state` is the dictionary of the schedule's attributes.
     """
 
     kind: type[Any]
@@ -90,7 +90,7 @@ class ScheduleObserver:
         return tuple(self._ended)
 
     def _gone(self, number: int) -> None:
-        made = self._alive.pop(number, None)  # whatever comes, its state is let go
+        made = self._alive.pop(number, None)  # release its state in any case
         if made is not None:
             self._job.contain_part("schedules", self._end, made)
 
@@ -115,7 +115,7 @@ class ScheduleObserver:
 
 
 def _plans(made: _Made, steps: int, passes: int) -> Iterator[tuple[str, int]]:
-    """Yield the number of calls that a schedule plans for, if it is known, and its name."""
+    """Yield the number of calls that a schedule plans, if known, and the name of that number."""
     argument = PLANS.get(made.kind)
     if argument is not None:
         yield argument, int(made.state[argument])

@@ -1,4 +1,4 @@
-"""Effects of steps: changes of parameters, and the state of their optimizers."""
+"""Effects of steps: changes of parameters, and the state of optimizers."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
 RATIO = "update_ratio"
 COPIED_ELEMENTS = 2**25
-"""Elements that are copied in a step for ratios alone: 128 MB in float32. Where an optimizer
-holds more, the ratio of its large parameters is that of elements spread over them."""
+"""Maximum number of elements copied in a step for ratios alone: 128 MB in float32. If an optimizer
+has more, the ratio of its large parameters is computed from a sample of elements.
+"""
 
 
 class UpdateObserver:
@@ -66,7 +67,7 @@ class UpdateObserver:
             self._copying_s += time.perf_counter() - began_s
 
     def applied(self, optimizer: Optimizer) -> None:
-        """Read the result of the step once no other step is running."""
+        """Read the result of the step once no outer step is running."""
         due = self._due.is_due("optimizer_state")
         if not due and not self._before:
             return
@@ -105,7 +106,7 @@ class UpdateObserver:
         for place, size, change_l2 in zip(due, sizes, moved, strict=True):
             for asked in asking[place]:
                 self._captures.add_row(asked, {RATIO: _ratio(change_l2, size)}, cost_s)
-                cost_s = 0.0  # booked once, on the first
+                cost_s = 0.0  # charged once, to the first
         ids = [self._tensor_id(parameter, "update") for parameter in owners]
         self._captures.reduce("update", ids, changes)
 
@@ -123,25 +124,25 @@ class UpdateObserver:
 
     def _wants_change(self, parameter: torch.Tensor) -> bool:
         if self._job.book.parameter_name(parameter) is None:
-            return True  # its name may come with a forward inside the step, a closure's
+            return True  # its name may become known in a forward inside the step, by a closure
         wanted = self._due.statistics(self._tensor_id(parameter, "update"))
         return bool(wanted or self._asking_for_ratio(parameter))
 
     def _wants_ratio_alone(self, parameter: torch.Tensor) -> bool:
-        """Return whether only the ratio of a parameter is due, and a part of it can be read."""
+        """Return whether only the ratio of a parameter is due, so that a sample of it is enough."""
         if self._job.book.parameter_name(parameter) is None or not is_plain(parameter):
             return False
         update = self._due.statistics(self._tensor_id(parameter, "update"))
         return not update and parameter.is_contiguous()
 
     def _elements(self, parameter: torch.Tensor) -> torch.Tensor:
-        """The values that are compared: all, or of a large parameter some spread over it."""
+        """Return the compared values: all, or an even sample of a large parameter."""
         stride = self._strides.get(id(parameter))
         values = parameter.detach()
         return values if stride is None else values.view(-1)[::stride]
 
     def _asking_for_ratio(self, parameter: torch.Tensor) -> list[int]:
-        """Ids of the tensors whose rows give the ratio: the parameter, its update."""
+        """Return the ids of the tensors whose rows give the ratio: the parameter and its update."""
         own = self._optimizers.parameter_id(parameter), self._tensor_id(parameter, "update")
         return [i for i in own if RATIO in self._due.statistics(i)]
 

@@ -1,1 +1,1 @@
-"""A bad step narrowed to an operation and to rows."""
+"""Localization of a bad step: the operation and the rows that caused it."""

@@ -1,7 +1,7 @@
-"""Writes a test that reproduces a failure without the training.
+"""Write a test that reproduces a failure without the training.
 
 The test contains the function, module, or operation that failed, with its inputs as arrays in a
-file of the same folder. It is kept only if it fails when it is tried.
+file of the same folder. It is kept only if it fails when it is run.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from mothtrap.adapters.torch.origin.user_calls import (
 )
 
 TIMEOUT_S = 120.0
-"""Longest time in which a written test must fail; most of it is the import of torch."""
+"""Maximum time in which a written test must fail; most of it is the import of torch."""
 TEST = "test_the_result_is_finite"
 NO_OPERATION = "no operation was found to be at fault"
 
@@ -105,10 +105,10 @@ class NotWrittenError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Subject:
-    """Subject of a test: source that defines it, names it, and makes its arguments.
+    """Subject of a test: source code that defines it, refers to it, and creates its arguments.
 
-    `until` says when the test passes; `unguarded` is the line of the user's whose repair it does
-    not see, where it calls nothing of theirs.
+    `until` describes when the test passes. If the test does not call code of the user, `unguarded`
+    is the user's line whose repair it does not detect.
     """
 
     words: str
@@ -125,13 +125,13 @@ def write(path: Path, found: Localized, title: str) -> str:
     Args:
         path: path of the test, which ends in `.py`; an existing file is not overwritten.
         found: the failure.
-        title: its first line.
+        title: first line of the test.
 
     Returns:
         A sentence about the written files.
 
     Raises:
-        NotWrittenError: nothing was, as nothing that could be written shows the failure.
+        NotWrittenError: nothing was written, because no test that can be written shows the failure.
     """
     for there in (path, path.with_suffix(".npz")):
         if there.exists():
@@ -156,7 +156,7 @@ def _tried(path: Path, draft: Path, found: Localized, title: str) -> str:
         _write(draft, _source(subject, renderer, found, title), renderer)
         if _fails(draft, found):
             for suffix in (".npz", ".py"):
-                with path.with_suffix(suffix).open("xb") as file:  # never over another one
+                with path.with_suffix(suffix).open("xb") as file:  # never overwrite another test
                     file.write(draft.with_suffix(suffix).read_bytes())
             limit = f"; it does not test a fix of {subject.unguarded}" * bool(subject.unguarded)
             return (
@@ -207,7 +207,7 @@ def _module(call: ModuleCall, renderer: SourceRenderer) -> _Subject:
 
 
 def _layer(call: UserCall, renderer: SourceRenderer) -> _Subject:
-    """A single layer that raised an exception, with its inputs from the script."""
+    """Yield a layer that raised an exception, with its inputs from the script."""
     line = _line(call)
     return dataclasses.replace(
         _module(call.running[-1], renderer),
@@ -305,7 +305,7 @@ def _fails(path: Path, found: Localized) -> bool:
 
 
 def _raised(output: str) -> str:
-    """The type of the exception behind the last traceback; its text may have several lines."""
+    """Return the type of the last exception of a traceback; its text may have several lines."""
     lines = output.rpartition("Traceback (most recent call last):\n")[2].splitlines()
     first = next((line for line in lines if line and not line.startswith(" ")), "")
     return first.partition(":")[0]

@@ -1,4 +1,4 @@
-"""Detection of bad values, not finite or beyond a limit, and descriptions of tensors."""
+"""Detection of bad values (non-finite, or beyond a limit), and descriptions of tensors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mothtrap.adapters.torch.job.readable import is_readable
 from mothtrap.statistics.torch.dtypes import type_name
 
 ROWS = 64
-"""Bad rows that are named of one tensor. Chosen by hand."""
+"""Maximum number of named bad rows per tensor. Chosen by hand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Bad:
     """Criterion for bad values.
 
     Attributes:
-        limit: values of a larger magnitude are bad as well as those that are not finite.
+        limit: values with a larger magnitude are bad, and so are values that are not finite.
     """
 
     limit: float = math.inf
@@ -53,9 +53,9 @@ class TensorFacts:
     """Description of a tensor's values.
 
     Attributes:
-        name: name of the argument, or how the user's line writes it.
+        name: name of the argument, or its expression in the user's line.
         dtype: dtype without `torch.`.
-        shape: its own shape.
+        shape: shape of the tensor.
         minimum, maximum: extremes of the finite values; None if there are none.
         zeros, nan, inf: counts.
         at_bad: its value at the first bad position of the result, if known.
@@ -122,5 +122,5 @@ def has_values(tensor: torch.Tensor) -> bool:
 
 
 def _computable(tensor: torch.Tensor) -> torch.Tensor:
-    """In a dtype that knows comparison: the 8-bit floats do not."""
+    """Return the tensor in a dtype that supports comparison; 8-bit floats do not."""
     return tensor.float() if tensor.is_floating_point() and tensor.itemsize == 1 else tensor

@@ -1,4 +1,4 @@
-"""Calls that fail alone, and the outcome by which two such calls are compared."""
+"""Calls that fail on their own, and outcomes for comparing two such calls."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from mothtrap.adapters.torch.origin.badness import has_values
 from mothtrap.statistics.torch.in_place import as_array
 
 DIGEST_BYTES = 8
-"""Of the digest of a result; 64 bits are enough to compare two results."""
+"""Size of the digest of a result; 64 bits are enough to compare two results."""
 
 MAX_BITS = 4096
-"""Bad values of a result whose bits are compared; two or three patterns are usual."""
+"""Maximum number of bad values whose bits are compared; two or three patterns are usual."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -1,4 +1,4 @@
-"""Names the inputs of a step: weights, buffers, batches, arguments of models."""
+"""Names of the inputs of a step: weights, buffers, batches, arguments of models."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from mothtrap.adapters.torch.job.nested import placed_tensors
 
 
 class Holders:
-    """Names of tensors by the memory that they view.
+    """Names of tensors by the memory that they share.
 
     Args:
-        book: names modules.
+        book: names of modules.
     """
 
     def __init__(self, book: NameBook) -> None:
@@ -48,7 +48,7 @@ class Holders:
                 self._name(tensor, f"argument {own} of {path}")
 
     def path(self, module: nn.Module) -> str:
-        """The path of a module in its model."""
+        """Return the path of a module in its model."""
         if self._book.root_of(module) is None:
             self._book.add_root(self._book.top(module))
         return self._book.module_name(module)

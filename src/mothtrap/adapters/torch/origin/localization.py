@@ -1,8 +1,8 @@
 """Narrow a replayed step down to an operation and to rows, in copies of the process.
 
-At the first recorded event of the step the process is copied: the copy is watched, operation
-by operation, and ends where the step would be applied. Further copies do the step with some
-rows of the batch only. The process itself then does the step unwatched, bit-identical.
+At the first recorded event of the step, the process is copied. The copy is observed, operation by
+operation, and ends before the step would be applied. Further copies repeat the step with some rows
+of the batch only. Then the process itself replays the step without observation, bit for bit.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from mothtrap.snapshot.row_search import Guilty, guilty, has_rows_to_blame, went
 from mothtrap.tracing.snapshots.outcome import Outcome
 
 WATCHED_S = 5.0
-"""Rows are tried under watch where that took no longer; chosen by hand."""
+"""Rows are tried under observation if that took no longer than this, in seconds; chosen by hand."""
 
 
 class FaultLocalization:
@@ -45,7 +45,7 @@ class FaultLocalization:
 
     Args:
         plan: settings of the replay.
-        book: names modules.
+        book: names of modules.
         outcome: receives the results.
         trials: creates copies of the process.
         micro_batches: micro-batches of the step.
@@ -145,7 +145,8 @@ class FaultLocalization:
         if self._watch is None:
             return result
         watch = self._watch
-        if watch.on_top:  # not within the backward of a closure; there it is paused, and the
+        # not inside the backward pass of a closure, where observation is paused, and the
+        if watch.on_top:
             watch.__exit__(None, None, None)  # process ends with it in force
         gradients = {
             optimizers.name_of(parameter)[0]: parameter.grad

@@ -1,7 +1,7 @@
-"""Makes a failing call smaller, as long as it fails with the same bits.
+"""Reduce a failing call as long as it fails with the same bits.
 
-Tensors are replaced by zeros, lists and axes are cut. An axis is cut together with the axes of the
-same length in other arguments, as those of a batch are, and then alone.
+Tensors are replaced with zeros, and lists and axes are cut. An axis is first cut together with axes
+of the same length in other arguments (such as the batch axis), and then alone.
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ from mothtrap.adapters.torch.origin.failing_calls import (
 )
 
 MAX_TRIALS = 600
-"""Calls that are tried. Chosen by hand: enough to find one element in each of six axes of 10^6."""
+"""Maximum number of calls. Chosen by hand: enough to find one element in each of six axes of 10^6.
+"""
 MAX_S = 20.0
-"""Time for all of them in seconds. Chosen by hand: about that of the start of a script."""
+"""Maximum time for all calls in seconds. Chosen by hand: about as long as a script needs to start.
+"""
 
 
 class Minimizer:
@@ -67,7 +69,7 @@ class Minimizer:
         return call
 
     def _with_shorter_lists(self, call: FailingCall) -> FailingCall:
-        """Cut all lists of tensors of one length to the same places."""
+        """Cut all lists of tensors of one length at the same positions."""
         lengths = {len(one) for one in call.args if _is_list(one)}
         for length in sorted(lengths):
             kept = self._kept(length, lambda places, n=length, it=call: _listed(it, n, places))  # type: ignore[misc]
@@ -82,7 +84,7 @@ class Minimizer:
         return _cut(call, length, kept, only) if len(kept) < length else call
 
     def _kept(self, length: int, made: Callable[[Sequence[int]], FailingCall]) -> Sequence[int]:
-        """Return the fewest places of an axis with which the call still fails (ddmin)."""
+        """Return the fewest positions of an axis with which the call still fails (ddmin)."""
         kept: list[int] = list(range(length))
         parts = 2
         while len(kept) > 1:
@@ -94,7 +96,7 @@ class Minimizer:
             if smaller is not None:
                 kept, parts = smaller, 2
             elif parts >= min(len(kept), 16) or self._trials > MAX_TRIALS:
-                break  # a part of a sixteenth is small enough
+                break  # a sixteenth is small enough
             else:
                 parts = min(parts * 2, len(kept))
         return kept

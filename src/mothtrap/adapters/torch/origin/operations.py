@@ -1,7 +1,7 @@
-"""Localization of a step's fault to the operation that made the first bad values.
+"""Localization of a step's fault: the operation that produced the first bad values.
 
-`OperationObserver` stands around forward and backward. It slows them down by a factor and
-relies on values only: a bit-identical step is replayed without it.
+`OperationObserver` wraps the forward and backward pass. It slows them down considerably, and
+depends on values only: the step is replayed bit for bit without it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from mothtrap.adapters.torch.origin.user_calls import (
 )
 
 INPUTS = 8
-"""Inputs of an operation that are described. Chosen by hand."""
+"""Maximum number of described inputs of an operation. Chosen by hand."""
 _NONFINITE = re.compile(r"\bnan\b|\binf(inite|inity)?\b|non-?finite|not finite", re.IGNORECASE)
 ORDINALS = ("first", "second", "third", "fourth")
 
@@ -49,13 +49,13 @@ class Localized:
         module: path of the module in which it ran; None outside of modules.
         location: `file:line` of the user's code; for a backward pass, that of its forward pass.
         stack: the user's frames, innermost first; `location` is the first.
-        detail: the operation in the words of the dispatcher.
+        detail: the dispatcher's name of the operation.
         inputs: inputs of the operation.
-        rows: positions on the first axis of its result that are bad: candidates, no proof.
+        rows: bad positions on the first axis of its result; candidates, not proof.
         rows_of: length of that axis.
         holder: input that was already bad: `weight fc.weight`, `batch[0]`.
         error: `Type: text` of the exception that ended the step.
-        sentence: the whole for people.
+        sentence: all of this in one sentence for people.
         call: the user's call, with its arguments; never shown.
         operation_call: the dispatcher's operation with its arguments; for bad inputs, the first
             operation with a bad result.
@@ -93,7 +93,7 @@ class OperationObserver(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Observes a step from its first forward pass to its optimizer step, as a context.
 
     Args:
-        book: names modules; a new one by default.
+        book: names of modules; a new one by default.
         limit: finite values of a larger magnitude are bad, too.
         keep: remember the arguments of every call, for a test of a failure in the backward pass;
             takes the memory of all intermediate results.
@@ -125,7 +125,7 @@ class OperationObserver(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._stand_around_modules()
         was = torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()
         self._undo.callback(torch.autograd.set_detect_anomaly, *was)
-        torch.autograd.set_detect_anomaly(True, check_nan=False)  # for the places of nodes
+        torch.autograd.set_detect_anomaly(True, check_nan=False)  # for the locations of nodes
         self._undo.enter_context(self._calls)
         super().__enter__()  # type: ignore[no-untyped-call]
         return self
@@ -151,7 +151,7 @@ class OperationObserver(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> Any:
         kwargs = kwargs or {}
         if any(_has_ways_of_its_own(cls) for cls in types):
-            return NotImplemented  # it takes itself apart; its parts come by here
+            return NotImplemented  # it decomposes itself, and its parts are observed here
         if self._aside or not hasattr(func, "_schema"):
             return func(*args, **kwargs)
         try:
@@ -200,7 +200,8 @@ class OperationObserver(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return None
         origin = min(found, key=lambda origin: origin.number)
         if origin.operation is None and self._holders.of(origin.memory) is None:
-            origin = self._origins.first() or origin  # it entered invisible code
+            # the call entered code that cannot be observed
+            origin = self._origins.first() or origin
         return self._told(origin)
 
     def raised(self, error: BaseException) -> Localized | None:
@@ -328,7 +329,7 @@ class OperationObserver(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return _Context(None, None, user_calls.node_words(node), stack, None)
 
     def _stand_around_modules(self) -> None:
-        """Know which modules run; with keywords, which a global hook does not get."""
+        """Track which modules run; with keywords, which a global hook does not receive."""
         original: Callable[..., Any] = nn.Module._call_impl
 
         def call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
@@ -355,7 +356,7 @@ class OperationObserver(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _is_about_values(error: BaseException) -> bool:
-    """Return whether NaN can be the reason of an exception: not where shapes or indices are."""
+    """Return whether NaN can be the reason of an exception; not if shapes or indices are."""
     about = isinstance(error, RuntimeError | ValueError) and not is_about_shapes(str(error))
     return about and not isinstance(error, torch.OutOfMemoryError | NotImplementedError)
 
@@ -402,7 +403,7 @@ def _listed(rows: tuple[int, ...]) -> str:
 
 
 def _given(call: UserCall, written: Mapping[str, Any]) -> Iterator[tuple[str, torch.Tensor]]:
-    """The tensors that a call was given, named as the user's line writes them, else by place."""
+    """Return the tensors passed to a call, named as in the user's line, or else by position."""
     names: dict[int, str] = {}
     for name, value in written.items():
         for place, tensor in placed_tensors(value):

@@ -1,12 +1,12 @@
-"""Origins of bad values, followed from operation to operation, storage by storage.
+"""Origins of bad values, tracked from operation to operation and by storage.
 
-A tensor that turns bad in an operation whose inputs are good originates there. One that is
-bad because an input is has the origin of that input. What is good holds no origin: a bad
-value that is masked, replaced or never used leads nowhere.
+A tensor that becomes bad in an operation with good inputs originates there. A tensor that is bad
+because of a bad input has the origin of that input. A good tensor has no origin, so a bad value
+that is masked, replaced or never used leads nowhere.
 
-An infinity that was put there on purpose (`masked_fill(..., -inf)`, a mask that holds -inf)
-has a **deliberate** origin: it is in order until an operation makes NaN of it, and that
-operation is then where the badness originates.
+An intentional infinity (`masked_fill(..., -inf)`, or a mask that contains -inf) has a
+**deliberate** origin. It is acceptable until an operation turns it into NaN. That operation is then
+the origin.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mothtrap.adapters.torch.origin.badness import Bad, has_values
 from mothtrap.adapters.torch.origin.failing_calls import FailingCall, mapped
 
 _MASKED = ("softmax", "logsumexp", "exp", "attention")
-"""Operations to which masks of -inf are passed on purpose, by parts of their names."""
+"""Operations that receive masks of -inf on purpose, by parts of their names."""
 _UNINITIALIZED = (
     "empty",
     "new_empty",
@@ -34,7 +34,7 @@ _UNINITIALIZED = (
 _PLACING = ("_to_copy", "copy", "masked_fill", "where", "clone", "fill", "neg", "nan_to_num")
 """Elementwise operations that are not tagged as such."""
 _FILLING = ("copy", "fill", "zero", "normal", "uniform", "bernoulli", "random", "exponential")
-"""Operations whose first argument is written and not read."""
+"""Operations whose first argument is written without being read."""
 
 
 @dataclass(slots=True, eq=False)
@@ -63,11 +63,11 @@ class Operation:
     """An operation that produced bad values.
 
     Attributes:
-        name: name in the words of the dispatcher, e.g. `aten.div.Tensor`.
+        name: the dispatcher's name, e.g. `aten.div.Tensor`.
         inputs: its tensors with their argument names, from before the operation.
-        converts_to: the dtype, where it converts.
-        call: the operation with its arguments, as they were before it.
-        context: further notes that `Origins` was asked to collect.
+        converts_to: the target dtype of a conversion.
+        call: the operation with its arguments, as they were before the operation.
+        context: further data that `Origins` was asked to collect.
     """
 
     name: str
@@ -83,11 +83,11 @@ class Operation:
 
 
 class Origins:
-    """Follows bad values through operations.
+    """Tracks bad values through operations.
 
     Args:
         bad: determines which values are bad.
-        context: called for further notes, right after an operation produced bad values from good
+        context: called for further data, right after an operation produced bad values from good
             ones.
     """
 
@@ -163,7 +163,7 @@ class Origins:
         return origin
 
     def _sent(self, tensor: torch.Tensor) -> Operation | None:
-        """The exchange that wrote a tensor; it may have done so after it returned."""
+        """Return the exchange that wrote a tensor, possibly after the call returned."""
         key = storage_key(tensor)
         kept = (operation for storage, operation in self._received if storage._cdata == key)
         return next(kept, None)
@@ -204,7 +204,7 @@ class Origins:
         return self._new(result, deliberate=deliberate, operation=operation)
 
     def _adds(self, inputs: Sequence[tuple[torch.Tensor, Origin]], result: torch.Tensor) -> bool:
-        """Return whether an elementwise result is bad where no input is."""
+        """Return whether an elementwise result is bad where no input is bad."""
         new = self._bad.mask(result)
         for value, _ in inputs:
             try:
@@ -248,10 +248,10 @@ class _Step:
         return FailingCall(name=str(self.func), function=self.func, args=args, kwargs=kwargs)
 
     def coming_to(self, result: torch.Tensor) -> list[tuple[torch.Tensor, Origin]]:
-        """The bad inputs that one of the results is computed from."""
+        """Return the bad inputs from which one of the results is computed."""
         if not self._many:
             return self._coming
-        # Lists are parallel: another size belongs to another member.
+        # Lists are parallel: a different size belongs to a different member.
         return [(v, o) for v, o in self._coming if v.shape == result.shape or not v.dim()]
 
 
@@ -278,7 +278,7 @@ def _is_view(func: Any) -> bool:
 
 
 def _written(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[torch.Tensor]:
-    """The tensors that an operation changes, in the order of its arguments."""
+    """Return the tensors that an operation changes, in the order of its arguments."""
     found: list[torch.Tensor] = []
     for position, argument in enumerate(func._schema.arguments):
         if argument.alias_info is not None and argument.alias_info.is_write:
@@ -288,7 +288,7 @@ def _written(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[tor
 
 
 def _overwritten(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Iterator[torch.Tensor]:
-    """The tensors that an operation writes without reading them."""
+    """Return the tensors that an operation writes without reading them."""
     if _plain_name(func) in _FILLING:
         yield from (tensor for tensor in args[:1] if isinstance(tensor, torch.Tensor))
     for argument in func._schema.arguments:
@@ -297,7 +297,7 @@ def _overwritten(func: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Iter
 
 
 def _plain_name(func: Any) -> str:
-    """`div` for `aten::div_`."""
+    """Return the plain name of an operation: `div` for `aten::div_`."""
     return str(func._schema.name.partition("::")[2].rstrip("_"))
 
 

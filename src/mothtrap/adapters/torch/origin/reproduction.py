@@ -1,7 +1,7 @@
-"""Writes a script that fails as a step did, without the user's code and data.
+"""Write a script that fails like a step, without the user's code and data.
 
-It has one operation or one layer of PyTorch, with the fewest values with which that still gives
-the same bits. The script is run before it stays.
+It contains one operation or one layer of PyTorch, with the fewest values that still give the same
+bits. The script is kept only if it fails when it is run.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from mothtrap.core.masking import without_secrets
 
 MAX_LINES = 60
 MAX_BYTES = 1 << 20
-"""Bytes of the tensors in the file next to the script, uncompressed."""
+"""Maximum size of the tensors in the file next to the script, in bytes, uncompressed."""
 MAX_LITERAL = 32
-"""Values of a tensor that is written into the script itself. Chosen by hand: one line."""
+"""Maximum number of values of a tensor in the script itself. Chosen by hand: one line."""
 TIMEOUT_S = 120.0
-"""Longest time in which a written script must fail; most of it is the import of torch."""
+"""Maximum time in which a written script must fail; most of it is the import of torch."""
 SAME = "reproduced: the same "
 _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
@@ -103,7 +103,7 @@ class NotReproducedError(Exception):
 
 
 class _Renderer(SourceRenderer):
-    """Turns values into source that names nothing but torch; small tensors become literals."""
+    """Converts values to source code that uses only torch; small tensors become literals."""
 
     def _place(self, place: ModuleType) -> str:
         if place.__name__.partition(".")[0] not in ("torch", "builtins", "functools", "math"):
@@ -121,7 +121,7 @@ class _Renderer(SourceRenderer):
         literal = f"torch.tensor({_listed(values)}, dtype={tensor.dtype}{device}{grad})"
         if torch.equal(_bits(torch.tensor(values.tolist(), dtype=values.dtype)), _bits(values)):
             return literal
-        kind = _INTEGERS[values.itemsize]  # NaN has many bit patterns, and a literal one
+        kind = _INTEGERS[values.itemsize]  # NaN has many bit patterns, but a literal has only one
         whole = f"torch.tensor({values.reshape(-1).view(kind).tolist()}, dtype={kind})"
         shaped = f"{whole}.view({values.dtype}).reshape({list(values.shape)})"
         moved = f".to({tensor.device.type!r})" if device else ""
@@ -181,7 +181,7 @@ def _candidates(found: Localized) -> Iterator[FailingCall]:
 
 
 def _of_layer(module: nn.Module, args: tuple[Any, ...], kwargs: Any) -> FailingCall:
-    """Return the call of a layer of torch's; its weights become zeros where that fails, too."""
+    """Return the call of a torch layer; its weights become zeros if it still fails."""
     weights = list(module.parameters())
     saved = [weight.detach().clone() for weight in weights]
     with torch.no_grad():
@@ -197,7 +197,7 @@ def _of_layer(module: nn.Module, args: tuple[Any, ...], kwargs: Any) -> FailingC
 
 
 def _resolved(name: str) -> Any:
-    """Return the function of torch that a dotted name stands for, or None."""
+    """Return the torch function with a dotted name, or None."""
     owner, _, own = name.rpartition(".")
     if owner.partition(".")[0] != "torch":
         return None
@@ -207,7 +207,7 @@ def _resolved(name: str) -> Any:
 
 
 def _tried(path: Path, draft: Path, call: FailingCall, found: Localized, step: int) -> str:
-    """Write the smallest call that fails in the same way; it stays where the script fails, too."""
+    """Write the smallest call that fails in the same way; keep it if the script fails, too."""
     plain = call.with_arguments(lambda one: one.detach().contiguous().requires_grad_(_is_leaf(one)))
     failure = outcome_of(plain)
     if not failure.is_bad or (found.error or "").partition("\n")[0] not in ("", failure.error):
@@ -231,7 +231,7 @@ def _tried(path: Path, draft: Path, call: FailingCall, found: Localized, step: i
     if not _fails(draft):
         raise NotReproducedError(f"{call.name or 'the layer'} alone does not go wrong in a script")
     for suffix in [".npz"] * bool(renderer.arrays) + [".py"]:
-        with path.with_suffix(suffix).open("xb") as file:  # never over another one
+        with path.with_suffix(suffix).open("xb") as file:  # never overwrite another script
             file.write(draft.with_suffix(suffix).read_bytes())
     beside = f" (needs {path.stem}.npz in its folder)" if renderer.arrays else ""
     return f"{path.name} reproduces it without the script: python {path}{beside}"
@@ -319,7 +319,7 @@ def _listed(values: torch.Tensor) -> str:
 
 
 def _fails(path: Path) -> bool:
-    """Return whether the script shows the same failure, in a process that has nothing of ours."""
+    """Return whether the script shows the same failure, in a process without mothtrap."""
     keeps = ("PATH", "HOME", "SYSTEMROOT", "TEMP", "TMP", "LD_LIBRARY_PATH", "VIRTUAL_ENV")
     environment = {name: os.environ[name] for name in keeps if name in os.environ}
     try:

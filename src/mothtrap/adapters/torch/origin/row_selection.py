@@ -1,4 +1,4 @@
-"""Selects rows of the inputs of a step."""
+"""Selection of rows from the inputs of a step."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def chosen(value: Any, rows: Sequence[int], count: int, *, repeat: bool) -> Any:
 
 def _chosen(value: Any, places: list[int], count: int, known: dict[int, Any]) -> Any:
     if id(value) not in known:
-        known[id(value)] = value, _taken(value, places, count, known)  # kept: ids stay its own
+        # kept alive, so that its id is not reused
+        known[id(value)] = value, _taken(value, places, count, known)
     return known[id(value)][1]
 
 

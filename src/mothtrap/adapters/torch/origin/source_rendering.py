@@ -1,4 +1,4 @@
-"""Renders values as Python source for a self-contained test."""
+"""Conversion of values to Python source for a self-contained test."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def built(cls, training, values, parameters, buffers, modules):
     module.__setstate__(dict(vars(module)))  # as unpickling does, for what refers to weights
     return module
 '''
-"""Source of the function with which `SourceRenderer.module` makes modules."""
+"""Source of the function with which `SourceRenderer.module` creates modules."""
 _PLAIN = (bool, int, float, str, bytes, type(None), type(...), slice, complex)
 _DEFINING = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _STATE = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", "training")
@@ -53,7 +53,7 @@ class SourceRenderer:
 
     Attributes:
         arrays: arrays by key; types that NumPy lacks are stored as integers.
-        imports: modules that the source uses.
+        imports: modules that the source imports.
         script: file of the user that the source imports as `script`.
     """
 
@@ -169,7 +169,7 @@ class SourceRenderer:
         for name, value in values.items():
             try:
                 told[name] = self.of(value)
-            except NotRenderableError:  # the test is tried out: it shows whether this matters
+            except NotRenderableError:  # the test will be run, which shows whether this matters
                 continue
         return told
 
@@ -177,7 +177,7 @@ class SourceRenderer:
 def defines_only(script: Path) -> bool:
     """Return whether importing a script only defines names.
 
-    The rest has a main guard.
+    Other code is behind a main guard.
     """
     try:
         tree = ast.parse(script.read_text(encoding="utf-8"))

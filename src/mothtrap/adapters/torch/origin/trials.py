@@ -1,6 +1,6 @@
-"""Does a step several times from one point: in copies of the process, each of which ends.
+"""Repeat a step several times from the same point, in copies of the process.
 
-A copy continues with the script from where it was made, and hands its result back.
+A copy continues the script from the point of the fork, returns its result, and ends.
 """
 
 from __future__ import annotations
@@ -14,16 +14,18 @@ from mothtrap.core.replays import ReplayResult
 from mothtrap.tracing.snapshots.outcome import Outcome
 
 TIMEOUT_S = 120.0
-"""Longest time of one trial; chosen by hand, for steps that take seconds."""
+"""Maximum time of one trial in seconds; chosen by hand, for steps that take seconds."""
 MAX_TRIALS = 400
-"""Trials of one replay; chosen by hand: enough to find a few rows among thousands."""
+"""Maximum number of trials of one replay; chosen by hand: enough to find a few rows among
+thousands.
+"""
 
 
 class Trials:
     """Runs trials in copies of this process.
 
     Args:
-        outcome: in a copy, set to where its result goes.
+        outcome: in a copy, set to the receiver of its result.
     """
 
     def __init__(self, outcome: Outcome) -> None:

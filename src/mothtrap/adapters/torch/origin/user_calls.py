@@ -1,4 +1,4 @@
-"""Current call of the user's code: the function, in the user's words, and the line."""
+"""The current call in the user's code: the function, as the user writes it, and the line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode, resolve_name
 from mothtrap.tracing.source import frames
 
 STACK_LINES = 12
-"""Lines of the user's code that are kept of a stack, innermost first. Chosen by hand."""
+"""Maximum number of stored lines of a user's stack, innermost first. Chosen by hand."""
 _OPERATOR = re.compile(r"__([ri]?)(\w+?)__")
 _OPERATORS = {"truediv": "div", "floordiv": "floor_divide", "mod": "remainder"}
 _NODE = re.compile(r"(\w+?)Backward\d*$")
@@ -52,13 +52,13 @@ class UserCall:
     Attributes:
         function: function in the user's terms, e.g. `torch.log`; empty if no torch function was
             called.
-        module: path of the module that ran, None outside of all.
+        module: path of the running module; None outside of modules.
         running: the modules that ran, innermost last.
         inside: the user's function that made the call, if requested.
-        autocast: device and type, where it is on.
+        autocast: device and type, if autocast is enabled.
         stack: `file:line` of the user's code, innermost first.
         args, kwargs: its arguments.
-        kept: it is relevant, so its arguments are kept after it ends.
+        kept: whether its arguments are kept after it ends.
         first_node, end_node: range of sequence numbers of the autograd nodes created in it.
     """
 
@@ -224,7 +224,7 @@ def torch_name(own: str) -> str | None:
     operator = _OPERATOR.fullmatch(own)
     if operator is not None:
         bare = operator.group(2)
-        whole = operator.group(1) + bare  # `__invert__` is no in-place operator
+        whole = operator.group(1) + bare  # `__invert__` is not an in-place operator
         own = whole if hasattr(torch, whole) else _OPERATORS.get(bare, bare)
     for name in (own.rstrip("_"), own):
         if callable(getattr(torch, name, None)):

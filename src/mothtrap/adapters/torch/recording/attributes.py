@@ -1,7 +1,7 @@
-"""Attributes of modules that are state though nothing declares them so.
+"""Module attributes that are state, although they are neither parameters nor buffers.
 
-A counter of calls, a share of dropout that is annealed, the hidden state of the batch before:
-plain values and tensors that lie in a module as attributes, neither parameters nor buffers.
+Examples are a counter of calls, a dropout rate that changes over time, or the hidden state of the
+previous batch: plain values and tensors that are attributes of a module.
 """
 
 from __future__ import annotations
@@ -22,18 +22,20 @@ from mothtrap.adapters.torch.job.tensor_refs import ContentRef
 from mothtrap.adapters.torch.recording.tracked_objects import TrackedObjects
 
 MAX_ITEMS = 64
-"""Of a list or dict above which it is no state but a table; chosen by hand."""
+"""Length of a list or dict above which it is a table instead of state; chosen by hand."""
 MAX_VALUES = 512
-"""Values in one attribute, likewise."""
+"""The same limit for the values in one attribute."""
 MAX_PLACES = 4096
-"""Attributes that are read, and values in lists and dicts; chosen by hand, some 200
-microseconds."""
+"""Maximum number of attributes, and of values in lists and dicts, that are read; chosen by hand,
+about 200 microseconds.
+"""
 COPIED_BYTES = 4 << 20
-"""Tensors that are copied where they have changed, together: a copy of less than a
-millisecond. Of larger ones nothing is kept but where they are. Chosen by hand."""
+"""Maximum total size of changed tensors that are copied, in less than a millisecond. For larger
+ones, only their location is kept. Chosen by hand.
+"""
 
 LOOK_EVERY = 256
-"""Readings after which modules are looked through for new attributes."""
+"""Readings after which modules are searched for new attributes."""
 
 _OWN = frozenset(vars(nn.Module())) | {"training"}
 _MISSING = object()
@@ -51,7 +53,7 @@ class _Place:
 
 
 class _Seen:
-    """A tensor as it was: its copy, or where it is and how often it had been written to."""
+    """A tensor as it was: its copy, or its location and how often it had been written to."""
 
     __slots__ = ("copy", "tensor", "version")
 
@@ -60,7 +62,7 @@ class _Seen:
 
 
 class _Gone(Exception):
-    """A tensor is not there any more as it was."""
+    """Marks a tensor that no longer exists or has changed."""
 
 
 class Attributes:
@@ -91,7 +93,7 @@ class Attributes:
         look = self._reads & (self._reads - 1) == 0 or self._reads % LOOK_EVERY == 0
         self._reads += 1
         roots_seen = self._known.book.roots_seen
-        if look or roots_seen != self._roots_seen:  # else those that there were, or fewer
+        if look or roots_seen != self._roots_seen:  # otherwise the known ones, or fewer
             self._roots_seen = roots_seen
             self._places = _places(self._known.modules())
         if not self._places:
@@ -137,7 +139,7 @@ class Attributes:
         return (found for found in every if found[2] is not _MISSING)
 
     def _frozen(self, value: Any) -> Any:
-        """A value that stays as it is, without the user's tensors; `_MISSING`: it is no state."""
+        """Return an immutable copy without the user's tensors; `_MISSING` if it is not state."""
         size = _size(value) if value is not _MISSING else MAX_VALUES + 1
         if size > MAX_VALUES or size > self._left:
             return _MISSING

@@ -1,4 +1,4 @@
-"""Buffers and parameters as they were before the forwards of a step, where forwards change them."""
+"""Values of buffers and parameters from before the forwards of a step that change them."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from mothtrap.adapters.torch.job.tensor_refs import ContentRef
 from mothtrap.tracing.jobs.identity import ByIdentity
 
 SMALL_BYTES = 1 << 20
-"""Buffers of a model that are copied before they are seen to change: together."""
+"""Maximum total size of a model's buffers that are copied before any change is observed."""
 LOOK_EVERY = 64
-"""Steps after which a model is searched for buffers that it did not have, and for parameters
-that its forward changes; that is also done in its 1st, 2nd, 4th, 8th step and so on."""
+"""Interval, in steps, at which a model is searched for new buffers, and for parameters that its
+forward changes. This is also done in its 1st, 2nd, 4th, 8th step and so on.
+"""
 
 _Place = Literal["_buffers", "_parameters"]
 
@@ -28,10 +29,9 @@ _Place = Literal["_buffers", "_parameters"]
 class _Known:
     """One buffer or parameter.
 
-    `version` is that of the tensor when it was inspected last; -1: it is to be copied. `copy`:
-    None until it was seen to change, and if there is no room for it. `always`: copied in
-    every step, running statistics: a batch norm of PyTorch's writes to these without a new
-    version.
+    `version` is the version of the tensor at its last inspection; -1: it must be copied. `copy`:
+    None until a change was observed, and if there is no room. `always`: copied in every step. This
+    is the case for running statistics, which PyTorch's batch norm changes without a new version.
     """
 
     module: weakref.ref[nn.Module]
@@ -45,16 +45,16 @@ class _Known:
     copy: torch.Tensor | None = None
 
     def current(self) -> torch.Tensor | None:
-        """The tensor that lies there now."""
+        """Return the tensor that currently has this name."""
         module = self.module()
         if module is None:
             return None
         held = module._buffers if self.place == "_buffers" else module._parameters
-        # That of a scripted module is no dictionary.
+        # In a scripted module, this is not a dictionary.
         return held[self.name] if self.name in held else None  # noqa: SIM401
 
     def has_changed(self) -> bool:
-        """Return whether it is not, or may not be, as it was when it was inspected."""
+        """Return whether the tensor has changed, or may have changed, since it was inspected."""
         tensor = self.current()
         if tensor is None or tensor.is_inference():
             return False
@@ -65,10 +65,11 @@ class _Known:
 
 @dataclass(slots=True, eq=False)
 class _Model:
-    """A model that is called; `step`: the last one in which it was.
+    """A called model; `step`: the last step in which it was called.
 
-    `kept` are copied where they change. `noted`: parameters, until it is known whether they
-    are written to before an optimizer steps. `unkept`: names of those that are, and are trained.
+    `kept` are copied if they change. `noted` are parameters for which it is not known yet whether
+    they are written to before an optimizer steps. `unkept` are the names of trained parameters that
+    are.
     """
 
     kept: list[_Known] = field(default_factory=list)
@@ -82,7 +83,7 @@ class Beforehand:
     """Stores one copy of everything that forward passes change.
 
     Args:
-        limit_bytes: limit of all copies.
+        limit_bytes: limit on the size of all copies.
 
     Attributes:
         bytes_held: memory of all copies; copies of deleted models count until another model is
@@ -205,13 +206,13 @@ class Beforehand:
         self.notes = self.notes or bool(own.noted)
 
     def _copy(self, stale: list[tuple[_Known, torch.Tensor]]) -> None:
-        """Bring copies up to date, those of one type and place together."""
+        """Update the copies, those of one type and device together."""
         groups: dict[tuple[torch.dtype, torch.device], tuple[list[torch.Tensor], ...]] = {}
         added: list[tuple[_Known, torch.Tensor]] = []
         first = stale[0][1]
-        # Private: values of a transformed function are no values; a test pins it.
+        # Private API, covered by a test: tensors inside a transformed function have no values.
         plain = first.is_cpu and torch._C._functorch.peek_interpreter_stack() is None
-        if not plain and not is_readable(first):  # e.g. while a graph of a device is captured
+        if not plain and not is_readable(first):  # e.g. while a CUDA graph is captured
             for known, _ in stale:
                 known.copy, known.version = None, -1
             return
@@ -256,7 +257,7 @@ def _tensors(model: nn.Module) -> Iterator[tuple[_Place, str, nn.Module, str, to
 
 
 def _has_version(tensor: torch.Tensor) -> bool:
-    """Return whether a tensor is a plain one, of which it shows when it is written to."""
+    """Return whether a tensor is a plain one with a version counter."""
     return (
         type(tensor) in (torch.Tensor, nn.Parameter)
         and tensor.layout is torch.strided

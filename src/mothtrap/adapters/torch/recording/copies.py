@@ -1,4 +1,4 @@
-"""Copies of the inputs of a step: one for each value, until the value changes."""
+"""Copies of the inputs of a step: one per value, until the value changes."""
 
 from __future__ import annotations
 
@@ -31,15 +31,16 @@ from mothtrap.statistics.torch.in_place import glimpse
 from mothtrap.tracing.snapshots.blocks import Blocks, Bytes
 
 POOLED_BYTES = 1 << 16
-"""Copies of this size or more reuse the memory of older ones: the allocator returns memory of
-such sizes back to the system, and every new page then costs more than the copy into it."""
+"""Minimum size of copies that reuse the memory of older ones: the allocator returns memory of such
+sizes to the system, and a new page costs more than the copy into it.
+"""
 IDLE_SHARE = 8
 """Divisor of the ring's memory: at most this share is kept for reuse."""
 VALUE_BYTES = 250
-"""Size of a value in a tree, about: measured."""
+"""Approximate size of a value in a tree: measured."""
 _BIG = 2**63
 MAX_TOLD = 3
-"""Parts of one value that could not be kept, which are reported."""
+"""Maximum number of reported parts of one value that could not be kept."""
 MAX_KNOWN = 512
 """Number of values distinguished by identity before deleted ones are forgotten."""
 
@@ -62,8 +63,8 @@ class Copy:
     """A stored value: a tensor on its device, or a NumPy array.
 
     Attributes:
-        key: key by which trees name it.
-        nbytes: nbytes of memory.
+        key: key that refers to it in trees.
+        nbytes: size in memory.
     """
 
     __slots__ = ("__weakref__", "_block", "_blocks", "_glimpse", "_value", "key", "nbytes")
@@ -114,7 +115,7 @@ class Copy:
     def __del__(self) -> None:
         block, self._block = self._block, None
         del self._value
-        # Who made a view of the copy still holds the block.
+        # A view of the copy may still keep the block alive.
         if block is not None and self._blocks is not None and sys.getrefcount(block) == 2:
             self._blocks.give_back(block)
 
@@ -230,11 +231,11 @@ class Copies:
             return {"opaque": f"{described(tensor)}, too large to be kept"}
         self.used[copy.key] = copy
         if tensor.is_cpu and not tensor.requires_grad and tensor.is_contiguous():
-            return {"tensor": copy.key}  # as most are: the same, sooner
+            return {"tensor": copy.key}  # a shortcut for the most frequent case
         return tensor_tree(tensor, copy.key)
 
     def _known_or_made(self, tensor: torch.Tensor) -> Copy | Uncopied | None:
-        """The copy of a view or of a tensor with a gradient, or a new one; None if too large."""
+        """Return the copy of a view or a tensor with gradient, or a new one; None if too large."""
         owner = tensor._base if tensor._base is not None else tensor
         mark: tuple[Any, ...] = (id(tensor),)
         if owner is not tensor or tensor.requires_grad:
@@ -276,7 +277,8 @@ class Copies:
         # Arrays have no version: only a comparison shows whether they changed.
         if copy is None or not copy.same_bytes(array):
             copy = Copy(self._new_key(), np.array(array, order="C"))
-            # Not of the array: numpy resizes no array that has a weak reference.
+            # Not a reference to the array, because NumPy does not resize an array with a weak
+            # reference.
             reference = ContentRef(copy)
             self._known[mark] = _Known(reference, 0, reference, self.batch)
         self.used[copy.key] = copy
@@ -310,7 +312,7 @@ class Copies:
         place.copy_(plain)
         return Copy(self._new_key(), place, block, self._blocks)
 
-    # What was copied before
+    # Earlier copies
 
     def _lookup(
         self, mark: tuple[Any, ...], owner: torch.Tensor, tensor: torch.Tensor
@@ -322,14 +324,14 @@ class Copies:
         copy = known.copy() if known.version == version else None
         if known.batch != self.batch:
             if isinstance(copy, Copy) and not copy.shows(tensor):
-                return None  # written to past the framework: a loader's memory that is used again
+                return None  # written to without the framework, such as a loader's reused memory
             known.batch = self.batch
         return copy
 
     def _remember(self, mark: tuple[Any, ...], known: _Known) -> None:
         if len(self._known) >= MAX_KNOWN:
             alive = {m: k for m, k in self._known.items() if k.owner() is not None and k.copy()}
-            # Where all are alive, the older half of them is copied again when it comes.
+            # If all values still exist, the older half is forgotten, and copied again when used.
             self._known = dict(list(alive.items())[-MAX_KNOWN // 2 :])
         self._known[mark] = known
 
@@ -337,8 +339,8 @@ class Copies:
 class _Known:
     """A value that was copied.
 
-    `owner` holds its memory, which had been written to `version` times; `batch` is the one with
-    which it was inspected last.
+    `owner` has its memory, which had been written to `version` times; `batch` is the value of
+    `Copies.batch` at its last inspection.
     """
 
     __slots__ = ("batch", "copy", "owner", "version")
@@ -350,7 +352,7 @@ class _Known:
 
 
 def _why_not(tensor: torch.Tensor) -> str | None:
-    """Return the reason why a tensor is not copied: "" where it need not be, None if it is."""
+    """Return the reason why a tensor is not copied: "" if not needed, None if it is copied."""
     if tensor.requires_grad and (tensor.grad_fn is not None or isinstance(tensor, nn.Parameter)):
         return ""
     if type(tensor) is not torch.Tensor and not isinstance(tensor, nn.Parameter):

@@ -1,4 +1,4 @@
-"""Random generators of numpy's and Python's that a script has made for itself, as trees."""
+"""Random generators of NumPy and Python that a script has created, as trees."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mothtrap.core.snapshots import Tree
 
 _NUMPY = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
 KINDS = ("numpy.Generator", "numpy.RandomState", "random.Random")
-"""As a tree names them."""
+"""Names of the kinds of generators in a tree."""
 
 
 def generator_tree(value: Any, tree: Callable[[Any], Tree]) -> Tree:
@@ -96,7 +96,7 @@ def mark_of(generator: Any) -> Any:
 
 
 def _plain(state: Any) -> Any:
-    """A state without arrays, whose equality is one value."""
+    """Return a state without arrays, so that states can be compared with `==`."""
     if isinstance(state, np.ndarray):
         return state.tobytes()
     return {k: _plain(v) for k, v in state.items()} if isinstance(state, dict) else state

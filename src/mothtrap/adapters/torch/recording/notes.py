@@ -1,4 +1,4 @@
-"""Notes of the step in progress: events, and the copies that they refer to."""
+"""Record of the step in progress: events, and the copies that they refer to."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Entry:
     def kept(self) -> KeptStep:
         """Return the step with its arrays in stored form.
 
-        On the host, large values are those that were copied when they were seen.
+        On the host, large values are the copies made when they were observed.
         """
         found = {key: copy.array() for key, copy in self.copies.items()}
         arrays = {key: array for key, array in found.items() if array is not None}

@@ -1,4 +1,4 @@
-"""Random states as they are recorded: a state that has not changed is the tree that there is."""
+"""Trees of random states; an unchanged state keeps its tree."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class RandomTrees:
     """Creates trees of all generator states.
 
     Args:
-        states: reads them.
-        copies: notified which arrays the trees use.
+        states: reader of the states.
+        copies: records which arrays the trees use.
     """
 
     def __init__(self, states: RandomStates, copies: Copies) -> None:

@@ -1,4 +1,4 @@
-"""Records the inputs of each step, and keeps the latest steps in memory.
+"""Recording of the inputs of each step; the latest steps are kept in memory.
 
 Every value is copied when it is observed, because the script may change it later. No frames or
 objects of the user are referenced.
@@ -52,23 +52,30 @@ if TYPE_CHECKING:
     from mothtrap.capture.grouper import ClosedStep
 
 MAX_EVENTS = 512
-"""Events of a step that are noted; a process that calls models and never steps has no end."""
+"""Maximum number of recorded events of a step, because a process may call models without ever
+stepping.
+"""
 MAX_EVALUATIONS = 4
-"""Forwards without autograd in a row that are noted: a teacher's, an evaluation's first ones."""
+"""Maximum number of consecutive recorded forwards without autograd: those of a teacher, or the
+first ones of an evaluation.
+"""
 MAX_IN_VARIABLE = 256
-"""Values in one variable, but for numbers and texts: more of them are no input of a step."""
+"""Maximum number of values in one variable, not counting numbers and texts: a variable with more is
+not an input of a step.
+"""
 EVENT_BYTES = 1500
-"""Size of an event without its trees, about: measured."""
+"""Approximate size of an event without its trees: measured."""
 ARRAY_SHARE, VARIABLE_SHARE = 2, 16
 """Divisors of the ring's memory: largest share of an array, and of a variable."""
 BEFORE_SHARE = 4
 """Divisor of the ring's memory: largest share of copies of values that forwards change."""
 LATER_SHARE = 4
-"""One part in so many of a snapshot's size that a larger array may take; it is not copied
-before the step is kept."""
+"""Divisor of a snapshot's size: largest share of an array that is only copied when the step is
+kept.
+"""
 
 LossesOf = Callable[[Iterable[int]], tuple[float, ...]]
-"""Returns the values of losses by their keys, as far as they are known, in the order of these."""
+"""Function that returns the known values of losses by their keys, in the order of the keys."""
 
 
 class Recording:
@@ -101,10 +108,10 @@ class Recording:
         self._needs_rng, self._begun = True, False
         self._sequence = self._bytes = 0
 
-    # What was kept
+    # Kept steps
 
     def steps(self) -> tuple[int, ...]:
-        """Steps in the ring, oldest first."""
+        """Return the steps in the ring, oldest first."""
         return tuple(self._ring)
 
     def kept(self, step: int) -> KeptStep | None:
@@ -295,7 +302,7 @@ class Recording:
         self.backward_began()
         self.applied()
 
-    # How
+    # Details
 
     def _is_elsewhere(self) -> bool:
         return threading.get_ident() != self._thread()
@@ -323,7 +330,7 @@ class Recording:
         return True
 
     def _make_room(self) -> None:
-        """Forget the oldest batches that no model was trained on: data that are only inspected."""
+        """Discard the oldest batches that were not used for training, but only inspected."""
         for notes in (self._now, self._later):
             for noted in list(notes.events[:-1]):
                 if isinstance(noted.event, BatchHanded) and not noted.used:
@@ -338,7 +345,7 @@ class Recording:
         self._bytes -= noted.nbytes
 
     def _drop_evaluated(self, number: int) -> None:
-        """Forget the batch before of a loader if no model was trained on it."""
+        """Discard the previous batch of a loader if no model was trained on it."""
         for notes in (self._now, self._later):
             for noted in reversed(notes.events):
                 if isinstance(noted.event, BatchHanded) and noted.event.loader == number:
@@ -350,7 +357,7 @@ class Recording:
     def _arguments(
         self, what: str, names: Sequence[str], args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> tuple[Tree, Tree]:
-        """The trees of positional arguments, which bear names or numbers, and of the others."""
+        """Return the trees of positional arguments, by name or number, and of keyword arguments."""
         most, tree = self._limit_bytes / ARRAY_SHARE, self._copies.tree
         given, named = [], []
         for place, value in enumerate(args):
@@ -369,7 +376,7 @@ class Recording:
         return {"dict": found} if found else None
 
     def _are_carried(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
-        """Return whether a tensor has a graph that was made before this step."""
+        """Return whether a tensor has a graph that was created before this step."""
         for tensor in tensors_in((*args, *kwargs.values())):
             if (node := tensor.grad_fn) is not None and node._sequence_nr() < self._sequence:
                 return True
@@ -407,6 +414,6 @@ class Recording:
 
 
 def _names(module: nn.Module) -> Sequence[str]:
-    """Of the positional arguments of a model."""
+    """Return the names of the positional arguments of a model."""
     kind: type = type(unwrapped(module))
     return argument_names(kind)

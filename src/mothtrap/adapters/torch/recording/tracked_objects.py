@@ -1,4 +1,4 @@
-"""The objects of a training whose states make up its own."""
+"""The objects whose states make up the state of a training run."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class TrackedObjects:
     """Finds roots, optimizers, schedulers and scalers, each in a stable order.
 
     Attributes:
-        book: knows the modules.
+        book: names of modules.
 
     Args:
         book: the value of the attribute.
-        optimizers: knows the optimizers.
+        optimizers: known optimizers.
     """
 
     def __init__(self, book: NameBook, optimizers: OptimizerObserver) -> None:

@@ -1,4 +1,4 @@
-"""Tensors too large to be copied at every step, looked for when a step is kept."""
+"""Tensors that are too large to copy at every step, and are looked up when a step is kept."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Uncopied:
     """A tensor that is not copied, but available while the script keeps it unchanged.
 
     Attributes:
-        key: key by which trees name it.
-        what: its description.
+        key: key that refers to it in trees.
+        what: description of the tensor.
         nbytes: size in memory: 0.
     """
 

@@ -1,4 +1,4 @@
-"""PyTorch's own values as trees and arrays, and back."""
+"""Conversion of PyTorch values to trees and arrays, and back."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mothtrap.statistics.torch.plain import local
 from mothtrap.statistics.torch.raw import copy_bytes, describe
 
 PLAIN = (torch.Tensor, nn.Parameter)
-"""Types of which a tensor is its own local part."""
+"""Tensor types without separate local parts."""
 
 _BY_NAME = (torch.dtype, torch.device, torch.memory_format, torch.layout)
 
@@ -115,7 +115,7 @@ def tensor_of(array: Array, tree: Mapping[str, Any], device: str | None = None) 
     size = math.prod(array.shape) * dtype.itemsize
     if size != array.data.nbytes:
         raise DamagedSnapshotError(f"an array has {array.data.nbytes:,} bytes, not {size:,}")
-    # In memory that torch owns: the script may resize the tensor, as it could when recorded.
+    # The memory must belong to torch, so that the script can resize the tensor, as in the run.
     flat = torch.empty(size, dtype=torch.uint8)
     as_array(flat)[:] = array.data
     flat = flat.view(dtype)
@@ -131,7 +131,7 @@ def sparse_of(fields: Mapping[str, Any]) -> torch.Tensor:
     """Create a sparse tensor from its parts.
 
     Raises:
-        DamagedSnapshotError: the parts are not those of a sparse tensor.
+        DamagedSnapshotError: the parts do not form a sparse tensor.
     """
     try:
         size, layout = tuple(fields["size"]), str(fields["layout"])
@@ -150,7 +150,7 @@ def sparse_of(fields: Mapping[str, Any]) -> torch.Tensor:
 
 
 def _present(device: str) -> torch.device:
-    """The device, or the CPU on a machine that does not have it."""
+    """Return the device, or the CPU on a machine without that device."""
     wanted = torch.device(device)
     if wanted.type in ("cpu", "meta"):
         return wanted
@@ -160,7 +160,7 @@ def _present(device: str) -> torch.device:
 
 
 def _is_dense(tensor: torch.Tensor) -> bool:
-    """Return whether the elements lie without gaps or overlap, in any order of the axes."""
+    """Return whether the elements are contiguous in memory, in any order of the axes."""
     expected = 1
     for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
         if size > 1:

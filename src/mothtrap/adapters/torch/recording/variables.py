@@ -2,8 +2,8 @@
 
 A replay starts the script again, which recreates everything that existed before the first step,
 such as the whole dataset. So only variables that changed since the code first called a model are
-recorded, and small tensors, which may be random and cost little. Frames and values are not
-referenced: tensors and arrays are known by weak references.
+recorded, and small tensors, which may be random and cost little. Frames and values are never kept
+alive: tensors and arrays are tracked by weak references.
 """
 
 from __future__ import annotations
@@ -26,18 +26,19 @@ from mothtrap.adapters.torch.recording.generators import mark_of
 from mothtrap.tracing.source.frame_variables import Variables, variables
 
 SMALL_BYTES, SMALL_TOTAL = 1 << 16, 1 << 20
-"""Tensors that are kept although they have not changed: each, and together."""
+"""Maximum size of each unchanged tensor that is kept, and of all together."""
 MAX_VALUES = 64
-"""Values in a container: longer ones are histories, or data. Chosen by hand."""
+"""Maximum number of values in a container: longer ones are histories or data. Chosen by hand."""
 MAX_DEPTH = 4
-"""Containers in containers."""
+"""Maximum depth of nested containers."""
 MAX_MARKS, MAX_MARKS_TOGETHER = 256, 2000
-"""Values in one variable that are compared, in containers in containers, and in all variables
-of one call: some 100 microseconds. Chosen by hand."""
+"""Maximum number of compared values in one variable, including nested containers, and in all
+variables of one call: about 100 microseconds. Chosen by hand.
+"""
 LEFT_ALONE = 256
-"""Calls in which a variable that holds more is not looked at again."""
+"""Number of calls in which a variable with more values is not inspected again."""
 OWNER = "self"
-"""The variable whose attributes are inspected, too; a model's have their own place in a state."""
+"""The variable whose attributes are also inspected; those of a model are recorded separately."""
 MAX_CODES = 128
 """Maximum number of call sites of models that are distinguished."""
 _UNNAMED_SCOPES = ("<listcomp>", "<genexpr>", "<setcomp>", "<dictcomp>", "<lambda>")
@@ -47,11 +48,11 @@ _MAPPINGS = (dict, UserDict)
 _CONTAINERS = (list, tuple, set, *_MAPPINGS)
 _GENERATORS = (torch.Generator, np.random.Generator, np.random.RandomState, random.Random)
 SAMPLED = 512
-"""Elements of an array that are compared. Chosen by hand: some 10 microseconds."""
+"""Number of compared elements of an array. Chosen by hand: about 10 microseconds."""
 SAMPLED_OF_FILE = 16
-"""Elements of an array that lies in a file (`np.memmap`): each may be a read from a disk."""
+"""Number of compared elements of an array in a file (`np.memmap`), which may each read a disk."""
 MAX_TEXT = 1000
-"""Characters of a text."""
+"""Maximum number of characters of a text."""
 
 _NEW = object()
 _SKIPPED, _VALUE, _TENSOR, _ARRAY, _CONTAINER, _GENERATOR = range(6)
@@ -76,7 +77,7 @@ class ChangedVariables:
     def of(self, frame: FrameType | None) -> Variables:
         """Return name and value of a frame's variables that have changed.
 
-        For a method, also attributes of its object, as `self.name`.
+        For a method, this includes attributes of its object, such as `self.name`.
 
         Args:
             frame: frame that calls a model; for a comprehension, also that of the enclosing
@@ -102,7 +103,7 @@ class ChangedVariables:
         return found
 
     def _attributes(self, code: CodeType) -> Variables:
-        """Of the object whose method was inspected last, if it is one of the script's own."""
+        """Return the attributes of the object whose method ran, if the script defines its class."""
         owner, self._owner = self._owner, None
         if type(owner).__module__ in sys.stdlib_module_names:
             return []
@@ -139,7 +140,7 @@ class ChangedVariables:
                 continue
             size, mark = 0, None
             if kind == _TENSOR:
-                if value.grad_fn is not None:  # known from the values that it was computed from
+                if value.grad_fn is not None:  # determined by the values that it was computed from
                     continue
                 mark = ContentRef(value), -1 if value.is_inference() else value._version
                 if not value.requires_grad and value.layout is torch.strided:
@@ -163,7 +164,7 @@ class ChangedVariables:
     def _mark(self, code: CodeType, name: str, value: Any, kind: int) -> Any:
         """Return a mark that differs when the value changes.
 
-        None if the value is not to be kept.
+        None if the value must not be kept.
         """
         if self._alone and self._alone.get((code, name), 0) > self._calls:
             return None
@@ -174,7 +175,7 @@ class ChangedVariables:
                 del self._alone[next(iter(self._alone))]
             self._alone[code, name] = self._calls + LEFT_ALONE
             self.unread[f"the variable {name}: it is too large to compare"] = None
-        except Exception:  # whatever an object of the user's raises
+        except Exception:  # objects of the user may raise anything
             pass
         return None
 
@@ -184,7 +185,7 @@ class _TooManyError(Exception):
 
 
 class _Marks:
-    """Makes marks that later identify a value.
+    """Creates marks that later identify a value.
 
     Attributes:
         left: values that may still be inspected.
@@ -195,10 +196,10 @@ class _Marks:
         self._until = 0
 
     def of(self, value: Any, kind: int, kinds: dict[type, int], depth: int = 0) -> Any:
-        """The mark of a variable, or of a value in one; None if it is not to be kept.
+        """Return the mark of a variable, or of a value in it; None if it must not be kept.
 
         Raises:
-            _TooManyError: the variable holds too much.
+            _TooManyError: the variable has too many values.
         """
         if not depth:
             self._until = max(0, self.left - MAX_MARKS)
@@ -208,7 +209,7 @@ class _Marks:
         if kind == _VALUE:
             return None if _is_long(value) else (value,)
         if kind == _TENSOR:
-            if value.grad_fn is not None:  # known from the values that it was computed from
+            if value.grad_fn is not None:  # determined by the values that it was computed from
                 return None
             return ContentRef(value), -1 if value.is_inference() else value._version
         if kind == _ARRAY:
@@ -224,7 +225,7 @@ class _Marks:
             if kind < 0:
                 kind = kinds[type(part)] = _kind_of(type(part))
             marks.append(self.of(part, kind, kinds, depth + 1))
-        # For example only losses of a step, which are known from their inputs.
+        # For example only losses of a step, which are determined by their inputs.
         return marks if len(marks) == 1 or any(mark is not None for mark in marks[1:]) else None
 
 
@@ -261,7 +262,7 @@ def _parts(value: Any) -> list[Any] | None:
 def _mark_of_array(array: Any) -> Any:
     """Return the address and some elements of an array, which has no version.
 
-    There is no weak reference to it: numpy resizes no array that has one.
+    Weak references are not used, because NumPy does not resize an array that has one.
     """
     sample = b""
     if array.size and not array.dtype.hasobject:
@@ -277,7 +278,7 @@ def _is_same(before: Any, after: Any) -> bool:
     if isinstance(after, list):
         return len(before) == len(after) and all(map(_is_same, before, after))
     if isinstance(after, tuple):
-        if isinstance(after[0], ContentRef):  # compared by identity: equality would ask tensors
+        if isinstance(after[0], ContentRef):  # compared by identity: equality would compare tensors
             was, now = before[0], after[0]()
             same = isinstance(was, ContentRef) and not was.swapped and was() is now is not None
             return same and bool(before[1] == after[1])

@@ -1,4 +1,4 @@
-"""Begins a replay in a process that a framework has just been imported into."""
+"""Start a replay in a process that has just imported a framework."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from mothtrap.tracing.jobs.process_job import ProcessJob
 from mothtrap.tracing.snapshots.outcome import Outcome
 
 QUIET = Config(capture="off", overhead=0.0, ring_mb=0.0)
-"""Captures and records nothing: the tracer only names objects."""
+"""Configuration that captures and records nothing: the tracer only names objects."""
 
 
 def begin(plan: ReplayPlan, rank: int | None, size: int = 1) -> None:
@@ -39,7 +39,7 @@ def begin(plan: ReplayPlan, rank: int | None, size: int = 1) -> None:
     """
     tracer = _tracer()
     witness = ProcessHooks(tracer)
-    atexit.register(lambda: witness)  # for as long as the process lives
+    atexit.register(lambda: witness)  # until the process ends
     if rank is None and len(plan.workers) > 1:
         _wait_for_rank(lambda own, of: _leave_to_others(_play(plan, tracer, own), own, of))
         return
@@ -60,7 +60,7 @@ def _play(plan: ReplayPlan, tracer: Tracer, rank: int | None) -> Replaying:
 
 
 def _leave_to_others(replaying: Replaying, rank: int, size: int) -> None:
-    """Of several processes one without a snapshot goes along, so that none waits for it."""
+    """Let a process without a snapshot take part, so that no other process waits for it."""
     if size > 1 and rank not in replaying.plan.workers:
         replaying.outcome.rank = rank
         replaying.comparison.expects_nothing()

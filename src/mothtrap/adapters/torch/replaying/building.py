@@ -1,4 +1,4 @@
-"""Replays a recorded step with a model and a loss from a function of the user.
+"""Replay a recorded step with a model and a loss from a function of the user.
 
 This is for scripts that cannot be started again. The function has no arguments and returns the
 model and the loss, `(model, loss_of)`, where `loss_of(output, *targets)` returns one number:
@@ -78,7 +78,7 @@ class BuiltReplay:
     Args:
         plan: settings of the replay.
         loaded: the snapshot.
-        tracer: names the created objects.
+        tracer: names of the created objects.
         outcome: receives the result.
     """
 
@@ -110,7 +110,7 @@ class BuiltReplay:
         try:
             for call, targets in _calls(snapshot.steps[-1]):
                 losses.append(self._micro_batch(model, loss_of, call, targets))
-        except Exception as err:  # whatever the user's code raises
+        except Exception as err:  # the user's code may raise anything
             error = err
         self._outcome.finish(self._result(model, losses, error))
 
@@ -172,7 +172,7 @@ class BuiltReplay:
 
 
 def _calls(step: RecordedStep) -> Iterator[tuple[ForwardCalled, LossCalled | BatchHanded | None]]:
-    """Every call of a model with the arguments of its loss; without a loss, the batch."""
+    """Yield every call of a model with the arguments of its loss; without a loss, the batch."""
     batch: BatchHanded | None = None
     waiting: ForwardCalled | None = None
     for event in step.events:

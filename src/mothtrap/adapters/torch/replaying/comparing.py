@@ -21,10 +21,10 @@ class Comparison:
     """Compares the step in progress with the recorded result.
 
     Args:
-        step: provides the results of the step in progress.
-        optimizers: know the parameters.
+        step: results of the step in progress.
+        optimizers: optimizers with the names of their parameters.
         expected: None if the run did not record results.
-        places: maps locations in a script that has changed since.
+        places: maps locations in a script that was changed after the run.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Comparison:
         return msgspec.structs.replace(result, raised_at=raised_at(error))
 
     def _expected_of(self, found: ReferenceDigests) -> ReferenceDigests | None:
-        """Return the expected digests, with losses under their places in the script today."""
+        """Return the expected digests, with the losses at their current locations in the script."""
         expected = self._expected
         if expected is None:
             return None
@@ -67,7 +67,7 @@ class Comparison:
         for optimizer in every:
             for parameter in parameters(optimizer):
                 name = self._optimizers.name_of(parameter)[0]
-                # Those of others may be left over from other steps.
+                # Gradients of other optimizers may be left over from other steps.
                 if parameter.grad is None or (expected and name not in expected):
                     continue
                 gradient = parameter.grad

@@ -1,7 +1,7 @@
-"""Makes the values of a snapshot, on this machine's devices and in the wanted type.
+"""Create the values of a snapshot on this machine's devices and in the requested type.
 
-Where a replay is to run on another device or in another floating-point type than the run,
-whatever the script itself makes or moves goes there, too.
+If a replay uses another device or another floating-point type than the run, all tensors that the
+script creates or moves are converted, too.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Elsewhere(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Call a function of PyTorch with other devices and types than were named."""
+        """Call a PyTorch function with the requested device and type instead of the given ones."""
         name = getattr(func, "__name__", "")
         if self._dtype is not None and name in CASTS and args:
             return args[0].to(self._dtype)
@@ -116,7 +116,7 @@ class Elsewhere(TorchFunctionMode):
 
 
 def _lead_autocast(device: str | None, *, enabled: bool) -> None:
-    """Let autocast mean the wanted device; off where a type is requested."""
+    """Make autocast use the requested device; disable it if a type is requested."""
     original = torch.autocast.__init__
 
     def begin(self: Any, device_type: str, *args: Any, **kwargs: Any) -> None:

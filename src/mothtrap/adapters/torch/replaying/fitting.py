@@ -1,7 +1,7 @@
-"""Puts recorded values in the place of those that a script has when it is run again.
+"""Replace values of a restarted script with recorded ones.
 
-What is bit-identical stays the script's own object: it may have a graph, or be
-known elsewhere. What was not kept stays as the script has it.
+A bit-identical value remains the script's own object, because it may have a graph or be referenced
+elsewhere. A value that was not kept is not changed.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from mothtrap.snapshot.tree import Opaque
 
 MAX_DEPTH = 60
 UNNAMED_SCOPES = ("<listcomp>", "<genexpr>", "<setcomp>", "<dictcomp>", "<lambda>")
-"""Frames that lie in one of the same code."""
+"""Names of code objects that run in the scope of an enclosing function."""
 FAST_TO_LOCALS = sys.version_info < (3, 13)
-"""Before Python 3.13 `f_locals` of a function is a copy, which has to be written back."""
+"""Before Python 3.13, `f_locals` of a function is a copy that must be written back."""
 
 
 def fitted(found: Any, recorded: Any, depth: int = 0) -> Any:
@@ -107,7 +107,7 @@ def set_variables(frame: FrameType, recorded: Mapping[str, Any], *, own: bool = 
     outer = frame.f_back
     if others and outer is not None and code.co_name in UNNAMED_SCOPES:
         return changed + set_variables(outer, others)
-    # What a function's code names besides its own variables is of the module.
+    # Other names in a function's code belong to the module.
     return changed + [name for name, value in others.items() if _set(frame.f_globals, name, value)]
 
 
@@ -147,7 +147,7 @@ def _tensor(found: Any, recorded: torch.Tensor) -> Any:
         return recorded
     if same_bits(found, recorded):
         return found
-    # A leaf that is trained is known to its optimizer: it keeps its identity.
+    # A trained leaf keeps its identity, because its optimizer refers to it.
     if found.is_leaf and found.requires_grad and found.shape == recorded.shape:
         with torch.no_grad():
             found.copy_(recorded)
@@ -197,7 +197,7 @@ def _sequence(found: Any, recorded: Any, depth: int) -> Any:
 
 
 def _object(found: Any, recorded: Any, depth: int) -> Any:
-    """An object that holds data: field by field."""
+    """Return the replacement for an object with data, field by field."""
     alike = type(found) is type(recorded)
     fields = dict(getattr(recorded, "__dict__", {}))
     if dataclasses.is_dataclass(recorded):
@@ -215,12 +215,12 @@ def _object(found: Any, recorded: Any, depth: int) -> Any:
 def _equal(one: Any, other: Any) -> bool:
     try:
         return bool(one == other)
-    except Exception:  # whatever an object of the user's raises
+    except Exception:  # objects of the user may raise anything
         return False
 
 
 class _Absent:
-    """Stands for a variable that there is not yet."""
+    """Represents a variable that does not exist yet."""
 
 
 _ABSENT: Any = _Absent()

@@ -1,4 +1,4 @@
-"""Replaces the batches of a script's data loaders by recorded ones.
+"""Replace the batches of a script's data loaders with recorded ones.
 
 A loader that returns recorded batches never loads its own: its data set is not read, and no worker
 process is started. A loader that is iterated elsewhere works as usual.
@@ -17,8 +17,10 @@ from mothtrap.tracing.jobs.identity import ByIdentity
 from mothtrap.tracing.source import frames
 
 Ask = Callable[[int, str, Callable[[], Any]], "Handed | None"]
-"""Gets a loader's number, the place of the user's code, and what gives the loader's own next
-batch, for what was not kept; None: the loader's own turn."""
+"""Function that receives the number of a loader, the location in the user's code, and a function
+that returns the loader's own next batch, for values that were not kept. It returns None if the
+loader should return its own batch.
+"""
 
 
 class Handed:
@@ -41,7 +43,7 @@ def completed(batch: Any, own: Callable[[], Any]) -> tuple[Any, str]:
     lacking = fitting.lacking(batch)
     if not lacking:
         return batch, ""
-    with torch._C._EnableTorchFunction():  # it is the script's code
+    with torch._C._EnableTorchFunction():  # the script's own code
         found = own()
     more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
     return fitting.fitted(

@@ -1,4 +1,4 @@
-"""Wraps the functions that a script calls in a replay, outside of all other hooks.
+"""Wrap the functions that a script calls in a replay, outside of all other hooks.
 
 The replacements belong to a process that exists only for the replay. Unlike the hooks of a
 training run, they change arguments and end the process.
@@ -68,7 +68,7 @@ class Player(Protocol):
 
 
 class Interception:
-    """Redirects the calls of a script to a player, for the life of the process.
+    """Redirects the calls of a script to a player, until the process ends.
 
     Args:
         player: receives the calls.
@@ -133,7 +133,7 @@ class Interception:
         )
 
     def _is_foreign(self) -> bool:
-        """Return whether this thread is known not to be the one that trains."""
+        """Return whether this thread is known not to be the training thread."""
         return self._thread not in (None, threading.get_ident())
 
     def _hook_losses(self) -> None:
@@ -143,10 +143,11 @@ class Interception:
 
     def _answered(self, original: Function, name: str) -> Function:
         is_compiling, answer = torch.compiler.is_compiling, self._player.loss_called
-        drop, inside = drop_own_frame, self._losses  # in the closure: the globals are not ours
+        # in the closure, because the globals are not those of this module
+        drop, inside = drop_own_frame, self._losses
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            # A mode of functions calls the replacement once more within the original.
+            # A function mode calls the replacement again inside the original.
             if is_compiling() or inside:
                 return original(*args, **kwargs)
             args, kwargs = answer(name, args, kwargs)
@@ -159,7 +160,7 @@ class Interception:
             finally:
                 inside.pop()
 
-        # With the globals of the module it stays a function that can be scripted.
+        # With the globals of the module, it remains a function that can be scripted.
         scope = torch.nn.functional.__dict__
         answered = FunctionType(call.__code__, scope, name, None, call.__closure__)
         return functools.wraps(original)(answered)

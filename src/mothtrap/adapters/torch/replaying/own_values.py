@@ -1,7 +1,8 @@
 """Values that an edited script computes itself from the recorded batch.
 
-An unchanged script would compute the recorded ones. An edited one may differ on purpose: it clips a
-weight or cleans its inputs before it calls the model. Its own values must reach the step then.
+An unchanged script computes the recorded values. An edited script may differ on purpose: it may
+clip a weight or clean its inputs before it calls the model. Then its own values must be used in the
+step.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ class OwnValues:
         self._before: dict[str, Any] = {}
 
     def begin(self, frame: FrameType | None) -> None:
-        """Remember the variables of a frame that is about to get the recorded batch."""
+        """Record the variables of a frame that is about to get the recorded batch."""
         self._frame = frame
         self._before = dict(frame.f_locals) if frame is not None else {}
 

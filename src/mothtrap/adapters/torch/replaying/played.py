@@ -1,4 +1,4 @@
-"""Replays a step before the requested one: its optimizers step as in the run."""
+"""Replay of a step before the requested one: its optimizers step as in the run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class PlayedStep:
     def applies(self, optimizer: Optimizer, name: str) -> None:
         """Set the recorded learning rates of an optimizer that is about to step.
 
-        The script's work between epochs is not done when steps are played.
+        The script's code between epochs does not run during a replay.
         """
         self._to_come.discard(name)
         if self._step is not None:

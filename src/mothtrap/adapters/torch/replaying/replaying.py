@@ -1,9 +1,9 @@
-"""Replays a recorded step in a process that runs the script again.
+"""Replay a recorded step in a process that runs the script again.
 
-The script runs up to its first step. There its loaders return the recorded batches, its models
-get the recorded state just before they are called, its calls get the recorded arguments, and its
-random generators get their states. The script's own code makes the step. When its optimizer would
-apply it, losses and gradients are compared with those of the run, and the process ends. No later
+The script runs up to its first step. There its loaders return the recorded batches, its models get
+the recorded state just before they are called, its calls get the recorded arguments, and its random
+generators get their states. The script's own code runs the step. Just before its optimizer applies
+the step, losses and gradients are compared with those of the run, and the process ends. No later
 part of the script runs.
 """
 
@@ -57,7 +57,7 @@ class Replaying:
     Args:
         plan: settings of the replay.
         loaded: the snapshot.
-        tracer: names the models, parameters, optimizers and losses as in the run.
+        tracer: gives models, parameters, optimizers and losses the same names as in the run.
         truth: provides the results of the step in progress.
         outcome: receives the result.
     """
@@ -97,7 +97,7 @@ class Replaying:
         if self.cues.expected() is not None:
             self._anticipation.start()
 
-    # What the script does
+    # Calls of the script
 
     def ask_loader(self, number: int, site: str, own: Callable[[], Any]) -> Handed | None:
         """Handle a request for a batch; `own` returns one of the loader's own."""
@@ -203,7 +203,7 @@ class Replaying:
         """Handle the start of an optimizer step."""
         if not closure:
             self._safely(self._step_begins, optimizer)
-        elif self.cues.begun and not self.cues.is_last:  # the gradients are computed inside of it
+        elif self.cues.begun and not self.cues.is_last:  # its gradients are computed inside
             self._safely(self._played.keep, optimizer, self.cues.step)
 
     def _step_begins(self, optimizer: Optimizer) -> None:
@@ -270,10 +270,10 @@ class Replaying:
                 debugging.look_at(error)
             self._safely(self._failed, error)
 
-    # What becomes of it
+    # Result
 
     def _came_on(self, event: BatchHanded | ForwardCalled) -> None:
-        """An event was matched."""
+        """Handle a matched event."""
         trainers_at_work.restore(event.counters)
         if self.cues.is_last or self.loaded.snapshot.steps[-1].carried:
             trees = (event.value,) if isinstance(event, BatchHanded) else (event.args, event.kwargs)
@@ -334,7 +334,7 @@ class Replaying:
             self._state = Restoring(
                 loaded.snapshot.state, loaded.state, self.tracer.known, self.plan.device
             )
-            if self.outcome.pipe is not None:  # of a copy's threads only one came along
+            if self.outcome.pipe is not None:  # a copy of the process has only one thread
                 torch.set_num_threads(1)
         self._state.apply()
 
@@ -357,6 +357,6 @@ class Replaying:
 
 
 def _fitted(found: Any, recorded: Any) -> Any:
-    """The arguments of a call; those of one of another form are left as they are."""
+    """Return the replaced arguments of a call; arguments of a different form are not changed."""
     alike = type(found) is type(recorded) and len(found) == len(recorded)
     return fitting.fitted(found, recorded) if alike else found

@@ -1,7 +1,7 @@
-"""Puts a recorded state into the objects of a process that runs the script anew.
+"""Restore a recorded state in the objects of a process that runs the script again.
 
-Objects are found by name and kind; a module that user code has not called yet by the order
-in which modules were made, or through its optimizer. What has the right bits is not written.
+Objects are found by name and kind. A module that user code has not called yet is found by its order
+of construction, or through its optimizer. Values that are already bit-identical are not written.
 """
 
 from __future__ import annotations
@@ -95,10 +95,10 @@ class Restoring:
             ),
         ]
 
-    # Which is which
+    # Matching
 
     def _root(self, recorded: Mapping[str, Any]) -> nn.Module | None:
-        """The module that is the recorded one: of that name, else that birth, else alone."""
+        """Return the module for a recorded one: by name, else by order, else the only one."""
         taken = set(self._modules.values())
         called = [r for r in self._known.roots() if id(r.module) not in taken]
         for root in called:
@@ -135,7 +135,7 @@ class Restoring:
                 _set_attribute(parts[path], name, value)
 
     def _restore_buffer(self, part: nn.Module, name: str, value: torch.Tensor) -> None:
-        held = part._buffers  # of a scripted module it is no dictionary
+        held = part._buffers  # not a dictionary in a scripted module
         found = held[name] if name in held else None  # noqa: SIM401
         if found is not None and found.shape == value.shape and found.dtype == value.dtype:
             self._write(name, found, value)
@@ -176,7 +176,7 @@ class Restoring:
                 vars(own).update(recorded["state"])
 
     def _write(self, name: str, into: torch.Tensor, value: torch.Tensor) -> None:
-        """Copy where bits differ, past the count of versions: no graph has seen these."""
+        """Copy values that differ, without a new version, because no graph has used them yet."""
         if id(into) in self._written:
             return
         self._written.add(id(into))
@@ -236,5 +236,5 @@ def _same(found: Any, value: Any) -> bool:
         same = found.dtype == value.dtype and found.shape == value.shape
         return same and not (bytes_of(found) != bytes_of(value)).any()
     if isinstance(value, list | dict | tuple):
-        return False  # tensors may be in it
+        return False  # it may contain tensors
     return type(found) is type(value) and bool(found == value)

@@ -1,1 +1,1 @@
-"""The state of a training, taken for a snapshot."""
+"""The state of a training run, for a snapshot."""

@@ -1,4 +1,4 @@
-"""Many tensors copied at once, into one piece of memory."""
+"""Copy many tensors at once, into one memory block."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mothtrap.statistics.torch.plain import local
 from mothtrap.statistics.torch.raw import describe, gather_bytes
 
 ALIGNED = 64
-"""Bytes at whose multiples tensors begin, as torch's own memory does."""
+"""Alignment of tensors in bytes, as in torch's own memory."""
 
 
 class CopiedArrays(Mapping[str, Array]):
@@ -23,7 +23,7 @@ class CopiedArrays(Mapping[str, Array]):
 
     Attributes:
         memory: uint8 memory of the arrays.
-        size_bytes: its required size.
+        size_bytes: required size of the memory.
     """
 
     def __init__(self) -> None:
@@ -51,11 +51,11 @@ class CopiedArrays(Mapping[str, Array]):
         return Array(dtype=dtype, shape=shape, data=self.memory[begin:end])
 
     def __iter__(self) -> Iterator[str]:
-        """Return the keys."""
+        """Yield the keys."""
         return iter([*self._placed, *self._whole])
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of arrays."""
         return len(self._placed) + len(self._whole)
 
 
@@ -124,4 +124,4 @@ class Gathered:
         """Copy all tensors into memory of at least `arrays.size_bytes`."""
         gather_bytes(self._tensors, self._begins, memory)
         self.arrays.memory = memory
-        self._tensors.clear()  # they are not kept alive until the arrays are written
+        self._tensors.clear()  # release the tensors before the arrays are written

@@ -1,4 +1,4 @@
-"""Protocols between the services of the adapter that act on steps."""
+"""Protocols of the adapter's services that act on steps."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ class Snapshotting(Protocol):
 
 
 class Parts(Job):
-    """The job, as observers of its parts see it.
+    """View of the job for observers of its parts.
 
     Attributes:
         optimizers: all observed optimizers.
         known: other objects whose state is kept.
         forwards: forward passes.
         recording: recorded inputs.
-        losses: the values that backwards began with.
+        losses: the starting values of backward passes.
         guard: evaluates steps.
-        snapshots: takes them.
+        snapshots: takes snapshots.
     """
 
     optimizers: OptimizerObserver

@@ -1,4 +1,4 @@
-"""Reference digests of a step: of its losses and its gradients."""
+"""Reference digests of a step's losses and gradients."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from mothtrap.statistics.torch.in_place import as_array
 from mothtrap.statistics.torch.raw import digest
 
 MAX_LOSSES = 256
-"""Losses of a step that are kept: micro-batches of accumulation; chosen by hand."""
+"""Maximum number of losses of a step: micro-batches of accumulation; chosen by hand."""
 
 PAST_STEPS = 256
-"""Maximum number of steps whose losses are remembered, as in a ring."""
+"""Maximum number of steps whose losses are kept, as in a ring buffer."""
 
 
 class StepDigests:
     """Stores the losses of the step in progress, and computes its digests.
 
     Args:
-        optimizers: name the parameters.
-        remembers: earlier steps may be requested, see `told`.
+        optimizers: optimizers with the names of their parameters.
+        remembers: whether earlier steps may be requested, see `told`.
     """
 
     def __init__(self, optimizers: OptimizerObserver, *, remembers: bool = False) -> None:
@@ -98,7 +98,7 @@ class StepDigests:
 
 
 def _hex(tensor: torch.Tensor) -> str:
-    """The digest of a tensor; of the usual kind without the detours that others need."""
+    """Return the digest of a tensor, with a shortcut for the most frequent kind."""
     if (
         type(tensor) is torch.Tensor
         and tensor.dtype in (torch.float32, torch.float64)

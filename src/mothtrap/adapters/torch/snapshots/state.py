@@ -1,4 +1,4 @@
-"""The state of a training before a step: taken in one pass over its memory."""
+"""Copy the state of a training run before a step, in one pass over its memory."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from mothtrap.core.snapshot_orders import StateCopy
 from mothtrap.snapshot.tree import TreeMaker
 
 Adder = Callable[[Any, str], None]
-"""Gets a value, and the key under which a tensor in it is best kept."""
+"""Function that receives a value, and the preferred key for a tensor in it."""
 
 
 class StateTaker:
     """Copies states, reusing the memory of the previous one.
 
     Args:
-        known: objects whose states it consists of.
+        known: objects whose states are copied.
         keeps_memory: whether returned memory is kept for the next state.
     """
 
@@ -167,7 +167,7 @@ def _optimizer(label: str, optimizer: Optimizer, add: Adder) -> dict[str, Any]:
 
 
 def _scheduler(label: str, own: Any, add: Adder) -> dict[str, Any]:
-    """Attributes of a scheduler that are values; its component schedulers have their own."""
+    """Return the attributes of a scheduler that are values; component schedulers are separate."""
     kept = {key: value for key, value in vars(own).items() if _is_plain(value)}
     add(kept, f"scheduler:{label}")
     return {"name": label, "kind": type(own).__name__, "state": kept}

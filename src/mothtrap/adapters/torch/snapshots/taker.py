@@ -25,21 +25,22 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.snapshots.parts import Parts
 
 MAX_ORDERS = 16
-"""Wishes that wait for a step; further ones are refused."""
+"""Maximum number of requests that wait for a step; further ones are rejected."""
 HALF_SEEN = (
     "it was not watched from its beginning, because the steps are too short to watch every one "
     "within the budget; `overhead = 0` watches every step"
 )
 STILL_WRITING = "earlier snapshots are still being written"
 MAX_CARRIED = 8
-"""Steps before that are added because each one's inputs have a graph of the one before it."""
+"""Maximum number of earlier steps that are added because inputs have graphs of the previous step.
+"""
 
 
 class TorchSnapshotTaker:
     """Takes snapshots for a job's observers, on the training thread.
 
     Attributes:
-        truth: provides the results of the step in progress.
+        truth: results of the step in progress.
     """
 
     def __init__(self, tracer: Parts) -> None:
@@ -61,10 +62,10 @@ class TorchSnapshotTaker:
 
     @property
     def awaited(self) -> bool:
-        """Return whether one is requested."""
+        """Return whether a snapshot is requested."""
         return bool(self._orders)
 
-    # What is asked from other threads
+    # Requests from other threads
 
     def order(self, order: SnapshotOrder) -> bool:
         """Request a snapshot as soon as possible; return False if too many already wait.
@@ -95,7 +96,7 @@ class TorchSnapshotTaker:
             self._joined_step = step
             self._joined.clear()
         elif any(other() is optimizer for other in self._joined):
-            self._applied = step  # by a closure that is called once more
+            self._applied = step  # by a closure that is called again
             return
         self._joined.append(weakref.ref(optimizer))
 
@@ -131,7 +132,7 @@ class TorchSnapshotTaker:
         while self._orders:
             self._grant_afterwards(self._orders.popleft())
 
-    # How
+    # Details
 
     def _scheduled(self, step: int) -> None:
         order = SnapshotOrder(reason="step" if step in self._at else BASE)
@@ -141,7 +142,7 @@ class TorchSnapshotTaker:
             self._refuse(order, STILL_WRITING)
 
     def _take_onset(self, order: SnapshotOrder, truth: ReferenceDigests | None = None) -> None:
-        """Take the step in progress, as one that never goes, whatever it was taken for before."""
+        """Take a permanent snapshot of the step in progress, whatever it was taken for before."""
         again = self._taken == self._tracer.grouper.step
         if again and is_onset(self._taken_for):
             return
@@ -157,7 +158,7 @@ class TorchSnapshotTaker:
         if order.reason.startswith("finding"):
             if self._automatic <= 0 or self._is_kept(order.step):
                 return
-            if self._tracer.guard.unsound_step == step:  # its onset is kept
+            if self._tracer.guard.unsound_step == step:  # its onset is already stored
                 return
             self._automatic -= 1
         if order.step is None or order.step >= step:
@@ -169,7 +170,7 @@ class TorchSnapshotTaker:
             self._take_late(order, order.step, step)
 
     def _grant_afterwards(self, order: SnapshotOrder) -> None:
-        """Take an earlier step at the end of the job: rules are evaluated a last time."""
+        """Take a snapshot of an earlier step at the end, when rules run for the last time."""
         step, now = order.step, self._tracer.grouper.step
         if order.reason.startswith("finding") and self._is_kept(step):
             return
@@ -193,7 +194,7 @@ class TorchSnapshotTaker:
         self._most = 0
 
     def _is_kept(self, step: int | None) -> bool:
-        """Return whether a step is the one that was taken last, and stays."""
+        """Return whether a step has the latest snapshot, and it is permanent."""
         return step == self._taken and self._taken_for != BASE
 
     def _take_now(
@@ -203,12 +204,12 @@ class TorchSnapshotTaker:
         truth: ReferenceDigests | None = None,
         has_state: bool = False,
     ) -> None:
-        """Take the step in progress.
+        """Take a snapshot of the step in progress.
 
         Args:
             order: order for which it is taken.
-            truth: what it comes to, where that is not as of any other.
-            has_state: its state was taken already, and was passed on.
+            truth: result of the step, if it is not computed as usual.
+            has_state: its state was already copied and passed on.
         """
         tracer = self._tracer
         if not tracer.recording.whole:
@@ -245,7 +246,7 @@ class TorchSnapshotTaker:
         )
 
     def _from_base(self, order: SnapshotOrder, step: int) -> bool:
-        """Take an earlier step exactly: state of the base, and all steps from there on."""
+        """Take an exact snapshot of an earlier step: state of the base, and all steps after it."""
         bases = self._sink.base_steps if self._sink is not None else ()
         base = max((base for base in bases if base <= step), default=None)
         if base is None:
@@ -268,7 +269,7 @@ class TorchSnapshotTaker:
         return True
 
     def _take_late(self, order: SnapshotOrder, step: int, now: int) -> None:
-        """Take an earlier step with the state that there is by now."""
+        """Take a snapshot of an earlier step with the current state."""
         kept = self._tracer.recording.kept(step)
         if kept is None:
             if self._taken == now:
@@ -298,7 +299,7 @@ class TorchSnapshotTaker:
 
         Args:
             order: order for which it is taken.
-            fed: a model was called in this step, and may have changed what is its own.
+            fed: a model was called in this step, and may have changed its own state.
         """
         before = self._tracer.recording.before
         earlier = before.earlier() if fed else {}
@@ -318,7 +319,7 @@ class TorchSnapshotTaker:
         return dataclasses.replace(taken, missing=(*taken.missing, *lost, *self._unzeroed()))
 
     def _unzeroed(self) -> list[str]:
-        """Optimizers whose gradients still held those of an earlier step."""
+        """Return the optimizers whose gradients were left over from an earlier step."""
         return [
             f"gradients of {known.name} from before the step: they were not zeroed"
             for known, _ in self._tracer.optimizers.alive()
@@ -326,7 +327,7 @@ class TorchSnapshotTaker:
         ]
 
     def _carried(self, kept: KeptStep) -> list[KeptStep]:
-        """The steps before from which a step's inputs have their graphs, oldest first."""
+        """Return the earlier steps whose graphs the inputs of a step have, oldest first."""
         found: list[KeptStep] = []
         while kept.recorded.carried and len(found) < MAX_CARRIED:
             before = self._tracer.recording.kept(kept.recorded.step - 1)
@@ -337,9 +338,9 @@ class TorchSnapshotTaker:
         return found
 
     def _has_room(self, order: SnapshotOrder) -> bool:
-        """Return whether there is room for one.
+        """Return whether there is room for another snapshot.
 
-        What is kept just in case leaves some for an onset.
+        Precautionary snapshots leave room for an onset.
         """
         if self._sink is None:
             return not self._waiting

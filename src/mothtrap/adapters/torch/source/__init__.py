@@ -1,1 +1,1 @@
-"""Reads the user's source code together with the values of the running program."""
+"""Analysis of the user's source code together with the values of the running program."""

@@ -1,9 +1,9 @@
-"""Finds the operation that made NaN or infinity out of finite values, in the user's source.
+"""Find the operation in the user's source that turned finite values into NaN or infinity.
 
-From an expression whose value is not finite the search goes to the operand that is not finite,
-through assignments, arguments and functions, until the operands of one operation are all finite.
-Values are read from variables, from the outputs of modules, or worked out again. Nothing is
-assumed: where a value is unknown and decides, nothing is found.
+The search goes from a non-finite expression to its non-finite operand, through assignments,
+arguments and functions, until all operands of an operation are finite. Values are read from
+variables, from the outputs of modules, or computed again. Nothing is assumed: if a decisive value
+is unknown, nothing is found.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from mothtrap.statistics.torch.in_place import as_array
 from mothtrap.tracing.source import frames
 
 MAX_DEPTH = 60
-"""Expressions and statements between a loss and its cause. Chosen by hand."""
+"""Maximum number of expressions and statements between a loss and its cause. Chosen by hand."""
 _PLACING = frozenset(["masked_fill", "where", "full", "full_like", "tensor", "triu", "tril"])
-"""Operations that put a given infinity into a tensor."""
+"""Operations that write a given infinity into a tensor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class BadValue:
 
     @property
     def location(self) -> str:
-        """The line of the expression."""
+        """Line of the expression."""
         return self.scope.location(self.node)
 
 
@@ -90,7 +90,8 @@ class BadValueSearch:
         """
         scope = self.scope(call, frame)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # they were issued when the user's code ran
+            # such warnings were already issued when the user's code ran
+            warnings.simplefilter("ignore")
             found = [
                 self._search(node, scope, sure=False, depth=MAX_DEPTH)
                 for node in self.arguments(call)
@@ -119,7 +120,7 @@ class BadValueSearch:
         return self._evaluator.value(node, scope)
 
     def _returned(self, call: ast.Call, scope: Scope, callee: Any) -> Any:
-        """The value that a function of the user's returns, worked out from its statements."""
+        """Return the value that a user function returns, computed from its statements."""
         body = self._bodies.of(callee, call, scope, self._evaluator)
         return body.returned if body is not None else NOTHING
 
@@ -143,7 +144,7 @@ class BadValueSearch:
         return found
 
     def _is_kept(self, node: ast.expr, scope: AnyScope) -> bool:
-        """Return whether an expression reads a value that an object or a collection keeps."""
+        """Return whether an expression reads a stored value of an object or a collection."""
         if not isinstance(node, ast.Attribute | ast.Subscript):
             return False
         return not is_array(self._evaluator.value(node.value, scope)) and not _is_literal(node)
@@ -168,7 +169,7 @@ class BadValueSearch:
             return BadValue(node, definition.scope, value=value, given=True)  # `y[3] = nan`
         again = written
         if definition.place is None and agree(again, value) is False:
-            again = NOTHING  # something that it was made of has changed since
+            again = NOTHING  # one of its operands has changed since
         if is_finite(again) is None and (spread := self._of_one(expression, definition, value)):
             return spread
         if again is not written:
@@ -181,10 +182,10 @@ class BadValueSearch:
         return found
 
     def _of_one(self, expression: ast.expr, definition: Definition, value: Any) -> BadValue | None:
-        """Return the deviation of one value in arithmetic whose operands are gone.
+        """Return the deviation of a single value in arithmetic whose operands no longer exist.
 
-        A result of one value shows that what it was made of had one value, too, where that is
-        part of the arithmetic itself: `(x - x.mean()) / x.std()`.
+        If the result has one value, its operands had one value, too, in arithmetic such as `(x -
+        x.mean()) / x.std()`.
         """
         if not is_array(value) or value.ndim != 1 or len(value) != 1:
             return None
@@ -211,7 +212,7 @@ class BadValueSearch:
     def _operation(
         self, node: ast.expr, scope: AnyScope, value: Any, *, sure: bool, depth: int
     ) -> BadValue | None:
-        """Go on with the operand that is not finite, or stop at the operation itself."""
+        """Continue with the non-finite operand, or stop at the operation itself."""
         operands = [
             (part, self._evaluator.value(part, scope)) for part in self.operands(node, scope)
         ]
@@ -273,7 +274,7 @@ class BadValueSearch:
     def _inside(
         self, node: ast.expr, scope: AnyScope, *, sure: bool, depth: int
     ) -> BadValue | None:
-        """Go on inside a function or module of the user's: at its first bad statement."""
+        """Continue inside a user function or module, at its first bad statement."""
         body = self.body(node, scope)
         if body is None:
             return None
@@ -287,7 +288,7 @@ class BadValueSearch:
         return self._search(*body.result, sure=sure, depth=depth - 1)
 
     def _is_unknown_call(self, node: ast.expr, scope: AnyScope) -> bool:
-        """Return whether a call may have made its result of more than its arguments."""
+        """Return whether the result of a call may depend on more than its arguments."""
         if not isinstance(node, ast.Call):
             return False
         callee = self._evaluator.value(node.func, scope)
@@ -342,7 +343,7 @@ def _has_nan(value: Any) -> bool:
 
 
 def _may_hold_values(value: Any) -> bool:
-    """Return whether an operand may hold numbers that are not finite, as far as is known."""
+    """Return whether an operand may contain non-finite numbers, as far as is known."""
     if isinstance(value, bool | int | float | str | type(None) | nn.Module | torch.Size):
         return False
     if isinstance(value, torch.dtype | torch.device | slice | range | torch.optim.Optimizer):
@@ -351,7 +352,7 @@ def _may_hold_values(value: Any) -> bool:
 
 
 def _is_data(value: Any) -> bool:
-    """Return whether a value that is not finite was not computed by the model."""
+    """Return whether a non-finite value was not computed by the model."""
     if not is_array(value) or is_finite(value) is not False:
         return False
     return not isinstance(value, torch.Tensor) or not value.requires_grad
@@ -363,20 +364,20 @@ def _is_deliberate(node: ast.expr, value: Any) -> bool:
 
 
 def _holds_bad(callee: Any) -> bool:
-    """Return whether a loss module keeps weights of its classes that are not finite."""
+    """Return whether a loss module has class weights that are not finite."""
     if not isinstance(callee, nn.modules.loss._Loss):
         return False
     return any(is_finite(buffer) is False for buffer in callee.buffers())
 
 
 def _takes_masks(node: ast.expr) -> bool:
-    """Return whether an operation is given -inf on purpose."""
+    """Return whether an operation receives -inf on purpose."""
     name = called_name(node)
     return any(word in name for word in ("softmax", "logsumexp", "attention"))
 
 
 def _is_mask(value: Any) -> bool:
-    """Return whether all that is not finite in an array is -inf."""
+    """Return whether all non-finite values in an array are -inf."""
     host = _on_host(value) if is_array(value) else None
     if host is None:
         return False
@@ -390,7 +391,7 @@ def called_name(node: ast.expr) -> str:
 
 
 def _is_literal(node: ast.expr) -> bool:
-    """Return whether a number is written out: `float("-inf")`, `-torch.inf`, `np.nan`."""
+    """Return whether a number is a literal: `float("-inf")`, `-torch.inf`, `np.nan`."""
     if isinstance(node, ast.UnaryOp):
         return _is_literal(node.operand)
     if isinstance(node, ast.Call):

@@ -1,6 +1,7 @@
-"""Evaluates the statements of a function again, one after the other.
+"""Evaluate the statements of a function again, one after another.
 
-Assignments, `return`, `if`, and loops over known values are followed. Any other statement ends it.
+Assignments, `return`, `if`, and loops over known values are followed. Any other statement ends the
+evaluation.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from mothtrap.tracing.source import frames
 from mothtrap.tracing.source.syntax import parsed
 
 MAX_STATEMENTS = 400
-"""Statements that are worked out in one call of a function. Chosen by hand."""
+"""Maximum number of evaluated statements in one call of a function. Chosen by hand."""
 MAX_CALLS = 8
-"""Functions that call one another. Chosen by hand."""
+"""Maximum depth of nested function calls. Chosen by hand."""
 
 
 @dataclass(slots=True)
@@ -103,7 +104,7 @@ class _Run:
         self._left = MAX_STATEMENTS
 
     def block(self, statements: list[ast.stmt]) -> None:
-        """Work out the statements of a function until one cannot be followed."""
+        """Evaluate the statements of a function until one cannot be followed."""
         try:
             self._block(statements)
         except _End:
@@ -141,7 +142,7 @@ class _Run:
         for name, expression, place, in_place in bound_by(node):
             value: Any = NOTHING
             if in_place and not isinstance(before.lookup(name), bool | int | float):
-                raise _End  # writes into a tensor that has its later values already
+                raise _End  # writes to a tensor that already has its later values
             if expression is not None:
                 value = self._evaluator.value(expression, before)
                 self._body.statements.append((expression, before, value))
@@ -153,7 +154,7 @@ class _Run:
             self._scope = self._scope.with_value(name, part, made)
 
     def _loop(self, node: ast.For) -> None:
-        """Go through a loop over a list of modules or numbers, with one simple variable."""
+        """Evaluate a loop over a list of modules or numbers, with one simple variable."""
         items = self._evaluator.value(node.iter, self._scope)
         if isinstance(items, nn.ModuleList | nn.Sequential):
             items = list(items.children())
@@ -197,7 +198,7 @@ def _arguments(
     scope: Any,
     evaluator: Evaluator,
 ) -> LocalScope | None:
-    """Return the scope in which a function begins; None if its arguments are unknown."""
+    """Return the initial scope of a function; None if its arguments are unknown."""
     names = [one.arg for one in (*written.args.posonlyargs, *written.args.args)]
     keywords = [one.arg for one in written.args.kwonlyargs]
     values: dict[str, Any] = _closure(function)

@@ -1,4 +1,4 @@
-"""Finds the operation whose derivative is infinite, where the loss itself is finite."""
+"""Find the operation with an infinite derivative when the loss itself is finite."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from mothtrap.adapters.torch.source.evaluation import is_array
 from mothtrap.adapters.torch.source.scopes import AnyScope
 
 MAX_EXPRESSIONS = 1_000
-"""Expressions that are inspected. Chosen by hand."""
+"""Maximum number of inspected expressions. Chosen by hand."""
 _AT_ZERO = frozenset(["sqrt", "std"])
-"""Functions whose derivative is infinite, or 0/0, where their result is 0."""
+"""Functions whose derivative is infinite, or 0/0, if their result is 0."""
 _AT_ONE = frozenset(["acos", "asin", "arccos", "arcsin"])
-"""Functions whose derivative is infinite where their argument is 1 or -1."""
+"""Functions whose derivative is infinite if their argument is 1 or -1."""
 
 
 class DerivativeSearch:
@@ -49,7 +49,8 @@ class DerivativeSearch:
         """
         scope = self._values.scope(call, frame)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # they were issued when the user's code ran
+            # such warnings were already issued when the user's code ran
+            warnings.simplefilter("ignore")
             for node in self._values.arguments(call):
                 self._look(node, scope, MAX_DEPTH)
         self._values.forget()
@@ -60,7 +61,7 @@ class DerivativeSearch:
         if key in self._seen or len(self._seen) >= MAX_EXPRESSIONS or not depth:
             return
         self._seen.add(key)
-        self._kept.append(scope)  # held, as another could get the identity
+        self._kept.append(scope)  # kept alive, because another object could get the same id
         if isinstance(node, ast.Name | ast.Attribute):
             definition = scope.definition(ast.unparse(node))
             if definition is not None and definition.value is not None:
@@ -81,7 +82,7 @@ class DerivativeSearch:
                 self._look(*body.result, depth - 1)
 
     def _judge(self, node: ast.expr, scope: AnyScope, value: Any) -> None:
-        """Note an operation whose derivative is infinite at the value that it has."""
+        """Record an operation whose derivative is infinite at its value."""
         operation = _singular(node)
         if operation is None or not self._has_gradient(node, scope, value):
             return
@@ -111,7 +112,7 @@ class DerivativeSearch:
 
 
 def _singular(node: ast.expr) -> tuple[ast.expr, bool] | None:
-    """Return what an operation with a singular derivative is given, and whether it is so at 0."""
+    """Return the argument of an operation with a singular derivative, and whether that is at 0."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
         exponent = node.right
         power = exponent.value if isinstance(exponent, ast.Constant) else None

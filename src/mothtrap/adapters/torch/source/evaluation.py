@@ -1,8 +1,8 @@
-"""Evaluates expressions of the user's once more, by operations that change nothing.
+"""Evaluate the user's expressions again, with operations that change nothing.
 
-Only arithmetic and a fixed set of operations of torch and numpy are done, on tensors and arrays
-of exactly these types. No code of the user's runs, no random number is drawn, and nothing is
-written. Outputs of modules are those that were kept of the latest forward.
+Only arithmetic and a fixed set of torch and NumPy operations are evaluated, on plain tensors and
+arrays without subclasses. No user code runs, no random number is drawn, and nothing is written.
+Outputs of modules are those kept from the latest forward.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.adapters.torch.source.names import NOTHING, attribute_of
 
 MAX_ELEMENTS = 1 << 22
-"""Elements of a tensor with which is calculated. Chosen by hand: some milliseconds."""
+"""Maximum number of elements of a tensor in a computation. Chosen by hand: a few milliseconds."""
 MAX_OPERATIONS = 2_000
-"""Operations that are done in one search. Chosen by hand."""
+"""Maximum number of operations in one search. Chosen by hand."""
 LIBRARIES: tuple[ModuleType, ...] = (
     *(torch, nn.functional, torch.linalg, torch.special, np, np.linalg, math),
 )
@@ -50,7 +50,7 @@ trunc type unbind unsqueeze var var_mean vector_norm view view_as where xlogy ze
 zeros_like
 """
 PURE = frozenset(_PURE.split())
-"""Functions and methods of torch and numpy that draw nothing and write nothing."""
+"""Functions and methods of torch and NumPy that draw no random numbers and write nothing."""
 _TENSOR_ATTRIBUTES = frozenset(
     ["shape", "T", "mT", "H", "ndim", "dtype", "device", "data", "real", "imag", "size"]
 )
@@ -86,7 +86,7 @@ _LAST_PARTS: Mapping[type[nn.Module], Callable[[Any], nn.Module | None]] = {
     nn.TransformerEncoderLayer: lambda layer: None if layer.norm_first else layer.norm2,
     nn.TransformerDecoderLayer: lambda layer: None if layer.norm_first else layer.norm3,
 }
-"""Modules of torch whose output is that of the part that is called last."""
+"""Modules of torch whose output is that of the last part that is called."""
 _PLAIN = (bool, int, float, str, type(None), torch.dtype, torch.device, torch.Size, slice, range)
 
 
@@ -123,9 +123,10 @@ class Evaluator:
             if self._left > 0:
                 try:
                     found = self._evaluate(node, scope)
-                except Exception:  # whatever an operation refuses
+                except Exception:  # an operation may raise anything
                     found = NOTHING
-            self._done[key] = found, node, scope  # held, as another could get the identity
+            # kept alive, because another object could get the same id
+            self._done[key] = found, node, scope
         return self._done[key][0]
 
     def forget(self) -> None:
@@ -165,7 +166,7 @@ class Evaluator:
         return NOTHING
 
     def _is_one_of_several(self, node: ast.expr, scope: Scope) -> bool:
-        """Return whether an item of a module's output is taken: only one tensor was kept."""
+        """Return whether an expression takes an item of a module's output, which was not kept."""
         if not isinstance(node, ast.Call):
             return False
         callee = self.value(node.func, scope)
@@ -204,7 +205,7 @@ class Evaluator:
         return NOTHING
 
     def _kept(self, module: nn.Module) -> torch.Tensor | None:
-        """Return the output of a module, also if it is the output of one of its parts."""
+        """Return the output of a module, which may be the output of one of its parts."""
         part: nn.Module | None = module
         while part is not None and id(part) not in self._outputs:
             last = _LAST_PARTS.get(type(part))
@@ -212,7 +213,7 @@ class Evaluator:
         return self._outputs[id(part)] if part is not None else None
 
     def _pure(self, function: ast.expr, scope: Scope) -> Callable[..., Any] | None:
-        """Return the operation that is called, where it changes and draws nothing."""
+        """Return the called operation if it changes nothing and draws no random numbers."""
         if isinstance(function, ast.Attribute):
             owner = self.value(function.value, scope)
             if is_array(owner) or owner in _ByIdentity(LIBRARIES):
@@ -239,7 +240,7 @@ class Evaluator:
         return {str(k.arg): self.value(k.value, scope) for k in node.keywords}
 
     def _calculate(self, operation: Callable[..., Any], *given: Any, **named: Any) -> Any:
-        """Do an operation on values of plain types only."""
+        """Run an operation on values of plain types only."""
         if not all(_is_allowed(value) for value in (*given, *named.values())):
             return NOTHING
         with torch.no_grad(), np.errstate(all="ignore"):

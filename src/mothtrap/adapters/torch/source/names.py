@@ -1,4 +1,4 @@
-"""Reads the meaning of names in a line of code, without running any code."""
+"""Find the meaning of names in a line of code, without running any code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAKERS = frozenset(
     {"ones", "zeros", "empty", "full", "rand", "randn", "randint", "arange", "linspace", "eye"}
     | {"new_ones", "new_zeros", "new_empty", "new_full", "expand", "repeat", "randperm"}
 )
-"""Functions and methods whose arguments are the sizes of the tensor that they make."""
+"""Functions and methods whose arguments are the sizes of the tensor that they create."""
 
 
 class _Nothing:

@@ -1,4 +1,4 @@
-"""Values of names at one place of a function, and the statements that assigned them."""
+"""Values of names at one point of a function, and the statements that assigned them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mothtrap.tracing.source import frames
 from mothtrap.tracing.source.syntax import call_at, parsed
 
 MAX_DEPTH = 12
-"""Earlier values of names that are worked out for one value. Chosen by hand."""
+"""Maximum number of earlier values that are computed for one value. Chosen by hand."""
 _OPERATORS = {
     "add_": ast.Add,
     "sub_": ast.Sub,
@@ -112,12 +112,12 @@ class FrameScope:
         return value
 
     def _latest(self, name: str, line: int) -> _Binding | None:
-        """The last statement above a line that gives a name a value."""
+        """Return the last statement above a line that assigns to a name."""
         above = [one for one in self._bindings.get(name, ()) if one.line < line]
         return max(reversed(above), key=lambda one: one.line, default=None)
 
     def _argument(self, name: str) -> Definition | None:
-        """The expression that the caller passed for an argument of the function."""
+        """Return the expression that the caller passed for an argument of the function."""
         code, caller = self._frame.f_code, self._frame.f_back
         names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
         if name not in names or caller is None or not frames.is_users(caller):

@@ -1,4 +1,4 @@
-"""Finds the terms of a loss in the user's source, without running any code."""
+"""Find the terms of a loss in the user's source, without running any code."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from mothtrap.adapters.torch.source.names import NOTHING, attribute_of, item_of
 from mothtrap.adapters.torch.source.scopes import AnyScope, FrameScope, running_call
 
 MAX_DEPTH = 12
-"""Statements between the backward and a term. Chosen by hand."""
+"""Maximum number of statements between the backward call and a term. Chosen by hand."""
 MAX_TERMS = 16
 _SAME_TERMS = frozenset(["mean", "sum", "float", "double", "squeeze", "to"])
-"""Methods of a sum that leave its terms as they are."""
+"""Methods of a sum that do not change its terms."""
 _CUTS = frozenset(["detach", "item"])
 _PASSES = frozenset(["scale", "backward", "manual_backward"])
-"""Methods that are given the loss as their first argument."""
+"""Methods that receive the loss as their first argument."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def is_number(value: Any) -> bool:
 
 
 def _unknown(_node: ast.AST, _scope: Scope) -> Any:
-    """An earlier value of a name is not worked out: the terms are the variables of now."""
+    """Return nothing for an earlier value: the terms are the current variables."""
     return NOTHING
 
 
@@ -94,7 +94,7 @@ def _of_arithmetic(node: ast.BinOp, scope: AnyScope, depth: int) -> Iterator[Sum
 
 
 def _weighs(factor: ast.expr, term: ast.expr, scope: AnyScope) -> bool:
-    """Return whether the first side of a product is a weight, and the second one a term."""
+    """Return whether the first operand of a product is a weight, and the second one a term."""
     if isinstance(factor, ast.Constant):
         return True
     weight = _value(factor, scope)
@@ -149,7 +149,7 @@ def _is_sum(node: ast.expr) -> bool:
 
 
 def _elements(node: ast.expr, scope: AnyScope) -> Iterator[Summand]:
-    """The tensors of a list, or of a dictionary, that `sum` is given."""
+    """Yield the tensors of a list or dictionary that is passed to `sum`."""
     if isinstance(node, ast.List | ast.Tuple):
         for part in node.elts:
             yield from _terms(part, scope, 1)
@@ -175,7 +175,7 @@ def _elements(node: ast.expr, scope: AnyScope) -> Iterator[Summand]:
 
 
 def _value(node: ast.expr | None, scope: AnyScope) -> Any:
-    """The value of a name, `a.b` or `a[0]`, or `NOTHING`."""
+    """Return the value of a name, `a.b` or `a[0]`, or `NOTHING`."""
     if isinstance(node, ast.Name):
         return scope.lookup(node.id)
     if isinstance(node, ast.Attribute):
