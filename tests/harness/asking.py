@@ -2,82 +2,104 @@
 
 `python -IS asking.py ADDRESS COMMAND ARGS...`, where COMMAND is what the program is to call
 its interpreter. Whatever is no plain script, module or child of multiprocessing is run by
-Python itself. It imports little, as it is started for every program.
+Python itself. It is started for every program, so it imports only modules that are written in C:
+`os`, `signal` and `socket` take longer to import than Python takes to start.
 """
 
-import array
-import os
-import signal
-import socket
+import _signal
+import _socket
+import marshal
+import posix
 import sys
 
+OF_LAUNCHERS = ".launchers"
+"""Ends the address of the process that forks for `mothtrap run`, and has not imported torch."""
 SPAWNED = "from multiprocessing.spawn import spawn_main"
-HONORED = {"PYTHONPATH", "PYTHON_EXEC"}  # variables; the interpreter has read the others
-FORWARDED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
+HONORED = {b"PYTHONPATH", b"PYTHON_EXEC"}  # variables; the interpreter has read the others
+FORWARDED = [getattr(_signal, f"SIG{name}") for name in ("INT", "TERM", "HUP", "USR1", "USR2")]
 
 
-def is_plain(arguments: list[str], environment: dict[str, str]) -> bool:
+def is_plain(arguments: list[str], environment: dict[bytes, bytes]) -> bool:
     """Return whether a forked process does the same as an interpreter given these words."""
-    if any(name.startswith("PYTHON") and name not in HONORED for name in environment):
+    if any(name.startswith(b"PYTHON") and name not in HONORED for name in environment):
         return False
-    words = arguments[2:] if arguments[:1] == ["-W"] else arguments
-    words = words[1:] if words[:1] == ["-u"] else words
+    words = _without_options(arguments)
     if words[:1] == ["-c"]:
         return words[1].startswith(SPAWNED)
     return bool(words) and (words[0] == "-m" or not words[0].startswith("-"))
 
 
+def _without_options(arguments: list[str]) -> list[str]:
+    words = arguments[2:] if arguments[:1] == ["-W"] else arguments
+    return words[1:] if words[:1] == ["-u"] else words
+
+
 def ask(address: str, executable: str, arguments: list[str]) -> int:
     """Have a program run with our files, folder and environment; return its exit code."""
-    import json
-
-    connection = socket.socket(socket.AF_UNIX)
+    connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     files = _inherited()
     connection.connect(address)
     program = {
         "arguments": arguments,
-        "environment": dict(os.environ),
-        "folder": os.getcwd(),
+        "environment": posix.environ,
+        "folder": posix.getcwd(),
         "executable": executable,
         "files": files,
     }
-    ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", files))]
-    connection.sendmsg([json.dumps(program).encode()], ancillary)
-    answers = connection.makefile()
-    pid = int(answers.readline())
-    for name in FORWARDED:
-        signal.signal(getattr(signal, name), lambda number, _: _forward(pid, number))
-    return int(answers.readline() or -signal.SIGKILL)
+    numbers = b"".join(file.to_bytes(4, sys.byteorder) for file in files)
+    ancillary = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, numbers)]
+    connection.sendmsg([marshal.dumps(program)], ancillary)
+    pid = int(_line(connection))
+    for signal in FORWARDED:
+        _signal.signal(signal, lambda number, _: _forward(pid, number))
+    return int(_line(connection) or -_signal.SIGKILL)
+
+
+def _line(connection: _socket.socket) -> bytes:
+    read = b""
+    while (byte := connection.recv(1)) not in (b"", b"\n"):
+        read += byte
+    return read
 
 
 def _forward(pid: int, number: int) -> None:
     try:
-        os.kill(pid, number)
+        posix.kill(pid, number)
     except ProcessLookupError:
         return
 
 
 def _inherited() -> list[int]:
     found = [0, 1, 2]
-    for name in os.listdir("/proc/self/fd"):
+    for name in posix.listdir("/proc/self/fd"):
         try:
-            if int(name) > 2 and os.get_inheritable(int(name)):
+            if int(name) > 2 and posix.get_inheritable(int(name)):
                 found.append(int(name))
         except OSError:  # that of the folder itself
             continue
     return found
 
 
+def _exists(path: str) -> bool:
+    try:
+        posix.stat(path)
+    except OSError:
+        return False
+    return True
+
+
 def main(address: str, executable: str, arguments: list[str]) -> None:
     """Run a program, and end as it ends."""
-    if not (is_plain(arguments, dict(os.environ)) and os.path.exists(address)):
-        os.execv(sys.executable, [sys.executable, *arguments])
+    if _without_options(arguments)[:3] == ["-m", "mothtrap", "run"]:
+        address += OF_LAUNCHERS
+    if not (is_plain(arguments, posix.environ) and _exists(address)):
+        posix.execv(sys.executable, [sys.executable, *arguments])
     code = ask(address, executable, arguments)
     if code < 0:
-        if -code not in (signal.SIGKILL, signal.SIGSTOP):
-            signal.signal(-code, signal.SIG_DFL)
-        os.kill(os.getpid(), -code)
-    os._exit(code)
+        if -code not in (_signal.SIGKILL, _signal.SIGSTOP):
+            _signal.signal(-code, _signal.SIG_DFL)
+        posix.kill(posix.getpid(), -code)
+    posix._exit(code)
 
 
 if __name__ == "__main__":

@@ -42,15 +42,17 @@ def take_files(files: Mapping[int, int]) -> None:
         os.close(file)
 
 
-def become(arguments: list[str], environment: dict[str, str], folder: str, executable: str) -> None:
+def become(
+    arguments: list[str], environment: dict[bytes, bytes], folder: str, executable: str
+) -> None:
     """Run what an interpreter would that is given these words, and end as it does."""
     os.chdir(folder)
-    os.environ.clear()
-    os.environ.update(environment)
+    os.environb.clear()
+    os.environb.update(environment)
     tempfile.tempdir = None  # that of TMPDIR is looked for again
     sys.executable = executable
     spawn.set_executable(executable)
-    if threads := environment.get("OMP_NUM_THREADS"):
+    if (threads := os.environ.get("OMP_NUM_THREADS")) and "torch" in sys.modules:
         import torch
 
         torch.set_num_threads(int(threads))
@@ -61,7 +63,7 @@ def become(arguments: list[str], environment: dict[str, str], folder: str, execu
     if arguments[0] == "-u":
         del arguments[0]
         sys.stdout.reconfigure(write_through=True)  # type: ignore[union-attr]
-    _end(_code_of(lambda: _run(arguments, environment.get("PYTHONPATH", ""))))
+    _end(_code_of(lambda: _run(arguments, os.environ.get("PYTHONPATH", ""))))
 
 
 def _run(arguments: list[str], path: str) -> None:
@@ -93,7 +95,9 @@ def _start_up(path: str) -> None:
     hook = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(hook)
     finder = sys.meta_path[0]
-    if type(finder).__name__ == "_AfterImport":  # torch is there: it will not be asked for it
+    if (
+        type(finder).__name__ == "_AfterImport" and "torch" in sys.modules
+    ):  # torch is there: it will not be asked for it
         finder._frameworks.discard("torch")  # type: ignore[attr-defined]
         hook._attach("torch")
 

@@ -20,6 +20,8 @@ USUAL_S = 8.0
 """Limit on an idle machine for tests without the mark `full`; chosen by hand."""
 SHOWN = 25
 _SPENT = "cpu_s"
+_OWN, _OF_CHILDREN = 11, 13
+"""Fields of a process; those of its children are of the processes that it waited for."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 _BEGAN = pytest.StashKey[float]()
 
@@ -27,19 +29,16 @@ _BEGAN = pytest.StashKey[float]()
 def spent() -> float:
     """Return the CPU seconds that this process and its programs have used so far."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    pid = running.preloaded_pid()
-    return sum(u.ru_utime + u.ru_stime for u in used) + (_of_children(pid) if pid else 0.0)
+    return sum(u.ru_utime + u.ru_stime for u in used) + _of_preloaded(_OF_CHILDREN)
 
 
 def spent_in_all() -> float:
-    """Return what `spent` does, with the CPU seconds of the preloaded process itself."""
-    pid = running.preloaded_pid()
-    return spent() + (_seconds(pid, 11) if pid else 0.0)
+    """Return what `spent` does, with the CPU seconds of the preloaded processes themselves."""
+    return spent() + _of_preloaded(_OWN)
 
 
-def _of_children(pid: int) -> float:
-    """CPU seconds of the processes that a process waited for."""
-    return _seconds(pid, 13)
+def _of_preloaded(first: int) -> float:
+    return sum(_seconds(pid, first) for pid in running.preloaded_pids())
 
 
 def _seconds(pid: int, first: int) -> float:

@@ -2,7 +2,8 @@
 
 Importing them takes seconds, most programs of the tests far less. So one process imports
 them, and forks for each program. A forked process is a process of its own, observed like
-any other. `python -m tests.harness.preloaded ADDRESS` is the process that forks.
+any other. Another one, without torch, forks for each `mothtrap run`: the less memory a process
+has, the less a fork costs. `python -m tests.harness.preloaded ADDRESS` is a process that forks.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import atexit
 import gc
 import importlib
-import json
+import marshal
 import os
 import select
 import shlex
@@ -26,7 +27,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tests.harness import becoming
+from tests.harness import asking, becoming
 
 START_TIMEOUT_S = 300.0
 CLIENT = Path(__file__).with_name("asking.py")
@@ -35,20 +36,38 @@ IMPORTED = (
     "torch._dynamo",  # which the first optimizer imports
     "torch.distributed.run",
     "torch.nn.parallel",
+    "torch.profiler._cupti_monitor",
     "torch.utils.data",
     "mothtrap.adapters.torch.hooks.process_hooks",
     "mothtrap.cli.replay",
-    "mothtrap.cli.run",
-    "mothtrap.session.launch",
     "mothtrap.session.replay_at_end",
-    "mothtrap.session.side_writer",
     "mothtrap.session.startup",
     "mothtrap.session.unobserved",
-    "mothtrap.session.verdict",
     "mothtrap.session.worker",
     "numpy.ma",
     "safetensors",
 )
+OF_LAUNCHERS = (
+    "email.parser",
+    "encodings.ascii",
+    "mothtrap.adapters",
+    "mothtrap.cli.run",
+    "mothtrap.monitor.reactions",
+    "mothtrap.session.compactor",
+    "mothtrap.session.control_client",
+    "mothtrap.session.exit_order",
+    "mothtrap.session.launch",
+    "mothtrap.session.machine",
+    "mothtrap.session.reacting",
+    "mothtrap.session.side_writer",
+    "mothtrap.session.supervision",
+    "mothtrap.session.verdict",
+    "mothtrap.session.writing",
+    "mothtrap.store.compacting",
+    "mothtrap.store.patient_log",
+    "pyarrow.compute",
+)
+"""Imports of `mothtrap run`, and of the processes that write and watch beside a job."""
 OF_BOOSTING = ("joblib", "narwhals", "pandas", "polars", "scipy.stats")
 """Imports of libraries that boost trees; environments without those libraries lack them."""
 
@@ -60,7 +79,7 @@ class Preloaded:
         self._folder = tempfile.TemporaryDirectory(prefix="preloaded-")
         folder = Path(self._folder.name)
         self._address = folder / "address"
-        self._process: subprocess.Popen[bytes] | None = None
+        self._processes: list[subprocess.Popen[bytes]] = []
         python = folder / "python"
         ask = shlex.join([sys.executable, "-IS", str(CLIENT), str(self._address), str(python)])
         self.python = _command(python, ask)
@@ -69,29 +88,38 @@ class Preloaded:
         )
 
     @property
-    def pid(self) -> int | None:
-        """The process that forks; None before `begin`."""
-        return self._process.pid if self._process else None
+    def pids(self) -> list[int]:
+        """The processes that fork; none before `begin`."""
+        return [process.pid for process in self._processes]
 
     def begin(self, environment: Mapping[str, str]) -> None:
-        """Start the process that forks, unless it has been."""
-        if self._process is not None:
+        """Start the processes that fork, unless they have been."""
+        if self._processes:
             return
-        command = [sys.executable, "-m", __name__, str(self._address)]
-        self._process = subprocess.Popen(
-            command, env=environment, cwd=ROOT, stdin=subprocess.PIPE, start_new_session=True
-        )
         atexit.register(self._end)
+        addresses = [f"{self._address}{asking.OF_LAUNCHERS}", str(self._address)]
+        for address in addresses:
+            command = [sys.executable, "-m", __name__, address]
+            self._processes.append(
+                subprocess.Popen(
+                    command,
+                    env=environment,
+                    cwd=ROOT,
+                    stdin=subprocess.PIPE,
+                    start_new_session=True,
+                )
+            )
         give_up_s = time.monotonic() + START_TIMEOUT_S
-        while not self._address.exists():
-            assert self._process.poll() is None, "the process that imports torch has died"
-            assert time.monotonic() < give_up_s, f"no {self._address} after {START_TIMEOUT_S} s"
+        while missing := [address for address in addresses if not os.path.exists(address)]:
+            died = [process for process in self._processes if process.poll() is not None]
+            assert not died, "a process that imports mothtrap or torch has died"
+            assert time.monotonic() < give_up_s, f"no {missing} after {START_TIMEOUT_S} s"
             time.sleep(0.02)
 
     def _end(self) -> None:
-        """End it; programs that it started go on."""
-        assert self._process is not None
-        self._process.communicate()
+        """End them; programs that they started go on."""
+        for process in self._processes:
+            process.communicate()
 
 
 def _command(path: Path, words: str) -> str:
@@ -102,19 +130,10 @@ def _command(path: Path, words: str) -> str:
 
 def serve(address: str) -> None:
     """Fork a process for every connection; returns when standard input is closed."""
-    from mothtrap.monitor.catalogue import rule_classes
-    from mothtrap.tracing.source.mentions import only_call
-
-    for module in IMPORTED:
-        importlib.import_module(module)
-    for module in OF_BOOSTING:
-        with suppress(ModuleNotFoundError):
-            importlib.import_module(module)
-    del sys.modules["torch.distributed.run"]  # to be run as a script, from the start
-    rule_classes()
-    only_call("")  # looks at every module that is there
+    _import_what_launchers_do()
+    if not address.endswith(asking.OF_LAUNCHERS):
+        _import_what_scripts_do()
     becoming.prepare()
-    _leave_libraries()
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(address + ".new")
     listener.listen(64)
@@ -148,8 +167,37 @@ def serve(address: str) -> None:
                     inherited.close()
                 for ended in programs:
                     os.close(ended)
-                _become(json.loads(text), files)
+                _become(marshal.loads(text), files)
                 return
+
+
+def _import_what_launchers_do() -> None:
+    """Import it, and fill the caches that every process of mothtrap fills."""
+    from mothtrap.core.config import Config
+    from mothtrap.core.fact import fact_types
+    from mothtrap.core.jsonable import decoder
+    from mothtrap.core.own_version import own_version
+    from mothtrap.monitor.catalogue import load_rules
+
+    for module in OF_LAUNCHERS:
+        importlib.import_module(module)
+    own_version()
+    load_rules(Config(), checks=True)
+    for kind in fact_types().values():
+        decoder(kind)
+
+
+def _import_what_scripts_do() -> None:
+    from mothtrap.tracing.source.mentions import only_call
+
+    for module in IMPORTED:
+        importlib.import_module(module)
+    for module in OF_BOOSTING:
+        with suppress(ModuleNotFoundError):
+            importlib.import_module(module)
+    del sys.modules["torch.distributed.run"]  # to be run as a script, from the start
+    only_call("")  # looks at every module that is there
+    _leave_libraries()
 
 
 def _leave_libraries() -> None:

@@ -67,9 +67,9 @@ def ready() -> str:
     return PYTHON[0]
 
 
-def preloaded_pid() -> int | None:
-    """Return the process from which programs are forked; None before it was started."""
-    return _preloaded.pid if _preloaded else None
+def preloaded_pids() -> list[int]:
+    """Return the processes from which programs are forked; none before they were started."""
+    return _preloaded.pids if _preloaded else []
 
 
 def start(

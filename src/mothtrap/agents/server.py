@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from mothtrap.agents.skill import skill_text
 from mothtrap.agents.tools import Tools
 from mothtrap.core.documented import Documented
 from mothtrap.core.errors import nearest
+from mothtrap.core.own_version import own_version
 from mothtrap.monitor.catalogue import documented
 from mothtrap.report.rulepage import rule_text
 
@@ -33,7 +33,7 @@ def build(runs_dir: Path, *, replays: bool = False, control: bool = False) -> MC
     """
     tools = Tools(runs_dir, replays=replays, control=control)
     server = MCPServer(
-        "mothtrap", instructions=INSTRUCTIONS, version=version("mothtrap"), log_level="ERROR"
+        "mothtrap", instructions=INSTRUCTIONS, version=own_version(), log_level="ERROR"
     )
     _add_reading(server, tools)
     if replays:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import urllib.parse
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from pathlib import PurePath
 from typing import Any
 
@@ -12,6 +11,7 @@ from mothtrap.core import jsonable
 from mothtrap.core.diagnosis import when
 from mothtrap.core.documented import Documented
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.own_version import own_version
 from mothtrap.core.texts import printable
 from mothtrap.report.document import Document
 from mothtrap.report.rulepage import rule_markdown
@@ -42,7 +42,7 @@ def page(document: Document, rules: Sequence[type[Documented]] = ()) -> str:
                 "tool": {
                     "driver": {
                         "name": "mothtrap",
-                        "version": version("mothtrap"),
+                        "version": own_version(),
                         "rules": [_rule(code, known.get(code), findings) for code in codes],
                     }
                 },

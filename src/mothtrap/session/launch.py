@@ -11,7 +11,6 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from importlib.metadata import version
 from pathlib import Path
 
 import msgspec
@@ -19,6 +18,7 @@ import msgspec
 from mothtrap.capture.containment import say_on_stderr
 from mothtrap.core.config import Config, environment, is_disabled, located, plain
 from mothtrap.core.errors import ConfigError, RunExistsError
+from mothtrap.core.own_version import own_version
 from mothtrap.core.run_names import MAX_NAME_BYTES
 from mothtrap.core.runs import STOPPED, RunEnd, RunInfo, RunKind
 from mothtrap.core.working_folder import working_folder
@@ -133,11 +133,12 @@ def launch(
     store_end(beside, code)
     written_s = time.monotonic()
     beside.close_actions()
-    say_verdict(attempt.parent, config, since_s=written_s)
+    run = say_verdict(attempt.parent, config, since_s=written_s)
     beside.finish_recheck()
     if after_verdict is not None:
         after_verdict(attempt.parent)
-    say_how_to_go_on(attempt.parent)
+    if run is not None:
+        say_how_to_go_on(run)
     if report is not None:
         write_report(attempt.parent, config, report)
     if uploader is not None:
@@ -261,7 +262,7 @@ def run_info(
         pid_ticks=start_ticks(os.getpid()),
         host=socket.gethostname(),
         python=platform.python_version(),
-        mothtrap=version("mothtrap"),
+        mothtrap=own_version(),
         config=plain(config),
         launcher=launcher_of(os.environ) if os.environ.get("RANK", "0") == "0" else "",
         restarts=restarts_of(os.environ),

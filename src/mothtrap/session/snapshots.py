@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
-from importlib.metadata import version
 from pathlib import Path
 
 import msgspec
@@ -23,6 +22,7 @@ from mothtrap.core.facts.snapshots import SnapshotKept
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.masking import arguments_without_secrets
 from mothtrap.core.needs import Need
+from mothtrap.core.own_version import own_version
 from mothtrap.core.runs import RunInfo, has_script
 from mothtrap.core.snapshot_orders import SnapshotDraft, SnapshotOrder
 from mothtrap.core.snapshots import BASE, BUILD, Array, LineDigests, Snapshot, Tree
@@ -150,7 +150,7 @@ class SnapshotWriter:
     ) -> None:
         self._run, self._attempt, self._worker = attempt.parent, attempt, worker
         self._config, self._framework = config, framework
-        self._versions = {**versions, "numpy": np.__version__, "mothtrap": version("mothtrap")}
+        self._versions = {**versions, "numpy": np.__version__, "mothtrap": own_version()}
         self._say, self._tell, self._on_error = say, tell, on_error
         self._said = self._pending = 0
         self._complained, self._said_of = False, -1

@@ -14,7 +14,7 @@ from mothtrap.core.config import Config
 from mothtrap.core.error_texts import in_one_line
 from mothtrap.core.findings import RuleState
 from mothtrap.monitor.catalogue import explains, load_rules, rule_classes
-from mothtrap.reader.run import open_run
+from mothtrap.reader.run import Run, open_run
 from mothtrap.report.document import gather
 from mothtrap.report.formats import form_of, write, written
 from mothtrap.report.style import Style
@@ -24,20 +24,24 @@ from mothtrap.store.naming import name_here
 from mothtrap.store.remote import place_of, read_remote
 
 
-def say_verdict(path: Path, config: Config, *, since_s: float | None = None) -> None:
+def say_verdict(path: Path, config: Config, *, since_s: float | None = None) -> Run | None:
     """Print the verdict of a run on stderr; errors are ignored, because the job is done.
 
     Args:
         path: folder of the run.
         config: settings of the run.
         since_s: `time.monotonic` time from which on the launcher's time is not stored.
+
+    Returns:
+        The run, unless it cannot be read.
     """
+    run = None
     try:
         run = open_run(path)
         summary = summarize(run, explains(load_rules(config, checks=True)), called=name_here(path))
         worth = problems_in(summary) or summary.ending or summary.tool_errors
         if config.quiet and not (worth or summary.in_state(RuleState.RULE_FAILED)):
-            return
+            return run
         if since_s is not None:
             summary = _with_later_cost(summary, time.monotonic() - since_s)
         more = place_of(path) if read_remote(path) is not None else name_here(path)
@@ -45,6 +49,7 @@ def say_verdict(path: Path, config: Config, *, since_s: float | None = None) -> 
         say_on_stderr(f"\n{text}")
     except Exception as err:
         say_on_stderr(f"mothtrap: cannot summarize {path} ({in_one_line(err)})")
+    return run
 
 
 def _with_later_cost(summary: RunSummary, seconds: float) -> RunSummary:
@@ -54,10 +59,9 @@ def _with_later_cost(summary: RunSummary, seconds: float) -> RunSummary:
     return msgspec.structs.replace(summary, overhead=cost)
 
 
-def say_how_to_go_on(path: Path) -> None:
+def say_how_to_go_on(run: Run) -> None:
     """Print the command that resumes a run that was stopped on request."""
     try:
-        run = open_run(path)
         if run.stop_reason is not None and run.info is not None:
             command = shlex.join(("mothtrap", "run", "--name", run.id, "--resume", "--"))
             say_on_stderr(

@@ -6,9 +6,9 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Iterator
-from importlib.metadata import version
 from pathlib import Path
 
+from mothtrap.core.own_version import own_version
 from mothtrap.store.remote import cache_folder
 from mothtrap.store.replacing import replace
 
@@ -26,7 +26,7 @@ class AnswerCache:
 
     def __init__(self) -> None:
         self._folder = cache_folder() / "ui" / "answers"
-        self._of = f"{version('mothtrap')}\0{FORMAT}\0{os.getcwd()}"
+        self._of = f"{own_version()}\0{FORMAT}\0{os.getcwd()}"
 
     def read(self, run: Path, about: str, traces: bytes) -> bytes | None:
         """Return a cached answer; None if there is none, or the run has changed since.

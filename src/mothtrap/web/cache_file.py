@@ -6,9 +6,9 @@ import hashlib
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from importlib.metadata import version
 from pathlib import Path
 
+from mothtrap.core.own_version import own_version
 from mothtrap.store.remote import cache_folder
 
 CACHE_ERRORS = (OSError, sqlite3.Error)
@@ -25,7 +25,7 @@ class CacheFile:
     """
 
     def __init__(self, words: Sequence[str], suffix: str, schema: str) -> None:
-        of = "\0".join((*words, version("mothtrap")))
+        of = "\0".join((*words, own_version()))
         name = hashlib.sha256(of.encode("utf-8", "surrogateescape")).hexdigest()[:16]
         self._file, self._schema = cache_folder() / "ui" / f"{name}.{suffix}", schema
 

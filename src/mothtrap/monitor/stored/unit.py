@@ -7,7 +7,6 @@ without objects of this package being pickled.
 from __future__ import annotations
 
 import time
-from importlib.metadata import version
 from pathlib import Path
 
 import msgspec
@@ -18,6 +17,7 @@ from mothtrap.core.diagnosis import diagnose
 from mothtrap.core.errors import MothtrapError
 from mothtrap.core.findings import Finding, RuleState
 from mothtrap.core.ledger import LedgerValue
+from mothtrap.core.own_version import own_version
 from mothtrap.core.quiet import Quiet
 from mothtrap.core.runs import Judged, RuleStatus, switched_off
 from mothtrap.monitor.afterwards import judge_again
@@ -146,4 +146,4 @@ def _key(config: Config, run: Path) -> str:
     settings = [getattr(config, name) for name in names]
     files = [Path(file).read_text(errors="replace") for file in config.rule_files]
     files += [Path(config.invariants).read_text(errors="replace")] if config.invariants else []
-    return key_of((version("mothtrap"), jsonable.text(settings), *files, content_digest(run)))
+    return key_of((own_version(), jsonable.text(settings), *files, content_digest(run)))
