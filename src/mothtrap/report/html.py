@@ -19,6 +19,7 @@ from mothtrap.report.aftermath import since_then
 from mothtrap.report.chart import series_chart
 from mothtrap.report.cost import cost_of
 from mothtrap.report.document import Document
+from mothtrap.report.failures import MAX_FAILURES, Failure
 from mothtrap.report.guarded import guarded_lines
 from mothtrap.report.kept import replay_command
 from mothtrap.report.style import SEVERITY_GLYPHS, STATE_GLYPHS, Style, count_of
@@ -92,10 +93,13 @@ def _verdict(document: Document) -> str:
     crashed = summary.run.state == "crashed"
     healthy = "‼" if crashed else STATE_GLYPHS[RuleState.OK]
     symbol = SEVERITY_GLYPHS[worst] if worst is not None and kind else healthy
+    if summary.crash_leads:
+        kind, symbol = "error", "‼"
     kind = kind or ("error" if crashed else "")
     parts = [f'<p class="verdict {kind}">{symbol} {_safe(summary.verdict)}</p>']
     parts += [f"<p>Damaged: {_safe(text)}</p>" for text in summary.damage]
-    for story, root, _ in document.stories[:1]:
+    parts += [_explained(failure) for failure in summary.failures[:MAX_FAILURES]]
+    for story, root, _ in document.stories[: 0 if summary.crash_leads else 1]:
         if story.severity is Severity.INFO:
             break
         if root.fixes:
@@ -107,6 +111,12 @@ def _verdict(document: Document) -> str:
         parts.append(f"<p>How it ended:</p><pre>{_safe(summary.traceback.rstrip())}</pre>")
     replay = _replay(document)
     return "".join([*parts, replay])
+
+
+def _explained(failure: Failure) -> str:
+    """Return the explanation of an exception, and its first fix."""
+    fix = f"<p><strong>Fix:</strong> {_prose(failure.fixes[0])}</p>" if failure.fixes else ""
+    return f"<p>{_prose(failure.sentence)}</p>{fix}"
 
 
 def _replay(document: Document) -> str:
