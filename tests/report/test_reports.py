@@ -120,6 +120,21 @@ def test_a_crash_without_a_finding_bears_its_sign() -> None:
     assert '<p class="verdict ">✔ ' in html.page(document())
 
 
+def test_an_onset_that_is_known_as_a_range_is_drawn_as_a_range() -> None:
+    ranged = exploding(step=1, evidence={"onset_at_latest": 2}, layers=("2",), workers=(1,))
+    text = html.page(document(ranged))
+    assert '<rect class="range error"' in text
+    assert "Began at: <strong>step 1 to 2</strong> in layer <code>2</code>" in text
+    assert '<rect class="range' not in html.page(document(exploding(step=1)))
+
+
+def test_the_head_of_a_report_says_how_sure_it_is_and_how_much_was_watched() -> None:
+    text = html.page(document(exploding(), watched=71))
+    assert "120 steps, watched 71</h1>" in text
+    assert "confidence high</p>" in text
+    assert "watched" not in html.page(document(exploding()))
+
+
 def test_a_crash_is_explained_with_its_fix_before_a_warning() -> None:
     made = document(exploding(severity=Severity.WARNING))
     failure = Failure(

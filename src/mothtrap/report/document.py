@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mothtrap.core.errors import DamagedDataError
+from mothtrap.core.facts.captures import Unwatched
 from mothtrap.core.facts.checks import CheckResult
 from mothtrap.core.facts.evaluations import Evaluation, EvaluationMetrics
 from mothtrap.core.facts.trainers import TrainerSettings
@@ -18,6 +19,7 @@ from mothtrap.core.ledger import Ledger
 from mothtrap.core.masking import arguments_without_secrets, shareable
 from mothtrap.core.steps import Mode
 from mothtrap.core.window import Series
+from mothtrap.reader.gaps import watched_steps
 from mothtrap.reader.series.step_values import evaluation_losses, step_values
 from mothtrap.report.evidence import Evidence, WorstLayer
 from mothtrap.report.heatmap import heatmap
@@ -56,6 +58,7 @@ class Document:
         charts: SVG chart of the evidence of a root cause, by fingerprint.
         layers: layers that findings name.
         heatmap: gradient norms of the layers over the steps, as HTML.
+        watched: steps that were watched; None = all.
     """
 
     summary: RunSummary
@@ -69,6 +72,7 @@ class Document:
     charts: Mapping[str, str] = field(default_factory=dict)
     layers: tuple[WorstLayer, ...] = ()
     heatmap: str = ""
+    watched: int | None = None
 
     @property
     def stories(self) -> list[tuple[Story, Finding, list[Finding]]]:
@@ -98,6 +102,7 @@ def gather(run: Run, summary: RunSummary, *, code: bool = True) -> Document:
         charts=evidence.charts(f for f in summary.findings if f.fingerprint in roots),
         layers=evidence.worst_layers(summary.findings),
         heatmap=heatmap(run) if run.workers else "",
+        watched=watched_steps(run) if run.observations(Unwatched) else None,
         losses=tuple(series for series in _losses(run) if len(series.steps_S))[:MAX_SERIES],
         conditions=shareable(_conditions(run)),
         machine=_machine(run),

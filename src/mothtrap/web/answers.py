@@ -19,6 +19,7 @@ from mothtrap.core.served import Served
 from mothtrap.core.steps import Mode
 from mothtrap.reader.files.statistic_rows import StatisticRows
 from mothtrap.reader.files.worker_view import WorkerView
+from mothtrap.reader.gaps import gaps
 from mothtrap.reader.run import Run
 from mothtrap.report.aftermath import since_then
 from mothtrap.report.cost import cost_of
@@ -44,7 +45,6 @@ from mothtrap.web.evidence import (
     tensors_by_layer,
 )
 from mothtrap.web.filled_views import filled_views
-from mothtrap.web.gaps import gaps
 from mothtrap.web.known_rules import known_rules
 from mothtrap.web.machine_curves import machine_names
 from mothtrap.web.opened import OpenRun
