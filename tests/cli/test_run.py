@@ -116,9 +116,22 @@ def test_the_demo_says_where_it_cannot_write(tmp_path: Path) -> None:
     assert "--runs-dir" in done.stderr
 
 
-def test_the_time_before_the_job_is_not_longer_than_the_process_lived(tmp_path: Path) -> None:
-    # The time of the boot is known in whole seconds only, which once made this a second too long.
+@pytest.mark.skipif(not Path("/bin/sh").exists(), reason="needs a shell")
+def test_the_time_of_a_shell_before_it_is_not_counted_as_that_of_the_launcher(
+    tmp_path: Path,
+) -> None:
+    # The last command of a script takes the process of its shell, and with it the start time:
+    # a run at the end of a list of jobs was once said to have cost six minutes.
+    code = "import time, mothtrap.cli.run as run; print(time.time() - run.BEGAN_S)"
+    first = [sys.executable, "-c", code]
+    shell = subprocess.Popen(
+        ["/bin/sh", "-c", 'read line; exec "$@"', "sh", *first],
+        cwd=tmp_path,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    run(first, cwd=tmp_path, env=os.environ)  # the shell gets older meanwhile
     began_s = time.monotonic()
-    code = "import mothtrap.cli.run as run; print(run.age_s())"
-    done = run([sys.executable, "-c", code], cwd=tmp_path, env=os.environ)
-    assert 0.0 < float(done.stdout) <= time.monotonic() - began_s
+    printed, _ = shell.communicate("go\n", timeout=60)
+    assert 0.0 < float(printed) <= time.monotonic() - began_s

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from tests.web.made_runs import MadeRun
 from mothtrap.cli import main
 from mothtrap.reader.run import open_run
 from mothtrap.report import heatmap
-from mothtrap.report.heatmap import PALEST
+from mothtrap.report.heatmap import FAINTEST
 
 OPACITY = re.compile(r'class="cell" fill-opacity="([0-9.]+)"')
 
@@ -24,14 +25,26 @@ def runs(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_smallest_norm_is_the_palest_and_the_largest_the_darkest(runs: Path) -> None:
+def test_the_smallest_norm_is_the_faintest_and_the_largest_in_full_color(runs: Path) -> None:
     drawn = heatmap.heatmap(open_run(runs / "vanish"))
     opacities = [float(found) for found in OPACITY.findall(drawn)]
     assert len(opacities) == len(NORMS) * STEPS
-    assert opacities[0] == PALEST
+    assert opacities[0] == FAINTEST
     assert opacities[-1] == 1.0
     assert opacities == sorted(opacities)
-    assert f"from {min(NORMS):.3g} (palest) to {max(NORMS):.3g} (darkest)" in drawn
+    assert f"from {min(NORMS):.3g} (faint) to {max(NORMS):.3g} (full color)" in drawn
+
+
+def test_the_caption_names_the_color_of_values_that_are_not_finite(
+    runs: Path, tmp_path: Path
+) -> None:
+    assert "Pink" not in heatmap.heatmap(open_run(runs / "vanish"))
+    run = MadeRun(tmp_path / "nan", created_s=1.0)
+    run.train([1.0] * 4, [1.0, 2.0, math.nan, math.inf])
+    run.end()
+    drawn = heatmap.heatmap(open_run(tmp_path / "nan"))
+    assert 'class="odd"' in drawn
+    assert "Pink: not finite." in drawn
 
 
 def test_every_cell_tells_its_step_and_its_norm(runs: Path) -> None:

@@ -23,6 +23,15 @@ def test_a_live_line_stays_one_line_whatever_the_names_hold() -> None:
     assert line.isascii()
 
 
+def test_an_onset_that_is_known_as_a_range_stays_a_range() -> None:
+    assert " at step 71 to 90 in " in live_line(exploding(evidence={"onset_at_latest": 90}))
+
+
+def test_a_layer_without_a_name_is_called_a_layer() -> None:
+    assert " in layer 2:" in live_line(exploding(layers=("2",)))
+    assert " in layers 0, 2, 4 and 1 more:" in live_line(exploding(layers=("0", "2", "4", "6")))
+
+
 def test_many_layers_are_counted() -> None:
     line = live_line(exploding(layers=tuple("abcdef")))
     assert "in a, b, c and 3 more:" in line

@@ -22,6 +22,7 @@ from mothtrap.core.window import Series
 from mothtrap.monitor.catalogue import find_rule
 from mothtrap.report import chart, github, html, junit, markdown, sarif
 from mothtrap.report.document import Document
+from mothtrap.report.failures import Failure
 from mothtrap.report.formats import FORMATS, form_of, written
 from mothtrap.report.source_lines import SourceAnswer
 from mothtrap.report.summary import summarize
@@ -117,6 +118,33 @@ def test_a_crash_without_a_finding_bears_its_sign() -> None:
     made = replace(made, summary=msgspec.structs.replace(made.summary, run=crashed))
     assert '<p class="verdict error">‼ ' in html.page(made)
     assert '<p class="verdict ">✔ ' in html.page(document())
+
+
+def test_an_onset_that_is_known_as_a_range_is_drawn_as_a_range() -> None:
+    ranged = exploding(step=1, evidence={"onset_at_latest": 2}, layers=("2",), workers=(1,))
+    text = html.page(document(ranged))
+    assert '<rect class="range error"' in text
+    assert "Began at: <strong>step 1 to 2</strong> in layer <code>2</code>" in text
+    assert '<rect class="range' not in html.page(document(exploding(step=1)))
+
+
+def test_the_head_of_a_report_says_how_sure_it_is_and_how_much_was_watched() -> None:
+    text = html.page(document(exploding(), watched=71))
+    assert "120 steps, watched 71</h1>" in text
+    assert "confidence high</p>" in text
+    assert "watched" not in html.page(document(exploding()))
+
+
+def test_a_crash_is_explained_with_its_fix_before_a_warning() -> None:
+    made = document(exploding(severity=Severity.WARNING))
+    failure = Failure(
+        step=9, kind="shape", error="RuntimeError: x", sentence="fc got (2, 3)", fixes=("use `4`",)
+    )
+    summary = msgspec.structs.replace(made.summary, failures=(failure,), crash_leads=True)
+    text = html.page(replace(made, summary=summary))
+    assert '<p class="verdict error">‼ ' in text
+    assert "<p>fc got (2, 3)</p><p><strong>Fix:</strong> use <code>4</code></p>" in text
+    assert "Began at" not in text
 
 
 def test_hostile_texts_stay_texts_in_every_format() -> None:

@@ -9,7 +9,8 @@ import pytest
 from tests.report.faulty_run import HandMadeRun, exploding, rule
 
 from mothtrap.core.facts.captures import Blind, ToolError
-from mothtrap.core.findings import RuleState, Severity
+from mothtrap.core.facts.workers import WorkerEnded
+from mothtrap.core.findings import Finding, RuleState, Severity
 from mothtrap.core.runs import Overhead, RunEnd
 from mothtrap.report.kept import KeptSnapshot
 from mothtrap.report.style import WIDTH, Style
@@ -122,6 +123,27 @@ def test_no_line_is_longer_than_a_terminal_whatever_is_told() -> None:
     assert "  mothtrap failed in writer and switched it off: word" in text
     assert "  damaged: word" in text
     assert "not observed: layer0" in text
+
+
+def crashed(*findings: Finding) -> RunSummary:
+    ended = WorkerEnded(
+        step=9, steps=9, own_s=0.0, wall_s=1.0, exception="ValueError: bad x", location="train.py:7"
+    )
+    end = RunEnd(exit_code=1, ended_s=0.0)
+    return summary_of(findings=findings, state="crashed", end=end, observed=(ended,))
+
+
+def test_a_crash_leads_the_verdict_unless_a_finding_is_an_error() -> None:
+    """An exception was once told below a warning, as if the warning had ended the job."""
+    summary = crashed(MILD)
+    assert summary.verdict.startswith("The job ended with ValueError at train.py:7: bad x. Token")
+    lines = verdict(summary, GLYPHS).split("\n")
+    assert lines[0] == "mothtrap: The job ended with ValueError at train.py:7: bad x."
+    assert lines[1].startswith("▲ DAT508 Token ratio since step 3")
+    assert "\n".join(lines).count("bad x") == 1
+    nan = crashed(NAN, MILD)
+    assert nan.verdict.startswith("Non-finite loss")
+    assert verdict(nan, GLYPHS).startswith("mothtrap: ✖ NUM001")
 
 
 def test_color_changes_nothing_but_the_color() -> None:

@@ -35,7 +35,14 @@ def test_the_only_one_of_a_reason_stays_while_there_are_others() -> None:
 def test_the_only_one_of_an_onset_never_goes(onset: str) -> None:
     assert names([kept("a", onset)], kept("b", "step"), most=1) == []
     assert names([kept("a", onset)], kept("b", "step"), most_bytes=5) == []
-    assert names([kept("a", onset), kept("b", onset)], kept("c", "step"), most=1) == ["a"]
+    assert names([kept("a", onset), kept("b", onset)], kept("c", "step"), most=1) == ["b"]
+
+
+def test_the_first_step_that_went_wrong_stays() -> None:
+    """A guard that skipped 12 steps kept four later ones, and the first could not be replayed."""
+    onsets = [kept(name, f"unsound step: {name}") for name in "abcd"]
+    assert names(onsets, kept("e", "unsound step: e"), most=4) == ["b"]
+    assert names(onsets[:1], kept("e", "unsound step: e"), most=1) == ["a"]
 
 
 def test_a_base_gives_way_to_the_next_one_and_counts_for_nothing() -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 from tests.web.conftest import Site, Watched, until
-from tests.web.made_runs import MadeRun
+from tests.web.made_runs import MadeRun, exploding
 
 from mothtrap.core.facts.captures import Unwatched
 from mothtrap.core.facts.guards import StepGuarded
+from mothtrap.core.findings import Severity
 
 TRACEBACK = """Traceback (most recent call last):
   File "train.py", line 7, in <module>
@@ -41,6 +43,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     for watched, gap in ((10, 10), (1, 9), (60, 0)):
         run.train([1.0] * watched)
         run.steps += gap
+    run.find(msgspec.structs.replace(exploding(), severity=Severity.WARNING))
     run.end(
         1,
         StepGuarded(step=30, action="skipped", fault="loss", reason="the loss is NaN"),
@@ -77,6 +80,15 @@ def test_a_crash_shows_its_traceback(page: Any) -> None:
     region = page.get_by_role("region", name="Traceback")
     region.get_by_text("shards[20]").wait_for()
     assert region.inner_text().strip() == TRACEBACK.strip()
+
+
+def test_a_crash_opens_the_verdict_and_a_warning_follows(page: Any) -> None:
+    """A warning was once the headline, and the exception a line below its fix."""
+    verdict = page.get_by_role("region", name="Verdict")
+    verdict.get_by_role("heading", name="The job crashed after").wait_for()
+    text = verdict.inner_text()
+    assert text.index("IndexError at train.py:7") < text.index("Exploding gradient")
+    assert text.count("Exploding gradient") == 1
 
 
 def test_a_crash_is_marked_in_the_chart(page: Any) -> None:

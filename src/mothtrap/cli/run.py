@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,11 @@ from mothtrap.cli._group import Refusal
 from mothtrap.cli._options import runs_dir_option
 from mothtrap.cli._target import TARGET, RunCommand, command_of
 from mothtrap.core.run_names import check_name
+
+BEGAN_S = time.time() - time.process_time()
+"""Unix time at which this program began; waits for the disk before this line are missing. The age
+of the process is no measure: after `exec`, and as the last command of a shell, the program has the
+process of the shell, which can be hours old."""
 
 
 @click.command(cls=RunCommand, name="run")
@@ -149,28 +153,10 @@ def command(
             report=report,
             after_verdict=_replay if config.replay_at_end else None,
             descriptors=descriptors,
-            began_s=time.time() - age_s(),
+            began_s=BEGAN_S,
             keeps_output=keeps_output,
         )
     )
-
-
-def age_s() -> float:
-    """Return the seconds since this process was started; 0 if unknown.
-
-    On Linux a start is known in ticks since the boot. `psutil` makes a Unix time of it with the
-    time of the boot in whole seconds, so it is wrong by up to a second.
-    """
-    import psutil
-
-    try:
-        if not sys.platform.startswith("linux"):
-            return time.time() - float(psutil.Process().create_time())
-        fields = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-        started_s = int(fields[19]) / os.sysconf("SC_CLK_TCK")
-        return time.clock_gettime(time.CLOCK_BOOTTIME) - started_s
-    except (OSError, ValueError, IndexError, psutil.Error):
-        return 0.0
 
 
 def _replay(run: Path) -> None:

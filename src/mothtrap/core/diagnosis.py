@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
-from mothtrap.core.findings import LATEST_ONSET, PASSED, Finding, Severity
+from mothtrap.core.findings import PASSED, Finding, Severity
 from mothtrap.core.texts import layer_in_words
 
 ONSET_SLACK_STEPS = 5
@@ -238,9 +238,8 @@ def when(finding: Finding) -> str:
     passed = finding.evidence.get(PASSED)
     if isinstance(passed, int) and passed > finding.step:
         return f" from {finding.unit} {finding.step} to {passed}"
-    latest = finding.evidence.get(LATEST_ONSET)
-    if isinstance(latest, int) and latest > finding.step:
-        return f" since a {finding.unit} between {finding.step} and {latest}"
+    if finding.latest_onset > finding.step:
+        return f" since a {finding.unit} between {finding.step} and {finding.latest_onset}"
     return f" since {finding.unit} {finding.step}"
 
 

@@ -96,9 +96,14 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def began(self) -> str:
         """The onset in words, such as `step 12`, or `step 12 to 20` if only a range is known."""
-        latest = self.evidence.get(LATEST_ONSET)
-        end = f" to {latest:,}" if isinstance(latest, int) and latest > self.step else ""
+        end = f" to {self.latest_onset:,}" if self.latest_onset > self.step else ""
         return f"{self.unit} {self.step:,}{end}"
+
+    @property
+    def latest_onset(self) -> int:
+        """The last step at which the fault may have begun; `step` if the onset is known."""
+        latest = self.evidence.get(LATEST_ONSET)
+        return latest if isinstance(latest, int) and latest > self.step else self.step
 
     @property
     def is_assertion(self) -> bool:

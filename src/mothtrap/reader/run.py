@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from mothtrap.core import registry
 from mothtrap.core.errors import RunNotFoundError, UnknownNameError
+from mothtrap.core.facts.evaluations import Evaluation
 from mothtrap.core.facts.record import ItemLogged
 from mothtrap.core.labels import LabelKind, Labels
 from mothtrap.core.measured import DIGEST, DIGESTS
@@ -109,7 +110,7 @@ class Run(RunFacts):
     @property
     def metrics(self) -> dict[str, float]:
         """Last value of each loss and of each logged number, by name."""
-        return last_values(self.scalars())
+        return last_values(self.scalars(), self.observations(Evaluation))
 
     def view(self, height: int = 600) -> object:
         """Return the report of the run, which a notebook shows in a frame.

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from mothtrap.core.errors import DamagedDataError
 from mothtrap.core.facts.data import LoaderBegan
+from mothtrap.core.facts.evaluations import Evaluation
 from mothtrap.core.facts.record import ItemLogged, ParametersLogged
 from mothtrap.core.facts.samples import DataSeen
 from mothtrap.core.facts.trainers import TrainerSettings
@@ -22,6 +23,7 @@ from mothtrap.core.steps import Mode
 from mothtrap.core.window import Series
 from mothtrap.reader.record.items import Item, items_of
 from mothtrap.reader.run_facts import RunFacts
+from mothtrap.reader.series.step_values import evaluation_losses, step_values
 
 
 class Data(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,8 +125,12 @@ def parameters_of(run: RunFacts, ledger: Ledger | None) -> dict[str, LedgerValue
     return found
 
 
-def last_values(scalars: Iterable[Series]) -> dict[str, float]:
+def last_values(
+    scalars: Iterable[Series], evaluations: Sequence[Evaluation] = ()
+) -> dict[str, float]:
     """Return the last value of each metric: losses, and numbers logged by the script.
+
+    The loss of an evaluation is that of all its batches.
 
     Names are `loss`, `accuracy`, or `eval/loss` with the mode; `loss:of` if several series have the
     same name.
@@ -137,8 +143,17 @@ def last_values(scalars: Iterable[Series]) -> dict[str, float]:
     for series in wanted:
         name = series.name if series.mode == Mode.TRAIN else f"{series.mode}/{series.name}"
         name += f":{series.of}" if (series.name, series.mode) in several and series.of else ""
-        found[name] = float(np.asarray(series.values_S)[-1])
+        found[name] = _last_value(series, evaluations)
     return found
+
+
+def _last_value(series: Series, evaluations: Sequence[Evaluation]) -> float:
+    last = float(series.values_S[-1])
+    if series.name != "loss" or series.mode != Mode.EVAL or not math.isfinite(last):
+        return last
+    known = evaluation_losses(evaluations, series.of)
+    in_last_S = series.steps_S == series.steps_S[-1]
+    return float(step_values(series.steps_S[in_last_S], series.values_S[in_last_S], known)[1][0])
 
 
 def _is_second(series: Series, others: list[Series]) -> bool:

@@ -247,8 +247,14 @@ def _marks(findings: Sequence[Finding], first: int, last: int) -> list[str]:
     serious = [f for f in findings if f.severity is not Severity.INFO and f.step <= last]
     for finding in serious[:MAX_MARKS]:
         x = _x(max(finding.step, first), first, last)
-        title = html.escape(f"{finding.code} {finding.name}, step {finding.step}")
+        title = html.escape(f"{finding.code} {finding.name}, {finding.began}")
         kind = finding.severity.value
+        if finding.latest_onset > finding.step:  # only the range is known
+            wide = _x(min(finding.latest_onset, last), first, last) - x
+            parts.append(
+                f'<rect class="range {kind}" x="{x:.1f}" y="{TOP}" width="{wide:.1f}" '
+                f'height="{HEIGHT - BOTTOM - TOP}"/>'
+            )
         parts.append(
             f'<line class="mark {kind}" x1="{x:.1f}" x2="{x:.1f}" y1="{TOP}" '
             f'y2="{HEIGHT - BOTTOM}"><title>{title}</title></line>'

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from mothtrap.core.errors import DamagedDataError
+from mothtrap.core.facts.captures import Unwatched
 from mothtrap.core.facts.checks import CheckResult
-from mothtrap.core.facts.evaluations import EvaluationMetrics
+from mothtrap.core.facts.evaluations import Evaluation, EvaluationMetrics
 from mothtrap.core.facts.trainers import TrainerSettings
 from mothtrap.core.findings import Finding
 from mothtrap.core.ledger import Ledger
 from mothtrap.core.masking import arguments_without_secrets, shareable
 from mothtrap.core.steps import Mode
 from mothtrap.core.window import Series
+from mothtrap.reader.gaps import watched_steps
+from mothtrap.reader.series.step_values import evaluation_losses, step_values
 from mothtrap.report.evidence import Evidence, WorstLayer
 from mothtrap.report.heatmap import heatmap
 from mothtrap.report.machine import MachineRow, machine_rows
@@ -55,6 +58,7 @@ class Document:
         charts: SVG chart of the evidence of a root cause, by fingerprint.
         layers: layers that findings name.
         heatmap: gradient norms of the layers over the steps, as HTML.
+        watched: steps that were watched; None = all.
     """
 
     summary: RunSummary
@@ -68,6 +72,7 @@ class Document:
     charts: Mapping[str, str] = field(default_factory=dict)
     layers: tuple[WorstLayer, ...] = ()
     heatmap: str = ""
+    watched: int | None = None
 
     @property
     def stories(self) -> list[tuple[Story, Finding, list[Finding]]]:
@@ -97,6 +102,7 @@ def gather(run: Run, summary: RunSummary, *, code: bool = True) -> Document:
         charts=evidence.charts(f for f in summary.findings if f.fingerprint in roots),
         layers=evidence.worst_layers(summary.findings),
         heatmap=heatmap(run) if run.workers else "",
+        watched=watched_steps(run) if run.observations(Unwatched) else None,
         losses=tuple(series for series in _losses(run) if len(series.steps_S))[:MAX_SERIES],
         conditions=shareable(_conditions(run)),
         machine=_machine(run),
@@ -122,7 +128,15 @@ def _losses(run: Run) -> list[Series]:
         for one in run.scalars(metrics.loss) if metrics.loss is not None else ():
             if one.mode is Mode.EVAL and one.of == metrics.site:
                 found.setdefault((one.name, one.of, one.mode), one)
-    return sorted(found.values(), key=lambda series: series.mode != Mode.TRAIN)
+    each = [one if one.mode is Mode.TRAIN else _of_evaluations(run, one) for one in found.values()]
+    return sorted(each, key=lambda series: series.mode != Mode.TRAIN)
+
+
+def _of_evaluations(run: Run, series: Series) -> Series:
+    """Return a series with one value for each evaluation, rather than for each of its batches."""
+    known = evaluation_losses(run.observations(Evaluation), series.of)
+    steps_U, values_U = step_values(series.steps_S, series.values_S, known)
+    return replace(series, steps_S=steps_U, values_S=values_U)
 
 
 def _conditions(run: Run) -> dict[str, str]:

@@ -27,7 +27,7 @@ MOST_COLUMNS = 80
 KIND = "gradient"
 STATISTICS = ("l2", "nan", "inf")
 LEFT, TOP, ROW = 220, 6, 16
-PALEST = 0.08
+FAINTEST = 0.08
 """Opacity of the smallest norm: it is drawn, unlike a step that was not captured."""
 
 
@@ -51,8 +51,12 @@ def heatmap(run: Run) -> str:
         return ""
     # The norm is that of the finite elements alone.
     matrix.values_ST[read["nan"].values_ST + read["inf"].values_ST > 0] = math.nan
-    left_out = f"{len(chosen)} of {len(found)} parameters" if len(chosen) < len(found) else ""
-    return _picture(matrix, [info.name for info in chosen], left_out)
+    notes = (
+        ["Pink: not finite"] if not np.isfinite(matrix.values_ST[matrix.present_ST]).all() else []
+    )
+    if len(chosen) < len(found):
+        notes.append(f"{len(chosen)} of {len(found)} parameters")
+    return _picture(matrix, [info.name for info in chosen], notes)
 
 
 def _at_equal_distances(infos: list[TensorInfo]) -> list[TensorInfo]:
@@ -61,7 +65,7 @@ def _at_equal_distances(infos: list[TensorInfo]) -> list[TensorInfo]:
     return [infos[round(at)] for at in np.linspace(0, len(infos) - 1, MOST_ROWS)]
 
 
-def _picture(matrix: Matrix, names: list[str], left_out: str) -> str:
+def _picture(matrix: Matrix, names: list[str], notes: list[str]) -> str:
     scale = _Scale(matrix.values_ST)
     first, last = int(matrix.steps_S[0]), int(matrix.steps_S[-1])
     column_of = {info.name: column for column, info in enumerate(matrix.tensors)}
@@ -83,9 +87,7 @@ def _picture(matrix: Matrix, names: list[str], left_out: str) -> str:
             f"step {step:,}</text>"
         )
     label = f"Gradient norms of {len(names)} parameters, steps {first} to {last}. {scale}"
-    caption = ". ".join(
-        filter(None, [f"Norm of the gradient of each parameter. {scale}", left_out])
-    )
+    caption = ". ".join([f"Norm of the gradient of each parameter. {scale}", *notes])
     return (
         f'<svg role="img" aria-label="{html.escape(label)}" '
         f'viewBox="0 0 {WIDTH} {bottom + 24}" class="chart">{"".join(parts)}</svg>'
@@ -123,16 +125,16 @@ class _Scale:
         self._low, self._high = (float(some.min()), float(some.max())) if len(some) else (1.0, 1.0)
 
     def opacity(self, value: float) -> float:
-        """Return a number from `PALEST` to 1; 0 for a norm of 0."""
+        """Return a number from `FAINTEST` to 1; 0 for a norm of 0."""
         if not value > 0:
             return 0.0
         span = math.log(self._high) - math.log(self._low)
         share = (math.log(value) - math.log(self._low)) / span if span > 0 else 1.0
-        return PALEST + (1 - PALEST) * share
+        return FAINTEST + (1 - FAINTEST) * share
 
     def __str__(self) -> str:
         """Return what the shades mean."""
         return (
-            f"Logarithmic scale from {self._low:.3g} (palest) to {self._high:.3g} (darkest). "
+            f"Logarithmic scale from {self._low:.3g} (faint) to {self._high:.3g} (full color). "
             "Blank: 0 or not captured"
         )

@@ -14,11 +14,13 @@ from pathlib import Path
 from mothtrap.core.diagnosis import fault_name, when
 from mothtrap.core.findings import EvidenceValue, Finding, RuleState, Severity
 from mothtrap.core.runs import RunKind
+from mothtrap.core.texts import layer_in_words
 from mothtrap.report import boosting_page, checked_page
 from mothtrap.report.aftermath import since_then
 from mothtrap.report.chart import series_chart
 from mothtrap.report.cost import cost_of
 from mothtrap.report.document import Document
+from mothtrap.report.failures import MAX_FAILURES, Failure
 from mothtrap.report.guarded import guarded_lines
 from mothtrap.report.kept import replay_command
 from mothtrap.report.style import SEVERITY_GLYPHS, STATE_GLYPHS, Style, count_of
@@ -65,6 +67,7 @@ def _page(document: Document, effects: int, *, evidence: bool, pictures: bool) -
     overhead = f" Overhead: {_safe(cost)}" if cost else ""
     run, made = summary.run, time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(document.made_s))
     workers = f", {len(run.workers)} ranks" if len(run.workers) > 1 else ""
+    watched = "" if document.watched is None else f", watched {document.watched:,}"
     kind = "" if run.kind is RunKind.TRAIN else f" · {run.kind}"
     left = (
         "" if evidence else '<p class="soft">Details of effects are omitted to limit the size.</p>'
@@ -76,7 +79,7 @@ def _page(document: Document, effects: int, *, evidence: bool, pictures: bool) -
         '<meta name="referrer" content="no-referrer">'
         f"<title>{_safe(run.id)} – mothtrap</title><style>{STYLE}</style></head><body><main>"
         f"<header><h1>{_safe(run.id)}{kind} · {_safe(run.state)} · "
-        f"{count_of(run.steps, run.unit)}{workers}</h1>"
+        f"{count_of(run.steps, run.unit)}{watched}{workers}</h1>"
         f"{_verdict(document)}</header>"
         f"{_losses(document)}{left}{_stories(document, effects, evidence=evidence)}"
         f"{_layers(document)}{_heatmap(document)}{checked}{_rules(document)}{boosted}{recorded}{_ignored(document)}{_blind(document)}{_machine(document)}{_conditions(document)}"
@@ -92,21 +95,33 @@ def _verdict(document: Document) -> str:
     crashed = summary.run.state == "crashed"
     healthy = "‼" if crashed else STATE_GLYPHS[RuleState.OK]
     symbol = SEVERITY_GLYPHS[worst] if worst is not None and kind else healthy
+    if summary.crash_leads:
+        kind, symbol = "error", "‼"
     kind = kind or ("error" if crashed else "")
     parts = [f'<p class="verdict {kind}">{symbol} {_safe(summary.verdict)}</p>']
     parts += [f"<p>Damaged: {_safe(text)}</p>" for text in summary.damage]
-    for story, root, _ in document.stories[:1]:
+    parts += [_explained(failure) for failure in summary.failures[:MAX_FAILURES]]
+    for story, root, _ in document.stories[: 0 if summary.crash_leads else 1]:
         if story.severity is Severity.INFO:
             break
         if root.fixes:
             parts.append(f"<p><strong>Fix:</strong> {_prose(root.fixes[0])}</p>")
         if root.has_step:
-            parts.append(f"<p>Began at: <strong>{root.began}</strong>{_where(root)}</p>")
+            parts.append(
+                f"<p>Began at: <strong>{root.began}</strong>{_where(root)}; "
+                f"confidence {_safe(root.confidence)}</p>"
+            )
     parts += [f"<p>{_safe(line.strip())}</p>" for line in guarded_lines(summary.guarded, Style())]
     if summary.traceback:
         parts.append(f"<p>How it ended:</p><pre>{_safe(summary.traceback.rstrip())}</pre>")
     replay = _replay(document)
     return "".join([*parts, replay])
+
+
+def _explained(failure: Failure) -> str:
+    """Return the explanation of an exception, and its first fix."""
+    fix = f"<p><strong>Fix:</strong> {_prose(failure.fixes[0])}</p>" if failure.fixes else ""
+    return f"<p>{_prose(failure.sentence)}</p>{fix}"
 
 
 def _replay(document: Document) -> str:
@@ -121,7 +136,11 @@ def _replay(document: Document) -> str:
 
 
 def _where(finding: Finding) -> str:
-    where = f" in <code>{_safe(finding.layers[0])}</code>" if finding.layers else ""
+    where = ""
+    if finding.layers:
+        name = finding.layers[0]
+        word = layer_in_words(name).removesuffix(name)  # "layer " before a number
+        where = f" in {word}<code>{_safe(name)}</code>"
     place = f", <code>{_safe(finding.location)}</code>" if finding.location else ""
     return where + place
 
@@ -130,9 +149,9 @@ def _losses(document: Document) -> str:
     roots = [root for _, root, _ in document.stories]
     others = [f for f in document.summary.findings if f not in roots]
     chart = series_chart(document.losses, [*roots, *others])
-    if not chart:
-        return '<h2>Loss</h2><p class="soft">No loss was recorded.</p>'
-    return f"<h2>Loss</h2>{chart}"
+    workers = document.summary.run.workers
+    head = f"<h2>Loss{f' of rank {workers[0]}' if len(workers) > 1 else ''}</h2>"
+    return head + (chart or '<p class="soft">No loss was recorded.</p>')
 
 
 def _stories(document: Document, effects: int, *, evidence: bool) -> str:

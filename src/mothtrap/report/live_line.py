@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from mothtrap.core.diagnosis import fault_name
 from mothtrap.core.findings import Finding
+from mothtrap.core.texts import layer_in_words
 from mothtrap.report.style import PLAIN, SEVERITY_COLORS, Style
 
 MAX_LAYERS = 3
@@ -19,7 +20,7 @@ def live_line(finding: Finding, style: Style = PLAIN) -> str:
     parts = [
         f"mothtrap: {style.glyph(finding.severity)}",
         style.paint(head, SEVERITY_COLORS[finding.severity]),
-        f"at {finding.unit} {finding.step}{layers}",
+        f"at {finding.began}{layers}",
     ]
     where = f" ({style.safe(finding.location)})" if finding.location else ""
     return " ".join(parts) + f": {style.safe(finding.message)}{where}"
@@ -27,6 +28,10 @@ def live_line(finding: Finding, style: Style = PLAIN) -> str:
 
 def layers_in_words(finding: Finding, style: Style) -> str:
     """Return the names of the first layers of a finding, and the number of further ones."""
-    names = ", ".join(style.safe(name) for name in finding.layers[:MAX_LAYERS])
+    first, *others = finding.layers[:MAX_LAYERS]
+    named = layer_in_words(first)
+    if others and named != first:
+        named = f"layers {first}"
     more = len(finding.layers) - MAX_LAYERS
+    names = ", ".join(style.safe(name) for name in (named, *others))
     return names + (f" and {more} more" if more > 0 else "")

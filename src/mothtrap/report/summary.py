@@ -92,7 +92,8 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ended the script; `snapshots` are the steps that can be replayed; `called` is the path that
     finds the run in a command, if its id does not; `sources` contains the source line of each
     location whose file has not changed since the job began; `ending` describes the end of a job
-    that failed; `traceback` is that of the exception that ended it; `boosted` are tree models in
+    that failed; `traceback` is that of the exception that ended it, and `crash_leads` whether the
+    verdict opens with it: no finding is an error; `boosted` are tree models in
     numbers; `replay` is the result of a replay at the end of the job; `record` is present if
     requested; `after` describes the time after the onset of errors and warnings. `phases` are the
     shares of the training time by phase. `simple` are the scores of simple models that a check of
@@ -119,6 +120,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     sources: dict[str, str] = {}
     ending: str = ""
     traceback: str = ""
+    crash_leads: bool = False
     boosted: tuple[BoostedModel, ...] = ()
     replay: StoredReplay | None = None
     record: RunRecord | None = None
@@ -207,6 +209,7 @@ def summarize(
         files=file_lines(run.probed),
         ending=f"The job {how_it_ended(run)}." if _failed(run) else "",
         traceback=traceback_of(run) if _failed(run) else "",
+        crash_leads=_crash_leads(run, diagnosis),
     )
     return shareable(summary)
 
@@ -238,7 +241,10 @@ def _verdict(run: Run, diagnosis: Diagnosis, rules: tuple[RuleStatus, ...], know
 def _found(run: Run, diagnosis: Diagnosis, rules: tuple[RuleStatus, ...], known: int) -> str:
     if problems(diagnosis):
         text = worst_root(diagnosis, steps=counted(run)[0])
-        return f"{text} The job {how_it_ended(run)}." if _failed(run) else text
+        if not _failed(run):
+            return text
+        ending = f"The job {how_it_ended(run)}."
+        return f"{ending} {text}" if _crash_leads(run, diagnosis) else f"{text} {ending}"
     if counted(run)[0] == 0:
         return _without_steps(run)
     text = _judgment(run, diagnosis, rules, known)
@@ -323,6 +329,15 @@ def problems_in(summary: RunSummary) -> tuple[Story, ...]:
 def _failed(run: Run) -> bool:
     """Return whether the job ended unexpectedly, or with a failure."""
     return run.state == "crashed" or bool(run.end is not None and run.end.exit_code)
+
+
+def _crash_leads(run: Run, diagnosis: Diagnosis) -> bool:
+    """Return whether an exception of the script is worse than all findings.
+
+    An error can be the reason for the exception, e.g. NaN for one that the script raises itself.
+    """
+    worst = min((story.severity.rank for story in diagnosis.stories), default=Severity.INFO.rank)
+    return _failed(run) and ended_by_exception(run) and worst > Severity.ERROR.rank
 
 
 def _why_nothing(run: Run) -> str:

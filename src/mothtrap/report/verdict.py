@@ -60,18 +60,22 @@ def verdict(summary: RunSummary, style: Style = PLAIN, *, shown: str = "") -> st
         summary.called or summary.run.id, summary.snapshots, style, _root(summary)
     )
     following = [f"  next: {replay}"] if replay and not summary.failures else []
+    crash = _wrap_all(
+        failure_lines(summary.failures, summary.snapshots, summary.called or summary.run.id, style)
+    )
     if roots:
         off = switched_off(summary.rules)
         lines = wrapped(NAME + style.safe(off), indent="  ") if off else []
-        lines += _problems(summary, roots, style, following) + _end_of_job(summary, style)
+        if summary.crash_leads:
+            lines += [*_end_of_job(summary, style, "" if lines else NAME), *crash]
+        lines += _problems(summary, roots, style, following, "" if summary.crash_leads else NAME)
+        lines += [] if summary.crash_leads else _end_of_job(summary, style)
     else:
         lines = wrapped(NAME + style.safe(summary.verdict), indent="  ")
         lines = [style.paint(line, "bold") for line in lines]
         if not summary.known:
             lines += _notes(summary, style)
-    lines += _wrap_all(
-        failure_lines(summary.failures, summary.snapshots, summary.called or summary.run.id, style)
-    )
+    lines += [] if roots and summary.crash_leads else crash
     lines += _wrap_all(guarded_lines(summary.guarded, style))
     lines += _wrap_all(ignored_lines(summary.ignored, style))
     lines += alarms(summary, style)
@@ -187,9 +191,16 @@ def _percent(share: float) -> str:
 
 
 def _problems(
-    summary: RunSummary, roots: Sequence[Story], style: Style, following: Sequence[str]
+    summary: RunSummary,
+    roots: Sequence[Story],
+    style: Style,
+    following: Sequence[str],
+    first: str,
 ) -> list[str]:
-    """Return the lines on all root causes; `following` come below the first cause."""
+    """Return the lines on all root causes; `following` come below the first cause.
+
+    `first` comes before the first cause.
+    """
     by_fingerprint = {finding.fingerprint: finding for finding in summary.findings}
     errors = [s for s in roots if by_fingerprint[s.root].severity is Severity.ERROR]
     others = [s for s in roots if s not in errors]
@@ -197,16 +208,19 @@ def _problems(
     told += [(s, not told and place == 0) for place, s in enumerate(others[:MAX_OTHERS])]
     lines: list[str] = []
     for story, whole in told:
-        prefix = "" if lines else NAME
+        prefix = "" if lines else first
         below = [] if lines else following
         lines += [*problem_lines(summary, story, style, prefix=prefix, whole=whole), *below]
     left = len(roots) - len(told)
     return lines + ([f"  and {count_of(left, 'more problem')}"] if left else [])
 
 
-def _end_of_job(summary: RunSummary, style: Style) -> list[str]:
+def _end_of_job(summary: RunSummary, style: Style, prefix: str = "  ") -> list[str]:
     """Return how a job ended that failed."""
-    return wrapped(f"  {style.safe(summary.ending)}", indent="  ") if summary.ending else []
+    if not summary.ending:
+        return []
+    lines = wrapped(f"{prefix}{style.safe(summary.ending)}", indent="  ")
+    return [style.paint(line, "bold") for line in lines] if summary.crash_leads else lines
 
 
 def _notes(summary: RunSummary, style: Style) -> list[str]:

@@ -28,7 +28,7 @@ def superfluous(there: Sequence[Kept], coming: Kept, *, most: int, most_bytes: f
     """Return the snapshots to remove so that one more can be stored.
 
     The oldest are removed first, but the last snapshot for each reason stays as long as there are
-    others.
+    others. Of the steps that went wrong, the first one stays: the verdict names it.
 
     Args:
         there: existing snapshots.
@@ -69,10 +69,10 @@ def _least(left: Sequence[Kept], coming: Kept, *, bases: bool) -> Kept | None:
     if bases and older:
         return older[0]
     kinds = Counter(kind_of(k.reason) for k in (*left, coming))
-    for kept in left:
-        if kept.reason != BASE and kinds[kind_of(kept.reason)] > 1:
-            return kept
-    for kept in left:
-        if kept.reason != BASE and not is_onset(kept.reason):
-            return kept
-    return None
+    others = [kept for kept in left if kept.reason != BASE]
+    several = [kept for kept in others if kinds[kind_of(kept.reason)] > 1]
+    oldest = {kind_of(kept.reason): kept for kept in reversed(several) if is_onset(kept.reason)}
+    first = list(oldest.values())
+    later = [kept for kept in several if kept not in first]
+    lone = [kept for kept in others if not is_onset(kept.reason)]
+    return next(iter([*later, *lone, *first]), None)

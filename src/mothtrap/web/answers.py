@@ -19,6 +19,7 @@ from mothtrap.core.served import Served
 from mothtrap.core.steps import Mode
 from mothtrap.reader.files.statistic_rows import StatisticRows
 from mothtrap.reader.files.worker_view import WorkerView
+from mothtrap.reader.gaps import gaps
 from mothtrap.reader.run import Run
 from mothtrap.report.aftermath import since_then
 from mothtrap.report.cost import cost_of
@@ -44,7 +45,6 @@ from mothtrap.web.evidence import (
     tensors_by_layer,
 )
 from mothtrap.web.filled_views import filled_views
-from mothtrap.web.gaps import gaps
 from mothtrap.web.known_rules import known_rules
 from mothtrap.web.machine_curves import machine_names
 from mothtrap.web.opened import OpenRun
@@ -69,7 +69,9 @@ class RunAnswer(msgspec.Struct, frozen=True, kw_only=True):
     of `core.runs.RunKind`; `unit` is the name of a step. The `steps` of a probe or serve run are
     rows or predictions. `size` is their number, in words. `crew` contains the workers of a job with
     several workers. `gaps` are ranges of steps that were not watched; `guarded` describes the
-    guard's actions. `losses` are curves, or metrics in a run without a loss.
+    guard's actions. `losses` are curves, or metrics in a run without a loss. `crash_leads` means
+    that the verdict opens with the exception; `end_of_job` is a sentence on a job that failed;
+    `failed_lines` are the lines of code of `failures`, by location.
     """
 
     name: str
@@ -105,6 +107,9 @@ class RunAnswer(msgspec.Struct, frozen=True, kw_only=True):
     cost: str
     failures: tuple[Failure, ...]
     traceback: str
+    crash_leads: bool
+    end_of_job: str
+    failed_lines: dict[str, str]
     guarded: tuple[str, ...]
     notes: tuple[str, ...]
     replay: str
@@ -224,6 +229,13 @@ def run_answer(
         time=phases_in_words(summary.phases),
         failures=summary.failures,
         traceback=summary.traceback,
+        crash_leads=summary.crash_leads,
+        end_of_job=summary.ending,
+        failed_lines={
+            failure.location: summary.sources[failure.location]
+            for failure in summary.failures
+            if failure.location in summary.sources
+        },
         guarded=tuple(line.strip() for line in guarded_lines(summary.guarded, Style())),
         notes=tuple(_notes(summary)),
         replay=_replay(summary),

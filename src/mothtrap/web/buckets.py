@@ -6,12 +6,14 @@ buckets and never move earlier ones. Shape suffixes: N = rows, B = buckets.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from mothtrap.core.window import Floats, Ints
+from mothtrap.reader.series.step_values import step_values
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -24,7 +26,8 @@ class Buckets(NamedTuple):
 
     Attributes:
         step_B: int64, step of the first row of each bucket, ascending.
-        min_B, max_B, last_B: float64, of the finite rows; NaN if there are none.
+        min_B, max_B: float64, of the finite rows; NaN if there are none.
+        last_B: float64, the last finite row, or the value of the last step if `known` was given.
         bad_B: uint8, which values that are not finite are among the rows.
         width: steps that a bucket covers, a power of two.
     """
@@ -59,7 +62,13 @@ def bad_bits(value_N: Floats) -> Bytes:
     return bits
 
 
-def joined(step_N: Ints, value_N: Floats, bad_N: Bytes, most: int) -> Buckets:
+def joined(
+    step_N: Ints,
+    value_N: Floats,
+    bad_N: Bytes,
+    most: int,
+    known: Mapping[int, float] | None = None,
+) -> Buckets:
     """Aggregate rows into buckets.
 
     Args:
@@ -67,6 +76,8 @@ def joined(step_N: Ints, value_N: Floats, bad_N: Bytes, most: int) -> Buckets:
         value_N: may contain NaN and infinities.
         bad_N: as returned by `bad_bits`, plus bits of a row that are known otherwise.
         most: maximum number of buckets, at least 2.
+        known: values of steps by step; the value of each other one is the mean of its rows, see
+            `step_values`. None: the last row counts.
     """
     if not len(step_N):
         nothing = np.empty(0)
@@ -77,6 +88,9 @@ def joined(step_N: Ints, value_N: Floats, bad_N: Bytes, most: int) -> Buckets:
     width = width_for(int(step_N[0]), int(step_N[-1]) + 1, most)
     start_B = np.flatnonzero(np.diff(step_N // width, prepend=-1))
     min_B, max_B, last_B = extremes(value_N, start_B)
+    if known is not None:
+        step_U, value_U = step_values(step_N, value_N, known)
+        last_B = extremes(value_U, np.flatnonzero(np.diff(step_U // width, prepend=-1)))[2]
     return Buckets(
         step_N[start_B], min_B, max_B, last_B, np.bitwise_or.reduceat(bad_N, start_B), width
     )

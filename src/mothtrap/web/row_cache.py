@@ -16,7 +16,7 @@ from mothtrap.core.ledger import LedgerValue
 from mothtrap.store.layout import intact, sealed
 from mothtrap.web.cache_file import CACHE_ERRORS, CacheFile
 
-FORMAT = 7
+FORMAT = 9
 """Grows when rows of the same mothtrap would be made differently."""
 RULES = "mothtrap.rules"
 _SCHEMA = "create table if not exists rows (name text primary key, signature text, row blob)"

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from mothtrap.core.errors import ConfigError, UnknownNameError, nearest
+from mothtrap.core.facts.evaluations import Evaluation
 from mothtrap.core.measured import DIGESTS
 from mothtrap.core.steps import Mode
 from mothtrap.core.window import Floats, Ints
@@ -19,6 +20,7 @@ from mothtrap.reader.files.commits import ENDLESS
 from mothtrap.reader.files.parts import Part
 from mothtrap.reader.files.worker_view import ScalarName, WorkerView
 from mothtrap.reader.run import Run
+from mothtrap.reader.series.step_values import evaluation_losses
 from mothtrap.reader.series.unwatched import with_unwatched
 from mothtrap.statistics.summary import STATISTICS
 from mothtrap.web.axes import Axis, axis_of
@@ -176,7 +178,10 @@ def _scalar(
     run: Run, name: str, scalar: ScalarName, begin: int, end: int, most: int, worker: int
 ) -> tuple[Buckets, Curve]:
     step_N, value_N, location = _scalar_rows(run, scalar, begin, end, worker)
-    buckets = joined(step_N, value_N, bad_bits(value_N), most)
+    known = None
+    if scalar[0] == "loss" and scalar[2] is Mode.EVAL:
+        known = evaluation_losses(run.observations(Evaluation), scalar[1])
+    buckets = joined(step_N, value_N, bad_bits(value_N), most, known)
     return buckets, _curve(name, buckets, rows=len(step_N), location=location)
 
 

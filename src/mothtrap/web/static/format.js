@@ -73,11 +73,11 @@ export function moment(unix) {
 /** The fault of a finding as words. @param {{title: string, name: string}} finding */
 export const named = (finding) => words(finding.title || finding.name);
 
+/** A text with a capital letter at its beginning. @param {string} text */
+export const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+
 /** A rule's name as words. @param {string} name */
-export function words(name) {
-  const text = name.replaceAll("_", " ").replace("nonfinite", "non-finite");
-  return text.charAt(0).toUpperCase() + text.slice(1);
-}
+export const words = (name) => capital(name.replaceAll("_", " ").replace("nonfinite", "non-finite"));
 
 /** A curve's name in words, without the folder of a script in it. @param {string} name */
 export function shortCurve(name) {

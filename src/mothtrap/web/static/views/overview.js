@@ -3,7 +3,7 @@ import { LineChart } from "../charts/line.js";
 import { isSpread } from "../charts/scale.js";
 import { Spark } from "../charts/spark.js";
 import { findingsAnswer, runAnswer, source, ticks } from "../data.js";
-import { counted, duration, hasStep, markOf, moment, named, number, quantity, rankOf } from "../format.js";
+import { capital, counted, duration, hasStep, markOf, moment, named, number, quantity, rankOf } from "../format.js";
 import { html } from "../html.js";
 import { Command } from "../parts/copy.js";
 import { watchedSteps } from "../parts/watched.js";
@@ -37,7 +37,7 @@ export const bad = (found) => found.stories.filter((story) => story.severity !==
 
 function Verdict({ about, found }) {
   const [first, ...others] = bad(found);
-  if (!first) return html`<${Healthy} about=${about} found=${found} />`;
+  if (!first || about.crash_leads) return html`<${Outcome} about=${about} found=${found} />`;
   const { finding, line, chart } = found.findings[first.root];
   const effects = first.effects.map((each) => found.findings[each].finding);
   const at = { run: run.value, from: Math.max(0, finding.step - AROUND), to: finding.step + AROUND,
@@ -61,23 +61,30 @@ function Verdict({ about, found }) {
         <a class="button" href=${href("curves", at)}>Show the first bad ${about.unit}</a>`}
       <${Next} about=${about} />
     </p>
-    ${others.length > 0 && html`<h2 class="small">Other problems</h2>
-      <ul class="others">${others.slice(0, 4).map((story) => {
-        const other = found.findings[story.root].finding;
-        return html`<li key=${story.root}>
-          <a href=${href("findings", { run: run.value, finding: story.root })}>
-            <${Status} of=${story.severity} quiet /> ${named(other)}</a>
-          ${hasStep(other) && ` since ${about.unit} ${number(other.step)}`}${
-            other.workers.some((each) => each > 0) ? ` on rank ${other.workers.join(", ")}` : ""}: ${other.message}</li>`;
-      })}${others.length > 4 && html`<li><a href=${href("findings", { run: run.value })}>
-        and ${others.length - 4} more</a></li>`}</ul>`}
+    <${Others} of=${others} found=${found} unit=${about.unit} />
   </section>`;
 }
 
-function Healthy({ about, found }) {
+/** The problems that do not open the verdict, each in a line. */
+function Others({ of, found, unit }) {
+  return of.length > 0 && html`<h2 class="small">Other problems</h2>
+    <ul class="others">${of.slice(0, 4).map((story) => {
+      const other = found.findings[story.root].finding;
+      return html`<li key=${story.root}>
+        <a href=${href("findings", { run: run.value, finding: story.root })}>
+          <${Status} of=${story.severity} quiet /> ${named(other)}</a>
+        ${hasStep(other) && ` since ${unit} ${number(other.step)}`}${
+          other.workers.some((each) => each > 0) ? ` on rank ${other.workers.join(", ")}` : ""}: ${other.message}</li>`;
+    })}${of.length > 4 && html`<li><a href=${href("findings", { run: run.value })}>
+      and ${of.length - 4} more</a></li>`}</ul>`;
+}
+
+/** The verdict on a run without problems, or on a crash, which is worse than a warning. */
+function Outcome({ about, found }) {
   const sign = about.state === "crashed" ? "crashed" : about.steps ? "ok" : "not_enough_data";
-  const notes = found.stories.length;
-  const [title, more] = headed(about);
+  const problems = bad(found);
+  const notes = found.stories.length - problems.length;
+  const [title, more] = headed(about, problems.length > 0);
   return html`<section class="verdict ${sign}" aria-label="Verdict">
     <h1><${Status} of=${sign} quiet /> ${title}</h1>
     ${about.failures.length === 0 && more && html`<p class="said sentence">${more}</p>`}
@@ -85,12 +92,15 @@ function Healthy({ about, found }) {
     <p class="actions"><${Next} about=${about} />
       ${notes > 0 && html`<a class="button" href=${href("findings", { run: run.value })}>
         ${counted(notes, "note")}</a>`}</p>
+    <${Others} of=${problems} found=${found} unit=${about.unit} />
   </section>`;
 }
 
 /** The head of a verdict and what is left of it: "(45 rules ok)" is no heading. */
-function headed(about) {
-  if (about.state === "crashed") return [`The job crashed${after(about)}`, about.verdict];
+function headed(about, hasProblems) {
+  if (about.state === "crashed") {
+    return [`The job crashed${after(about)}`, hasProblems ? about.end_of_job : about.verdict];
+  }
   const [, head, rest, end] = /^([^(;]+?)(?: \((.*)\))?(;.*?)?\.?$/s.exec(about.verdict) ?? [];
   return /^(Nothing|Waiting)/.test(head ?? "") && head.length < 60 ? [head, rest && `${rest}${end ?? ""}.`]
     : [about.steps ? "Nothing wrong was found" : "Nothing was observed", about.verdict];
@@ -103,8 +113,9 @@ function Ending({ about }) {
   return about.failures.slice(0, 2).map((failure) => html`<div class="failure" key=${failure.error}>
     <p><${Status} of="crashed" quiet /> Step ${number(failure.step)}: <code>${failure.error}</code></p>
     <p><${Prose} text=${failure.sentence} /></p>
-    ${failure.location && html`<p class="where">at <code>${failure.location}</code></p>`}
-    ${failure.fixes.length > 0 && html`<p class="try"><b>Fix</b> <${Prose} text=${failure.fixes[0]} /></p>`}</div>`);
+    ${failure.location && html`<p>at <code>${failure.location}</code></p>`}
+    ${about.failed_lines[failure.location] && html`<pre class="at"><code>${about.failed_lines[failure.location]}</code></pre>`}
+    ${failure.fixes.length > 0 && html`<p class="try"><b>Fix</b> <${Prose} text=${capital(failure.fixes[0])} /></p>`}</div>`);
 }
 
 /** How long the fault lasted, and how much of the run was watched. */

@@ -26,3 +26,8 @@ def gaps(run: Run, most: int = MOST) -> tuple[tuple[int, int], ...]:
         (part[0][0], part[-1][1])
         for part in (found[at : at + together] for at in range(0, len(found), together or 1))
     )
+
+
+def watched_steps(run: Run) -> int:
+    """Return the number of steps that were watched."""
+    return run.steps - sum(min(last, run.steps - 1) + 1 - first for first, last in gaps(run))

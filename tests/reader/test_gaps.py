@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mothtrap.core.facts.captures import Unwatched
-from mothtrap.web.gaps import gaps
+from mothtrap.reader.gaps import gaps, watched_steps
 
 
 def run(stretches: Sequence[tuple[int, int]]) -> Any:
@@ -36,3 +36,9 @@ def test_stretches_are_ascending_and_apart(
 def test_of_many_the_neighbors_become_one() -> None:
     found = gaps(run([(10 * n, 10 * n + 7) for n in range(10)]), most=4)
     assert found == ((0, 27), (30, 57), (60, 87), (90, 97))
+
+
+def test_watched_steps_are_all_but_those_of_the_gaps_in_the_run() -> None:
+    made = run([(64, 69), (72, 200)])
+    made.steps = 100
+    assert watched_steps(made) == 100 - 6 - 28
