@@ -154,6 +154,12 @@ def test_the_data_sets_behind_the_loaders_are_read(tmp_path: Path) -> None:
     assert [finding["code"] for finding in record["findings"]] == ["PRE301"]
 
 
+def test_simple_models_are_fitted_after_the_script_has_ended(tmp_path: Path) -> None:
+    options = ("--select", "PRE401", "--steps", "100")
+    outcome = checked(tmp_path, "splits.py", options=options, python=REAL)
+    assert "scores to beat (dummy accuracy" in outcome.stderr
+
+
 def test_a_run_after_a_check_is_the_same_as_before(tmp_path: Path) -> None:
     words = [*PYTHON, str(PROGRAMS / "splits.py")]
     before = run(words, cwd=tmp_path, env=environment()).stdout
