@@ -160,6 +160,13 @@ def test_simple_models_are_fitted_after_the_script_has_ended(tmp_path: Path) -> 
     assert "scores to beat (dummy accuracy" in outcome.stderr
 
 
+def test_simple_models_that_a_check_fits_are_no_steps_of_the_script(tmp_path: Path) -> None:
+    options = ("--select", "PRE401", "--restart")
+    outcome = checked(tmp_path, "splits.py", options=options, python=REAL)
+    assert "scores to beat (dummy accuracy" in outcome.stderr
+    assert show(tmp_path / "runs" / "seen", cwd=tmp_path)["run"]["steps"] <= 10
+
+
 def test_a_run_after_a_check_is_the_same_as_before(tmp_path: Path) -> None:
     words = [*PYTHON, str(PROGRAMS / "splits.py")]
     before = run(words, cwd=tmp_path, env=environment()).stdout

@@ -86,6 +86,11 @@ class InputIgnored(Check):
             return
         end, without, fall = self._compared(subject, loss)
         subject.figures["loss with inputs"], subject.figures["without"] = end, without
+        if end - without > self.alike * fall:
+            raise NotEnoughData(
+                f"on one batch the loss falls to {end:.4g} with inputs, and even to {without:.4g} "
+                "without"
+            )
         if abs(end - without) <= self.alike * fall:
             yield Found(
                 step=0,
