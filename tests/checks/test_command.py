@@ -138,11 +138,13 @@ def test_a_check_that_decides_nothing_has_exit_code_2(tmp_path: Path) -> None:
     )
 
 
-def test_the_time_that_a_check_adds_is_no_overhead(
+def test_the_time_that_a_check_adds_is_neither_overhead_nor_time_of_the_script(
     written: tuple[Path, dict[str, str], Outcome],
 ) -> None:
-    _, _, outcome = written
+    folder, _, outcome = written
     assert "overhead" not in outcome.stderr
+    assert "  time: " not in outcome.stderr
+    assert not show(folder / "runs" / "seen", cwd=folder).get("phases")
 
 
 def test_the_data_sets_behind_the_loaders_are_read(tmp_path: Path) -> None:
