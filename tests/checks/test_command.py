@@ -138,11 +138,13 @@ def test_a_check_that_decides_nothing_has_exit_code_2(tmp_path: Path) -> None:
     )
 
 
-def test_the_time_that_a_check_adds_is_no_overhead(
+def test_the_time_that_a_check_adds_is_neither_overhead_nor_time_of_the_script(
     written: tuple[Path, dict[str, str], Outcome],
 ) -> None:
-    _, _, outcome = written
+    folder, _, outcome = written
     assert "overhead" not in outcome.stderr
+    assert "  time: " not in outcome.stderr
+    assert not show(folder / "runs" / "seen", cwd=folder).get("phases")
 
 
 def test_the_data_sets_behind_the_loaders_are_read(tmp_path: Path) -> None:
@@ -152,6 +154,19 @@ def test_the_data_sets_behind_the_loaders_are_read(tmp_path: Path) -> None:
     assert "scores to beat (dummy accuracy" in outcome.stderr
     record = show(tmp_path / "runs" / "seen", cwd=tmp_path)
     assert [finding["code"] for finding in record["findings"]] == ["PRE301"]
+
+
+def test_simple_models_are_fitted_after_the_script_has_ended(tmp_path: Path) -> None:
+    options = ("--select", "PRE401", "--steps", "100")
+    outcome = checked(tmp_path, "splits.py", options=options, python=REAL)
+    assert "scores to beat (dummy accuracy" in outcome.stderr
+
+
+def test_simple_models_that_a_check_fits_are_no_steps_of_the_script(tmp_path: Path) -> None:
+    options = ("--select", "PRE401", "--restart")
+    outcome = checked(tmp_path, "splits.py", options=options, python=REAL)
+    assert "scores to beat (dummy accuracy" in outcome.stderr
+    assert show(tmp_path / "runs" / "seen", cwd=tmp_path)["run"]["steps"] <= 10
 
 
 def test_a_run_after_a_check_is_the_same_as_before(tmp_path: Path) -> None:

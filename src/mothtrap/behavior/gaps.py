@@ -16,6 +16,8 @@ from mothtrap.behavior.subject import Judged, Subject
 
 LEVELS = 10
 """Groups of rows with a similar prediction; chosen by hand."""
+COVERED = 0.8
+"""Share of a segment's rows in segments found before from which it is a part of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,24 @@ def gap_of(mask_R: Mask, value_R: Floats, judged_R: Mask) -> Gap:
     p, interval = welch(inside_R, outside_R)
     p = max(p, pooled(inside_R, outside_R))
     return Gap(float(inside_R.mean()), float(outside_R.mean()), len(inside_R), p, interval)
+
+
+def is_known(
+    subject: Subject, value_R: Floats, mask_R: Mask, taken_R: Mask, least_ratio: float
+) -> bool:
+    """Return whether a segment lies in those already found, and is not much worse.
+
+    Args:
+        subject: The probed model and its rows.
+        value_R: Value of each row, such as its error.
+        mask_R: Rows of the segment.
+        taken_R: Rows of the segments already found.
+        least_ratio: Mean value, in those of the segments already found, of a much worse segment.
+    """
+    inside_R, known_R = mask_R & subject.confirm_R, taken_R & subject.confirm_R
+    if not known_R.any() or (inside_R & known_R).sum() < COVERED * inside_R.sum():
+        return False
+    return float(value_R[inside_R].mean()) < least_ratio * float(value_R[known_R].mean())
 
 
 class Remaining:

@@ -120,12 +120,17 @@ class Restarts:
         if why := self._command.why_not_again():
             raise NotApplicable(why)
         folder = Path(self._plan.scratch) / "again"
-        results = folder / "results"
+        results, late = folder / "results", folder / "late"
         if not folder.exists():
             folder.mkdir()
             seconds = self.left_s
             order = RepeatOrder(results=str(results))
-            self.run(folder, self._ordered(folder, seconds, steps=steps, repeat=order), seconds)
+            plan = self._ordered(folder, seconds, steps=steps, repeat=order)
+            if not self.run(folder, plan, seconds):
+                late.write_text(f"did not reach step {steps} within {seconds:.0f} s", "utf-8")
+        if late.exists() and not results.exists():
+            why = late.read_text("utf-8")
+            raise NotEnoughData(f"the second start of the script {why}; use a larger --budget")
         if not results.exists():
             raise NotEnoughData("the script did not reach the step when it was started again")
         return msgspec.json.decode(results.read_bytes(), type=StartSeen)

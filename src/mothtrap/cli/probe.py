@@ -48,7 +48,11 @@ from mothtrap.cli._options import runs_dir_option
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of random choices.")
 @click.option("--build", metavar="MODULE:FUNCTION", help="Function that returns a PyTorch module.")
 @click.option("--weights", metavar="FILE", help="Weights for --build, as safetensors.")
-@click.option("--trust-pickle", is_flag=True, help="Load a pickle file; this runs the code in it.")
+@click.option(
+    "--trust-pickle",
+    is_flag=True,
+    help="Load a pickle file, or all types of a skops file; this can run the code in it.",
+)
 @click.option("--name", metavar="NAME", help="Name of the run.")
 @format_option
 @fail_on_option(default=None)

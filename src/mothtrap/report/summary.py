@@ -169,7 +169,7 @@ def summarize(
     told = tuple(f for f in judged.findings if baseline is None or not baseline.holds(f))
     diagnosis = diagnose(told, explains)
     damage = run.damage_within(check_bytes)
-    failed = failures(run)
+    failed, checked = failures(run), run.kind is RunKind.CHECK
     places = [f.location for f in diagnosis.findings] + [f.location for f in failed]
     summary = RunSummary(
         run=RunFacts(
@@ -203,8 +203,9 @@ def summarize(
         sources=lines_at(run.info, filter(None, places), run.source_texts()),
         boosted=boosted_models(run),
         replay=run.replay,
-        after=aftermaths(run, _serious(diagnosis)),
-        phases=phase_shares(run),
+        # The time of a check is that of its trials.
+        after=() if checked else aftermaths(run, _serious(diagnosis)),
+        phases={} if checked else phase_shares(run),
         simple=simple_scores(run),
         files=file_lines(run.probed),
         ending=f"The job {how_it_ended(run)}." if _failed(run) else "",

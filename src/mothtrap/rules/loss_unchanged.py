@@ -68,6 +68,7 @@ class LossUnchanged(Rule):
         "overtraining",
         "nothing_learned",
         "evaluation_unchanged",
+        "gradient_missing",
     )
 
     few_steps: int = threshold(5, unit="steps", source="chosen by hand: one class is proof enough")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mothtrap.adapters._models import pickled
+from mothtrap.adapters._models import sklearn as of_sklearn
 from mothtrap.adapters._models import torch as of_torch
 from mothtrap.core import registry
 from mothtrap.core.error_texts import in_one_line
@@ -52,7 +53,8 @@ def from_words(
         model: a file, or `package.module:function`; None if `build` is given.
         build: `package.module:function` that returns a PyTorch module.
         weights: safetensors file with the module's weights.
-        trust_pickle: whether a pickle may be read, which runs the code in it.
+        trust_pickle: whether a pickle, or a skops file with types that skops does not trust, may be
+            read, which can run the code in it.
 
     Raises:
         ConfigError: there is no model, or it is not safe to read.
@@ -69,6 +71,8 @@ def from_words(
         raise ConfigError(f"there is no file {model}")
     if path.suffix in pickled.SUFFIXES and trust_pickle:
         return wrapped(pickled.load_trusted(path))
+    if path.suffix in of_sklearn.SUFFIXES and trust_pickle:
+        return wrapped(of_sklearn.load(path, trusted=True))
     for wrapper in _wrappers():
         if path.suffix in wrapper.SUFFIXES:
             return wrapped(wrapper.load(path))

@@ -34,11 +34,15 @@ class AttachedAdapters:
 
     Args:
         job: job of the process.
+
+    Attributes:
+        abandoned: nothing is observed any more.
     """
 
     def __init__(self, job: ProcessJob) -> None:
         self._job = job
         self._attached: list[_Attached] = []
+        self.abandoned = False
 
     @property
     def framework(self) -> str:
@@ -104,6 +108,7 @@ class AttachedAdapters:
 
     def abandon(self) -> None:
         """Stop observing."""
+        self.abandoned = True
         for each in self._attached:
             each.handle.abandon()
 

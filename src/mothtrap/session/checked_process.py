@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import importlib
 import multiprocessing
 import os
 import signal
@@ -73,6 +74,9 @@ def begin_check(adapter: AdapterSpec, worker: Worker, close: Callable[[Worker], 
     plan = read_plan(os.environ)
     if plan is None:
         return
+    # scikit-learn imports them, and Python refuses to import them once the script has ended.
+    for module in ("concurrent.futures.thread", "concurrent.futures.process"):
+        importlib.import_module(module)
     left = plan.budget_s - (time.time() - plan.began_s)
     _end_by_force(max(0.0, left) + max(SPARE_S, SPARE_SHARE * plan.budget_s))
     checks = chosen(

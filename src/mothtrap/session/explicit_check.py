@@ -98,7 +98,7 @@ def check(
     made = _adapter(model)
     recorded = recorded_step(model, loader, loss_fn, step, optimizer)
     until = time.monotonic() + budget_s
-    sets = _sets(made, loader, eval_loader)
+    sets = _sets(made, recorded, loader, eval_loader)
     missing: dict[Source, str] = {}
     if not sets:
         missing["datasets"] = "the loader is neither a DataLoader of samples nor a list of batches"
@@ -146,11 +146,13 @@ def _adapter(model: object) -> AdapterSpec:
     )
 
 
-def _sets(made: AdapterSpec, loader: object, eval_loader: object) -> tuple[DataSet, ...]:
+def _sets(
+    made: AdapterSpec, recorded: Step, loader: object, eval_loader: object
+) -> tuple[DataSet, ...]:
     """Return the datasets of the given loaders, except those that can be read only once."""
     if made.checks.data_set is None:
         return ()
-    found = [made.checks.data_set(loader, "train")]
+    found = [made.checks.data_set(loader, "train", getattr(recorded, "given", ()))]
     if eval_loader is not None:
         found.append(made.checks.data_set(eval_loader, "evaluation"))
     return tuple(one for one in found if one is not None)

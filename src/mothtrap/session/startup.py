@@ -78,6 +78,8 @@ def _attach(framework: str) -> None:
         return
     if is_checked(os.environ) and not _process and _makes_trial(adapter):
         return
+    if _process and _process[0].adapters.abandoned:
+        return  # a check imports the framework for its own models
     if not _process:
         if adapter.steps == "none":
             _loggers.append(adapter)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from mothtrap.core.facts.stalls import CollectiveCall, InputState
 
@@ -20,14 +20,15 @@ class CheckParts:
         tables: starts to report the tables to which models are fitted, for data checks; None = the
             models of the framework are trained step by step.
         step: returns the step that `mothtrap.check` checks (see `session.explicit_check`).
-        data_set: returns the dataset of a loader passed to `mothtrap.check`, for a role.
+        data_set: returns the dataset of a loader passed to `mothtrap.check`, for a role, and with
+            the batches that the loader has returned.
     """
 
     run: Callable[..., None] | None = None
     trial: Callable[..., None] | None = None
     tables: Callable[[Callable[[Any], None]], None] | None = None
     step: Callable[..., Any] | None = None
-    data_set: Callable[[object, Literal["train", "evaluation"]], Any] | None = None
+    data_set: Callable[..., Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,7 @@ import xgboost
 from safetensors.torch import save_file
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import Ridge
+from sklearn.tree import DecisionTreeRegressor
 
 from mothtrap.core.errors import ConfigError
 from mothtrap.session.asked_models import from_words, wrapped
@@ -131,6 +132,16 @@ def test_files_of_skops(tmp_path: Path) -> None:
     model = Ridge().fit(X, NUMBER)
     skops.dump(model, tmp_path / "model.skops")
     found = from_words(str(tmp_path / "model.skops"))
+    assert found.predict(X) == pytest.approx(model.predict(X))
+
+
+def test_a_tree_in_a_file_of_skops_is_read_only_where_it_is_trusted(tmp_path: Path) -> None:
+    skops = pytest.importorskip("skops.io")
+    model = DecisionTreeRegressor(max_depth=2).fit(X, NUMBER)
+    skops.dump(model, tmp_path / "model.skops")
+    with pytest.raises(ConfigError, match="--trust-pickle"):
+        from_words(str(tmp_path / "model.skops"))
+    found = from_words(str(tmp_path / "model.skops"), trust_pickle=True)
     assert found.predict(X) == pytest.approx(model.predict(X))
 
 

@@ -7,7 +7,10 @@ import pandas as pd
 import pytest
 from tests.behavior.asking import labels, outcome, people, subject_of, sure, suspicions
 
+from mothtrap.behavior.gaps import is_known
 from mothtrap.behavior.probes.weak_segment import WeakSegment
+from mothtrap.behavior.segments import Mask
+from mothtrap.behavior.subject import Subject
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.findings import Severity
 
@@ -40,7 +43,10 @@ def test_part_of_a_segment_is_not_named_again() -> None:
     """A part may be named if it is much worse, and so may rows outside of the segment."""
     half, none = (X.x1 > 0).to_numpy(), np.zeros(len(X), bool)
     even = subject_of(sure, X, labels(X, np.where(PLANTED, 0.5, 0.1)))
-    known = WeakSegment()._is_known
+
+    def known(subject: Subject, mask_R: Mask, taken_R: Mask) -> bool:
+        return is_known(subject, subject.judged.error_R, mask_R, taken_R, 1.5)
+
     assert known(even, PLANTED & half, PLANTED)
     assert not known(even, PLANTED & half, none)
     assert not known(even, half, PLANTED)

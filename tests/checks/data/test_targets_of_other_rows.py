@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
+from tests.checks.checked import network
 from tests.checks.given import Given, finding, passes, result, table
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
 from mothtrap.checks.subject import Array, Rows
+from mothtrap.session.explicit_check import check
 
 CODE = "PRE311"
 
@@ -105,3 +110,19 @@ def test_padded_sequences_that_are_sorted_without_their_targets_are_named(at_the
     found = finding(CODE, padded(y, is_apart=True, at_the_end=at_the_end))
     assert "3 of 3 batches" in found.message
     assert passes(CODE, padded(y, is_apart=False, at_the_end=at_the_end))
+
+
+@pytest.mark.parametrize("shifted", [False, True])
+def test_a_collate_function_given_to_check_is_judged(shifted: bool) -> None:
+    x, y = map(torch.from_numpy, table())
+    x = x.float()
+    rows = TensorDataset(x, y)
+
+    def collated(samples: list[tuple[torch.Tensor, torch.Tensor]]) -> tuple[torch.Tensor, ...]:
+        inputs, targets = map(torch.stack, zip(*samples, strict=True))
+        return inputs, targets.roll(1) if shifted else targets
+
+    loader = DataLoader(rows, 16, shuffle=True, collate_fn=collated)
+    [made] = check(network(x.shape[1]), loader, nn.CrossEntropyLoss(), select=(CODE,)).results
+    assert made.state == "done", made.reason
+    assert bool(made.found) == shifted

@@ -66,7 +66,15 @@ def test_gradients_that_are_exactly_zero_are_a_warning() -> None:
     found = finding("PRE101", model, table(), LOSS)
     assert found.severity == "warning"
     assert "exactly 0" in found.message
+    assert "the output of 1 (ReLU) has the same value everywhere" in found.message
     assert "0.weight" in found.layers
+
+
+def test_a_normalization_over_a_single_value_is_named() -> None:
+    model = nn.Sequential(nn.Linear(6, 1), nn.LayerNorm(1), nn.Linear(1, 3))
+    found = finding("PRE101", model, table(), LOSS)
+    assert "the output of 1 (LayerNorm) has the same value everywhere" in found.message
+    assert found.fixes[0].startswith("Normalize over more than one value")
 
 
 def test_frozen_parameters_are_no_fault() -> None:

@@ -70,6 +70,14 @@ def test_predictions_far_larger_than_the_targets_are_found() -> None:
     assert "squared error" in finding("PRE103", model, [(x, x[:, :1])], nn.MSELoss()).message
 
 
+def test_a_bias_far_from_the_targets_is_named() -> None:
+    x = torch.randn(32, 6)
+    model = network(classes=1)
+    nn.init.constant_(model[-1].bias, 50.0)
+    found = finding("PRE103", model, [(x, x[:, :1])], nn.MSELoss())
+    assert "a bias of the last layer is too large" in found.message
+
+
 def test_labels_that_are_all_alike_have_a_loss_of_guessing() -> None:
     torch.manual_seed(0)
     batches = [(torch.randn(16, 6), torch.ones(16, 1))]

@@ -35,6 +35,17 @@ def test_a_model_that_looks_is_no_fault() -> None:
     assert passes("PRE105", model, table(), LOSS, optimizer=optimizer)
 
 
+def test_a_regression_that_starts_far_from_its_targets_is_not_judged() -> None:
+    torch.manual_seed(0)
+    x, y = torch.rand(32, 20), torch.rand(32, 1)
+    model = nn.Linear(20, 1)
+    model.bias.data.fill_(50.0)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    made = result("PRE105", model, [(x, y)], nn.MSELoss(), optimizer=optimizer)
+    assert made.state == "not_enough_data"
+    assert "even to" in made.reason
+
+
 def test_masks_of_dropout_do_not_stand_in_for_the_input() -> None:
     model = nn.Sequential(nn.Linear(6, 64), nn.ReLU(), nn.Dropout(0.5), nn.Linear(64, 3))
     optimizer = torch.optim.Adam(model.parameters(), lr=0.02)

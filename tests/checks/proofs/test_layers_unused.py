@@ -45,5 +45,23 @@ def test_the_table_of_layers_has_shapes_parameters_and_multiplications() -> None
     assert made.figures["parameters"] == 112 + 51
 
 
+class Recurrent(nn.Module):
+    """Reads each row as a sequence of two steps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm, self.head = nn.LSTM(3, 4, batch_first=True), nn.Linear(4, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        output, _ = self.lstm(x.reshape(-1, 2, 3))
+        return self.head(output[:, -1])
+
+
+def test_the_multiplications_of_a_recurrent_layer_are_counted() -> None:
+    layers = {one.name: one for one in result("PRE501", Recurrent(), table(), LOSS).layers}
+    assert layers["lstm"].multiplications == 16 * 2 * 4 * 4 * (3 + 4)
+    assert layers["head"].multiplications == 16 * 4 * 3
+
+
 def test_a_model_whose_layers_are_all_called_passes() -> None:
     assert passes("PRE501", network(), table(), LOSS)

@@ -29,8 +29,12 @@ def wrap(model: Any) -> WrappedModel:
     )
 
 
-def load(path: Path) -> Any:
-    """Load a skops file, which runs no code.
+def load(path: Path, *, trusted: bool = False) -> Any:
+    """Load a skops file.
+
+    Args:
+        path: the file.
+        trusted: types that skops does not consider safe may be loaded. Otherwise no code runs.
 
     Raises:
         ConfigError: the file contains types that skops does not consider safe.
@@ -40,12 +44,13 @@ def load(path: Path) -> Any:
         import skops.io
     except ImportError as err:
         raise MissingExtraError("a skops file", "skops", "probe") from err
-    if unknown := skops.io.get_untrusted_types(file=path):
+    unknown = skops.io.get_untrusted_types(file=path)
+    if unknown and not trusted:
         raise ConfigError(
-            f"{path} contains types that skops does not trust: {', '.join(unknown)}; pass a "
-            "function instead: package.module:predict"
+            f"{path} contains types that skops does not trust: {', '.join(unknown)}; if you trust "
+            "the file, pass --trust-pickle, or pass a function: package.module:predict"
         )
-    return skops.io.load(path)
+    return skops.io.load(path, trusted=unknown)
 
 
 def _task(model: Any) -> str | None:

@@ -95,7 +95,11 @@ def _explicit_step(*given: Any) -> Any:
     return KerasStep.of(*given)
 
 
-def _explicit_set(loader: object, role: Literal["train", "evaluation"]) -> Any:
+def _explicit_set(
+    loader: object,
+    role: Literal["train", "evaluation"],
+    batches: Sequence[Any] = (),  # noqa: ARG001  # a pipeline does not number its rows
+) -> Any:
     from mothtrap.adapters.keras.checking.given_data import given_set
 
     return given_set(loader, role)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import keras
+import numpy as np
 
 TRIED: Final = ("3.15",)
 """Versions with which all of this was tested."""
@@ -236,3 +237,17 @@ def eager_array(value: Any) -> Any:
     if not keras.ops.is_tensor(value) or isinstance(value, keras.KerasTensor):
         return None
     return keras.ops.convert_to_numpy(value)
+
+
+def sliced_arrays(dataset: Any) -> list[Any]:
+    """Return the arrays that the sources of a `tf.data` pipeline take rows of.
+
+    Nothing if one of the sources is not `from_tensor_slices`.
+    """
+    if not callable(getattr(dataset, "_inputs", None)):
+        return []
+    inputs = dataset._inputs()
+    if not inputs and type(dataset).__name__ == "_TensorSliceDataset":
+        return [np.asarray(one) for one in dataset._tensors]
+    found = [sliced_arrays(one) for one in inputs]
+    return [array for part in found for array in part] if all(found) else []

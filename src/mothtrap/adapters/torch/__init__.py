@@ -115,11 +115,13 @@ def _explicit_step(
     return ExplicitStep.of(model, loader, loss, step, optimizer)
 
 
-def _explicit_set(loader: object, role: Literal["train", "evaluation"]) -> DataSet | None:
+def _explicit_set(
+    loader: object, role: Literal["train", "evaluation"], batches: Sequence[Any] = ()
+) -> DataSet | None:
     """Return the data set of a loader; see `session.explicit_check`."""
     from mothtrap.adapters.torch.checking.loader_sets import given_set
 
-    return given_set(loader, role)
+    return given_set(loader, role, batches)
 
 
 def _place() -> Environment:

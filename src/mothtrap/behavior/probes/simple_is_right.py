@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mothtrap.behavior.confirm import mean_above
-from mothtrap.behavior.gaps import Gap, Remaining
+from mothtrap.behavior.gaps import Gap, Remaining, is_known
 from mothtrap.behavior.probe import REFUTED, Probe, Suspicion
 from mothtrap.behavior.segments import LEAST_ROWS, Mask, search
 from mothtrap.behavior.sklearn.simple_models import NAMES, simple_judged
@@ -76,14 +76,18 @@ class SimpleIsRight(Probe):
             is_enough=lambda m: self._is_large(subject, m, own_R[propose_R], other_R[propose_R]),
             spend=subject.budget.spend,
         )
-        remaining = Remaining(subject, own_R - other_R)
+        gain_R = own_R - other_R
+        remaining, taken_R = Remaining(subject, gain_R), np.zeros(len(gain_R), bool)
         for candidate in found:
-            mask_R = candidate.segment.mask(subject.table) & subject.confirm_R
+            whole_R = candidate.segment.mask(subject.table)
+            mask_R = whole_R & subject.confirm_R
             p = mean_above(remaining.value_R[mask_R])[0]
             gap = remaining.gap(candidate.segment)
-            if mask_R.sum() < LEAST_ROWS or not self._is_large(subject, mask_R, own_R, other_R):
+            enough = mask_R.sum() >= LEAST_ROWS and self._is_large(subject, mask_R, own_R, other_R)
+            if not enough or is_known(subject, gain_R, whole_R, taken_R, self.least_ratio):
                 yield REFUTED
                 continue
+            taken_R |= whole_R
             p = max(gap.p, p)
             own, other = float(own_R[mask_R].mean()), float(other_R[mask_R].mean())
             yield Suspicion(

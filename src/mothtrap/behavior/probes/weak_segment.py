@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.behavior.confirm import mean_above
-from mothtrap.behavior.gaps import Gap, Remaining, gap_in, in_words
+from mothtrap.behavior.gaps import Gap, Remaining, gap_in, in_words, is_known
 from mothtrap.behavior.probe import REFUTED, Probe, Suspicion
 from mothtrap.behavior.segments import Mask, Segment, search
 from mothtrap.behavior.subject import Subject
@@ -24,8 +24,6 @@ AS_WRONG = 0.6
 """Another model with a larger share of the model's error is not clearly better. Measured: 0.6
 to 0.9 in the hardest segments of default boosting and forests, 0.25 to 0.5 where a curve or an
 interaction is missing."""
-COVERED = 0.8
-"""Share of a segment's rows in segments found before from which it is a part of them."""
 SURE = 0.01
 """p-value below which the other model is better in a segment; chosen by hand."""
 FOR_HARD_ROWS = (
@@ -97,9 +95,9 @@ class WeakSegment(Probe):
             left = remaining.gap(candidate.segment)
             given = gap_in(subject, candidate.segment, judged.error_R)
             mask_R = candidate.segment.mask(table)
-            is_known = self._is_known(subject, mask_R, taken_R)
+            known = is_known(subject, judged.error_R, mask_R, taken_R, self.least_ratio)
             # What is left may be below 0 elsewhere, where earlier segments were taken out.
-            if not is_known and self._is_large(subject, left) and self._is_large(subject, given):
+            if not known and self._is_large(subject, left) and self._is_large(subject, given):
                 taken_R |= mask_R
                 gap = dataclasses.replace(given, p=left.p, interval=left.interval)
                 subject.shared.setdefault(FOUND, []).append((candidate.segment, gap))
@@ -116,14 +114,6 @@ class WeakSegment(Probe):
     def _is_large(self, subject: Subject, gap: Gap) -> bool:
         points = self.least_points if subject.judged.are_errors_counted else 0.0
         return gap.ratio >= self.least_ratio and gap.inside - gap.outside >= points
-
-    def _is_known(self, subject: Subject, mask_R: Mask, taken_R: Mask) -> bool:
-        """Return whether a segment lies in those already found, and is not much worse."""
-        error_R, confirm_R = subject.judged.error_R, subject.confirm_R
-        inside_R, known_R = mask_R & confirm_R, taken_R & confirm_R
-        if not known_R.any() or (inside_R & known_R).sum() < COVERED * inside_R.sum():
-            return False
-        return float(error_R[inside_R].mean()) < self.least_ratio * float(error_R[known_R].mean())
 
     def _suspicion(self, subject: Subject, segment: Segment, gap: Gap) -> Suspicion:
         from mothtrap.behavior.sklearn.simple_models import simple_judged

@@ -17,6 +17,8 @@ from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.found import Found
 from mothtrap.core.thresholds import threshold
 
+Severity = Literal["error", "warning", "info"]
+
 REMEDIES = (
     (
         Change(scheduled=False),
@@ -117,7 +119,7 @@ class CannotOverfit(Check):
         limit = min(self.seconds, subject.left_s / 2)
         trial = self._trial(step, Change(), self.steps, limit)
         losses = trial.losses
-        subject.figures["first loss"], level = float(losses[0]), _level(losses)
+        subject.figures["loss before"], level = float(losses[0]), _level(losses)
         subject.figures[f"after {len(losses)} steps"] = level
         if not np.isfinite(losses).all():
             yield _not_finite(losses, step.loss)
@@ -155,7 +157,7 @@ class CannotOverfit(Check):
             )
 
     def _found(self, subject: Subject, step: Step, trial: Trial, two: Array) -> Found:
-        """Report the cause.
+        """Report the batch, and the cause.
 
         Raises:
             NotEnoughData: The loss of two rows still falls, but has hardly fallen.
@@ -169,24 +171,14 @@ class CannotOverfit(Check):
                 f"the loss of two rows falls too slowly to decide, from {two[0]:.4g} to "
                 f"{_level(two):.4g} in {len(two)} steps"
             )
-        floor = known_floor(loss, level, trial.right) if loss is not None else ""
-        severity: Literal["error", "warning", "info"] = "error"
+        severity: Severity
         if fits:
             severity = "info"
             why = f"for two rows it falls to {_level(two):.4g}, so the model is too small"
         elif helped:
             severity, why = "warning", f"with {helped}, it falls"
-        elif floor:
-            why = f"that is where {floor} ends"
-        elif trial.right >= self.all_right:
-            severity = "info"
-            why = "every prediction is right by then, so the model limits its own confidence"
         else:
-            why = "no other learning rate, regularization, or optimizer helps"
-            why += self._whose_fault(subject, step)
-            stuck = float(losses[0]) - level < self.unchanged * float(losses[0])
-            if loss is None or not (ends_at_zero(loss) or stuck):
-                severity = "warning"
+            severity, why = self._unexplained(subject, step, trial)
         return Found(
             step=0,
             severity=severity,
@@ -201,6 +193,21 @@ class CannotOverfit(Check):
                 "helps": helped,
             },
         )
+
+    def _unexplained(self, subject: Subject, step: Step, trial: Trial) -> tuple[Severity, str]:
+        """Return the severity and the cause if neither two rows nor a remedy lower the loss."""
+        loss, first, level = step.loss, float(trial.losses[0]), _level(trial.losses)
+        floor = known_floor(loss, level, trial.right) if loss is not None else ""
+        if floor:
+            return "error", f"that is where {floor} ends"
+        if trial.right >= self.all_right:
+            limits = "the model limits its own confidence"
+            return "info", f"every prediction is right by then, so {limits}"
+        why = "no other learning rate, regularization, or optimizer helps"
+        why += self._whose_fault(subject, step)
+        stuck = first - level < self.unchanged * first
+        sure = loss is not None and (ends_at_zero(loss) or stuck)
+        return "error" if sure else "warning", why
 
     def _whose_fault(self, subject: Subject, step: Step) -> str:
         """Train the predictions instead of the weights; return the conclusion in words."""

@@ -62,7 +62,7 @@ class DeadInputs(Check):
             if array.dtype.kind == "f" and array.ndim in (2, 4) and len(array) == forward.rows
         }
         if not tables or forward.rows < 2:
-            raise NotApplicable("the model has no floating-point input with columns or channels")
+            raise NotApplicable("needs a table or images as input, of floating-point numbers")
         influence = forward.influence()
         used_at_all = False
         for path, array in tables.items():

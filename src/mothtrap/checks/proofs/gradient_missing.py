@@ -5,14 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from mothtrap.checks.check import Check
-from mothtrap.checks.step import Cut, ParameterSeen
+from mothtrap.checks.step import Cut, Forward, ParameterSeen
 from mothtrap.checks.subject import Subject
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.found import Found
 from mothtrap.core.thresholds import threshold
 
 PER_TOKEN = ("Embedding", "EmbeddingBag")
+ROUNDED = 0.01
+"""Range of a normalized output that has only rounding errors; chosen by hand."""
+NORMALIZED = (
+    "Normalize over more than one value: over a single value, the result is always the bias. Check "
+    "the shape of the layer's input."
+)
+MULTIPLIED = (
+    "Look for the place where these layers lose their effect: a unit that is always 0, a mask, a "
+    "product with 0, or a loss that is constant."
+)
+"""Advice for gradients that are exactly 0."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +42,8 @@ class GradientMissing(Check):
 
     Fires:
         Error when the parameters of a called layer have no gradient in all watched steps. Warning
-        when each gradient of a layer is exactly zero. The check disturbs the layer's output and
+        when each gradient of a layer is exactly zero; the message names the first layer whose
+        output is a single value. The check disturbs the layer's output and
         runs the model again: if the model's output changes, the graph is cut, and the check names
         the last layer that still has a graph. If it does not change, no other layer uses the
         output. The message names `max_named` layers.
@@ -42,6 +56,8 @@ class GradientMissing(Check):
         - If the graph is cut, remove `detach()`, `.data`, `torch.no_grad()`, or a conversion to
           numpy between the two named layers.
         - If the output is not used, pass it on to the next layer, or remove the layer.
+        - If the gradient is exactly 0, look for a normalization over a single value, units that
+          are always 0, a mask, or a constant loss.
 
     Example:
         x = self.first(x).detach()
@@ -88,16 +104,38 @@ class GradientMissing(Check):
 
     def _zero(self, subject: Subject, zero: Sequence[ParameterSeen], count: int) -> Found:
         modules = list(dict.fromkeys(one.module for one in zero))
+        forward = subject.step.forward
+        layer, kind = _constant(forward) if forward is not None else ("", "")
         return Found(
             step=0,
             severity="warning",
             message=f"{_listed(modules, self.max_named)}: each gradient was exactly 0 in "
-            f"{subject.step.watched} steps ({len(zero)} of {count} parameters)",
+            f"{subject.step.watched} steps ({len(zero)} of {count} parameters)"
+            + (f"; the output of {layer} ({kind}) has the same value everywhere" if layer else ""),
             layers=tuple(one.name for one in zero),
+            location=forward.location if forward is not None else None,
+            fixes=(NORMALIZED if "Norm" in kind else MULTIPLIED,),
+            evidence={"constant": layer},
         )
 
 
+def _constant(forward: Forward) -> tuple[str, str]:
+    """Return name and type of the first layer whose output is one value; empty without one.
+
+    The result of a normalization has a range of about 1, unless it has only rounding errors.
+    """
+    kinds = {one.name: one.kind for one in forward.layers()}
+    for name, output in forward.parts():
+        kind = kinds.get(name, "layer")
+        is_whole = name and output.size > 1 and len(output) == forward.rows
+        if is_whole and np.ptp(output) <= (ROUNDED if "Norm" in kind else 0.0):
+            return name, kind
+    return "", ""
+
+
 def _listed(modules: Sequence[str], most: int) -> str:
+    if not any(modules):
+        return "the model itself"
     named = [module or "the model itself" for module in modules]
     noun = "layer" if len(modules) == 1 else "layers"
     more = f" and {len(modules) - most} more" if len(modules) > most else ""

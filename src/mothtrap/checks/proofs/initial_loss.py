@@ -65,6 +65,7 @@ class InitialLoss(Check):
     low: float = threshold(0.7, unit="times the entropy of the labels", source="chosen by hand")
     high_number: float = threshold(3.0, unit="times the mean square", source="chosen by hand")
     far: float = threshold(10.0, unit="size of the inputs", source="chosen by hand")
+    offset: float = threshold(10.0, unit="deviations of the predictions", source="chosen by hand")
     least_rows: int = threshold(8, unit="labels", source="chosen by hand")
 
     def run(self, subject: Subject) -> Iterable[Found]:
@@ -114,21 +115,33 @@ class InitialLoss(Check):
             square,
         )
         if own > self.high_number * square + self.high_number:
+            cause = self._cause(subject.step.forward, loss.prediction)
             yield Found(
                 step=0,
                 severity="warning",
                 message=f"the squared error of the first step is {own:.4g}, but predicting 0 gives "
-                f"{square:.4g}: {self._cause(subject.step.forward)}",
+                f"{square:.4g}: {cause}",
                 location=loss.location,
                 evidence={"value": own, "guessing": square},
             )
 
-    def _cause(self, forward: Forward | None) -> str:
-        """Return whether inputs or the last layer are too large, in words."""
+    def _cause(self, forward: Forward | None, numbers: Array | None = None) -> str:
+        """Return whether inputs, weights, or biases are too large, in words.
+
+        Args:
+            forward: the call of the model.
+            numbers: predictions of a regression.
+        """
         sizes = [] if forward is None else [_size(array) for array in forward.inputs.values()]
         largest = max(sizes, default=0.0)
         if largest > self.far:
             return f"the inputs are not scaled (root mean square {largest:.3g})"
+        mean, deviation = (0.0, 0.0) if numbers is None else (numbers.mean(), numbers.std())
+        if abs(mean) > self.offset * deviation:
+            return (
+                f"the predictions have a mean of {mean:.3g} and a deviation of {deviation:.3g}, so "
+                "a bias of the last layer is too large"
+            )
         return "the weights of the last layer are too large"
 
 

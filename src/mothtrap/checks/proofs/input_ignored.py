@@ -32,16 +32,17 @@ class InputIgnored(Check):
     Fires:
         Error when all rows of the model's input are equal. Error when the model, trained on one
         batch for `steps` steps or `seconds`, ends at the same loss with constant inputs, within
-        `alike` of the fall, and the loss fell by `least_fall`. If the losses of the two trials
-        differ in any step, both trials are repeated with `longer` times the steps, and must agree
-        again. In the last quarter the loss must then fall by less than `flat`, and the difference
-        between the two losses must grow by less than `grows`. A loss that falls by less decides
-        only if it is the same in every step, and all rows have exactly the same output.
+        `alike` of the fall and `apart` of the loss, and the loss fell by `least_fall`. If the
+        losses of the two trials differ in any step, both trials are repeated with `longer` times
+        the steps, and must agree again. In the last quarter the loss must then fall by less than
+        `flat`, and the difference between the two losses must grow by less than `grows`. A loss
+        that falls by less decides only if it is the same in every step, and all rows have exactly
+        the same output.
 
     Stays quiet:
-        Losses that hardly fall in either trial, still fall at the end, are negative, or are not
-        computed by a loss function; batches whose targets are all equal; models that draw random
-        numbers other than for dropout, because these distinguish the rows.
+        Losses that hardly fall in either trial, still fall at the end, end lower without inputs,
+        are negative, or are not computed by a loss function; batches whose targets are all equal;
+        models that draw random numbers other than for dropout, because these distinguish the rows.
 
     What to do:
         - Print the input of the first layer: is it constant, or all zeros?
@@ -63,6 +64,7 @@ class InputIgnored(Check):
     steps: int = threshold(100, unit="steps", source="chosen by hand")
     least_fall: float = threshold(0.1, unit="of the first loss", source="chosen by hand")
     alike: float = threshold(0.05, unit="of the fall", source="chosen by hand")
+    apart: float = threshold(0.25, unit="of the larger last loss", source="chosen by hand")
     seconds: float = threshold(20.0, unit="seconds", source="chosen by hand")
     longer: int = threshold(4, unit="times the steps", source="chosen by hand")
     flat: float = threshold(0.02, unit="of the fall", source="chosen by hand")
@@ -86,7 +88,7 @@ class InputIgnored(Check):
             return
         end, without, fall = self._compared(subject, loss)
         subject.figures["loss with inputs"], subject.figures["without"] = end, without
-        if abs(end - without) <= self.alike * fall:
+        if self._are_alike(end, without, fall):
             yield Found(
                 step=0,
                 severity="error",
@@ -95,6 +97,20 @@ class InputIgnored(Check):
                 location=loss.location,
                 evidence={"loss": end, "loss_without_input": without},
             )
+        elif end > without:
+            raise NotEnoughData(
+                f"on one batch the loss falls to {end:.4g} with inputs, and even to {without:.4g} "
+                "without"
+            )
+
+    def _are_alike(self, end: float, without: float, fall: float) -> bool:
+        """Return whether a model without inputs ends at the same loss.
+
+        A regression that starts far from its targets falls by far more than inputs can explain, so
+        the losses at the end are compared with each other, too.
+        """
+        most = min(self.alike * fall, self.apart * max(end, without))
+        return abs(end - without) <= most
 
     def _compared(self, subject: Subject, loss: LossSeen) -> tuple[float, float, float]:
         """Return the last loss with inputs, the last loss without, and the fall with inputs.
@@ -115,7 +131,7 @@ class InputIgnored(Check):
             raise NotEnoughData(f"the loss hardly fell on one batch, from {real[0]:.4g}")
         if without < 0.9 * _entropy(loss, 0 if forward is None else forward.rows):
             raise NotApplicable("random numbers of the model distinguish the rows of a batch")
-        if abs(end - without) > self.alike * fall:
+        if not self._are_alike(end, without, fall):
             return end, without, fall
         if forward is not None and _draws(forward):
             raise NotApplicable("random numbers of the model may distinguish the rows of a batch")
@@ -123,7 +139,7 @@ class InputIgnored(Check):
             return end, without, fall
         real, blind = self._trials(subject, self.longer * self.steps)
         end, without, fall = _level(real), _level(blind), _fall(real)
-        if abs(end - without) <= self.alike * fall and (
+        if self._are_alike(end, without, fall) and (
             len(real) < 2 * self.steps or self._still_learns(real, blind, fall)
         ):
             raise NotEnoughData("the loss still falls more with inputs than without")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytest.importorskip("tensorflow", exc_type=ImportError)
+tf = pytest.importorskip("tensorflow", exc_type=ImportError)
 keras = pytest.importorskip("keras")
 
 from tests.checks.given import finding, passes  # noqa: E402
@@ -36,6 +36,24 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc,unused-ignore]
 def fed(orders: tuple[Any, Any]) -> Any:
     [train] = GivenData({"x": Batches(orders)}, "train.py:3").sets()
     return train
+
+
+def zipped(*, apart: bool) -> Any:
+    """Return the data set of a `tf.data` pipeline."""
+    parts = [tf.data.Dataset.from_tensor_slices(one) for one in (X, Y)]
+    if apart:
+        parts = [part.shuffle(60, seed=seed) for seed, part in enumerate(parts)]
+    whole = tf.data.Dataset.zip(tuple(parts)).shuffle(60, seed=2).batch(12)
+    [train] = GivenData({"x": whole}, "train.py:3").sets()
+    return train
+
+
+def test_a_pipeline_that_shuffles_inputs_and_targets_apart_is_named() -> None:
+    assert finding("PRE311", zipped(apart=True)).severity == "warning"
+
+
+def test_a_pipeline_that_shuffles_them_together_is_no_fault() -> None:
+    assert passes("PRE311", zipped(apart=False))
 
 
 def test_a_dataset_that_shuffles_inputs_and_targets_apart_is_named() -> None:

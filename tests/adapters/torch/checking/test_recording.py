@@ -53,6 +53,15 @@ def test_a_loader_of_an_evaluation_between_two_steps_feeds_no_training() -> None
     assert list(recording.batches) == [("batch", 0, "train.py:1")]
 
 
+def test_a_batch_that_is_read_once_per_epoch_begins_no_iteration() -> None:
+    held: list[int] = []
+    recording = Recording(2, lambda: held.append(recording.turns), ScaledLosses())
+    recording.ask_loader(0, "train.py:3", lambda: BATCH)
+    for _ in range(3):
+        train(recording)
+    assert held == [2]
+
+
 def test_a_forward_without_gradients_of_a_training_batch_leaves_it_to_training() -> None:
     recording = Recording(10, lambda: None, ScaledLosses())
     recording.ask_loader(0, "train.py:1", lambda: BATCH)

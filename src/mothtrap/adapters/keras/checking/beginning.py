@@ -281,7 +281,10 @@ class KerasChecking:
         left = self._deadline - time.monotonic()
         left *= CHECK_SHARE if waiting > 1 else 1.0
         if left < SPARE_S:
-            return self._result(check, f"the budget of {self._plan.budget_s:.0f} s was used up")
+            return self._result(
+                check,
+                f"the budget of {self._plan.budget_s:.0f} s was used up: raise it with --budget",
+            )
         task = "" if step is None or step.loss is None else step.loss.task
         sources: tuple[Source, ...] = ("step", "trials", "datasets")
         restarts = Restarts(self._plan, self._command, time.monotonic() + left - SPARE_S)

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import keras
 import numpy as np
 
+from mothtrap.adapters.keras import internals
 from mothtrap.adapters.keras.checking.trained_step import Batch, batch_of
 from mothtrap.checks.arrays import ArraySet, class_numbers
 from mothtrap.checks.step import Array
@@ -161,14 +162,18 @@ def _stream(pipeline: Any, role: Role, location: str | None) -> StreamSet:
 def _held_arrays(
     pipeline: Any, taken: Sequence[Batch], role: Role, location: str | None
 ) -> DataSet | None:
-    """Return the arrays in attributes of a `PyDataset`, from which it takes its rows.
+    """Return the arrays of which a `PyDataset`, or the sources of a `tf.data` pipeline, take rows.
 
     None unless there is one array whose rows look like inputs, and one with equally many targets.
     """
-    if not isinstance(pipeline, keras.utils.PyDataset) or not taken:
+    if not taken:
         return None
     x, y = (keras.tree.flatten(part) for part in taken[0][:2])
-    arrays = [one for one in vars(pipeline).values() if isinstance(one, np.ndarray) and one.ndim]
+    if isinstance(pipeline, keras.utils.PyDataset):
+        held = [one for one in vars(pipeline).values() if isinstance(one, np.ndarray)]
+    else:
+        held = internals.sliced_arrays(pipeline)
+    arrays = [one for one in held if one.ndim]
     if len(x) != 1 or len(y) != 1:
         return None
     inputs, targets = ([one for one in arrays if _are_alike(one, part[0])] for part in (x, y))

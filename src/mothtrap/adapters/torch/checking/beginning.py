@@ -225,7 +225,10 @@ class Checking:
         """Run a check in this process."""
         left = self._left(waiting)
         if left < SPARE_S:
-            return self._unmade(check, f"the budget of {self._plan.budget_s:.0f} s was used up")
+            return self._unmade(
+                check,
+                f"the budget of {self._plan.budget_s:.0f} s was used up: raise it with --budget",
+            )
         try:
             with limited(left):
                 return self._result(check, time.monotonic() + left, engine)
@@ -236,7 +239,10 @@ class Checking:
         """Run a check in a copy of the process."""
         left = self._left(waiting)
         if left < SPARE_S:
-            return self._unmade(check, f"the budget of {self._plan.budget_s:.0f} s was used up")
+            return self._unmade(
+                check,
+                f"the budget of {self._plan.budget_s:.0f} s was used up: raise it with --budget",
+            )
         pid, pipe = copies.copy_process(leads_group=True)
         if pid == 0:
             self._report(check, pipe, time.monotonic() + left)

@@ -65,6 +65,7 @@ class ExplicitStep:
         optimizer: Optimizer,
     ) -> None:
         self._model, self._batches, self._compute = model, batches, compute
+        self.given = batches
         self._optimizer = optimizer
         self._rng = dict(RandomStates().read())
         self._right = math.nan

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -291,10 +292,19 @@ def layer_rows(
                 output=shapes.get(name, ()),
                 parameters=sum(p.numel() for p in own),
                 trained=bool(some),
-                multiplications=sum(counts.get(path, {}).values()) // 2,
+                multiplications=_multiplications(part, shapes.get(name), counts.get(path, {})),
             )
         )
     return rows
+
+
+def _multiplications(
+    part: nn.Module, output: tuple[int, ...] | None, counts: Mapping[Any, int]
+) -> int:
+    """Return the multiplications of a layer; PyTorch does not count those of recurrent layers."""
+    if counts or output is None or not isinstance(part, nn.RNNBase):
+        return sum(counts.values()) // 2
+    return math.prod(output[:-1]) * sum(one.numel() for one in part.parameters() if one.ndim > 1)
 
 
 @contextmanager

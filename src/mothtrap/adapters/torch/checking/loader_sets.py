@@ -109,14 +109,21 @@ class LoadersSeen:
         return tuple(_paired(found))
 
 
-def given_set(loader: object, role: Literal["train", "evaluation"]) -> DataSet | None:
+def given_set(
+    loader: object, role: Literal["train", "evaluation"], batches: Sequence[Any] = ()
+) -> DataSet | None:
     """Return the dataset of a loader, or of a list of batches; None for others.
 
     Streams are skipped, because reading them would take batches from the user.
+
+    Args:
+        loader: the argument of `mothtrap.check`.
+        role: purpose of its batches.
+        batches: batches that the loader has returned.
     """
     if isinstance(loader, DataLoader):
         stream = isinstance(loader.dataset, IterableDataset)
-        return None if stream else IndexedSet.of(loader, role, None)
+        return None if stream else IndexedSet.of(loader, role, None, batches)
     if isinstance(loader, list | tuple):
         return WatchedRows(loader, role, None, loader)
     return None

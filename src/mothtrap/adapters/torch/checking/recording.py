@@ -142,11 +142,21 @@ class Recording:
         """Record an event; pause the script at the start of an iteration."""
         if self._start is None and not self._stepped:
             self._run.append(place)
-        if self._stepped and self._start is not None and place == self._start:
+        if self._stepped and self._start is not None and self._begins_turn(place):
             self._turn_ended()
             if (self.turns >= self._steps or self.ends_soon) and not self._over:
                 self._over = True
                 self._hold()
+
+    def _begins_turn(self, place: Place) -> bool:
+        """Return whether an event after a step begins the next iteration.
+
+        A batch that is read once per epoch, to print its size, comes before the batches of the
+        first iteration, and in none of the next ones.
+        """
+        if place[0] == "batch" and place in self._run:
+            self._start = place
+        return place == self._start
 
     def _turn_ended(self) -> None:
         self.first = self.first or self._now
