@@ -356,9 +356,12 @@ class ForwardObserver:
     def _root(self, module: nn.Module) -> Root | None:
         if module in self._rootless:
             return None
+        has_weights = next(module.parameters(), None) is not None
         root = self._job.book.root_of(module)
-        if root is None and next(module.parameters(), None) is not None:
+        if root is None and has_weights:
             root = self.add_root(self._job.book.top(module))
+        if is_loss(module) and not has_weights:  # a model holds it that is not called as a module
+            root = None
         if root is None:
             self._rootless[module] = True
         else:
