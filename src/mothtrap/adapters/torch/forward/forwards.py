@@ -36,6 +36,7 @@ from mothtrap.adapters.torch.losses.argument_orders import ArgumentOrderObserver
 from mothtrap.adapters.torch.losses.divergences import DivergenceObserver
 from mothtrap.adapters.torch.losses.loss_calls import inputs_of
 from mothtrap.adapters.torch.losses.loss_tensors import LossTensors
+from mothtrap.adapters.torch.losses.margins import MarginObserver
 from mothtrap.adapters.torch.optimization.reach import ReachObserver
 from mothtrap.adapters.torch.recording.attributes import Attributes
 from mothtrap.adapters.torch.recording.recording import Recording
@@ -68,6 +69,7 @@ class ForwardObserver:
         modes: the modes in which modules are trained.
         bootstraps: forwards that targets are made of.
         divergences: reads the arguments of `kl_div`.
+        margins: reads losses with a margin.
         compilations: what was compiled.
         reach: what of the modules backward never reaches.
         narrow: outputs and gradients in half precision.
@@ -98,7 +100,7 @@ class ForwardObserver:
         self._detached: tuple[weakref.ref[torch.Tensor], torch.Tensor] | None = None
         self.calls = CallCapture(job)
         self.loss_tensors = LossTensors(job)
-        self.divergences = DivergenceObserver(job)
+        self.divergences, self.margins = DivergenceObserver(job), MarginObserver(job)
         self.argument_orders = ArgumentOrderObserver(job)
         self.bootstraps = BootstrapObserver(job)
         self.evaluations = EvaluationObserver(job, self.bootstraps.cut)
@@ -463,6 +465,7 @@ class ForwardObserver:
             return
         if trains:
             self._loss_output = (OwnRef(value), frames.user_location())
+            self._job.contain_part("loss calls", self.margins.returned, module, value)
         else:
             self.evaluated_losses.returned(module, self._without_graph(value), args, kwargs)
 
