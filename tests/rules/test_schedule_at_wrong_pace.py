@@ -10,12 +10,19 @@ from mothtrap.rules.schedule_at_wrong_pace import ScheduleAtWrongPace
 
 
 def check(
-    planned: int, calls: int, *, steps: int = 200, passes: int = 10, warms_up: bool = False
+    planned: int,
+    calls: int,
+    *,
+    steps: int = 200,
+    passes: int = 10,
+    warms_up: bool = False,
+    schedule: str = "OneCycleLR",
+    argument: str = "total_steps",
 ) -> list[Finding]:
     ended = ScheduleEnded(
         step=steps - 1,
-        schedule="OneCycleLR",
-        argument="total_steps",
+        schedule=schedule,
+        argument=argument,
         planned=planned,
         calls=calls,
         steps=steps,
@@ -44,6 +51,19 @@ def test_a_warm_up_that_is_called_for_each_pass_is_a_note() -> None:
     assert finding.message.endswith("the warm-up never ends")
     assert check(20, 10, warms_up=True) == []
     assert check(500, 10, warms_up=True) == []
+
+
+def test_a_warm_up_of_steps_that_is_called_for_each_pass_is_a_warning() -> None:
+    def warm_up(argument: str, planned: int, calls: int = 10) -> list[Finding]:
+        return check(planned, calls, warms_up=True, schedule="LambdaLR", argument=argument)
+
+    [finding] = warm_up("warmup_steps", 50)
+    assert finding.severity is Severity.WARNING
+    [finding] = warm_up("constant 1", 150)
+    assert finding.severity is Severity.INFO
+    assert warm_up("warmup_steps", 15) == []
+    assert warm_up("warmup_epochs", 50) == []
+    assert warm_up("warmup_steps", 50, 40) == []
 
 
 @pytest.mark.parametrize(

@@ -31,8 +31,10 @@ class ScheduleAtWrongPace(Rule):
         (within `tolerance`) and there were fewer calls by a factor of `ratio`; or when it equals
         the number of passes, and every step made a call, `ratio` times as many. PyTorch: A
         `LambdaLR` plans for a number that its function reads, such as a variable, a constant, or an
-        argument of `functools.partial`. A note when a warm-up (`LinearLR`) got less than a tenth of
-        its calls (`warm_up_share`), and the job had enough steps for all of them.
+        argument of `functools.partial`. If there were enough steps for all calls of a warm-up, but
+        it did not end: a note when a `LinearLR` or a linear `LambdaLR` got less than a tenth of its
+        calls (`warm_up_share`); a warning when a `LambdaLR` got less than half (`named_share`), and
+        its number is named after steps.
 
     Stays quiet:
         Schedules that plan for any other number of calls, such as for a longer training or for
@@ -65,6 +67,10 @@ class ScheduleAtWrongPace(Rule):
         0.1, unit="of the calls of a warm-up", source="chosen by hand: more may be an early end"
     )
 
+    named_share: float = threshold(
+        0.5, unit="of the calls of a warm-up whose length is named after steps", source="by hand"
+    )
+
     def check(self, window: Window) -> list[Finding]:
         """Compare the calls of each schedule with its planned calls."""
         seen = list(window.seen(ScheduleEnded))
@@ -90,7 +96,7 @@ class ScheduleAtWrongPace(Rule):
             )
         elif self._warm_up_lasts(one) and rare:
             severity, words = (
-                Severity.INFO,
+                Severity.WARNING if _is_named_after_steps(one) else Severity.INFO,
                 f"plans for {one.planned} calls, but was called {one.calls} times in {one.steps} "
                 "steps: the warm-up never ends",
             )
@@ -121,5 +127,12 @@ class ScheduleAtWrongPace(Rule):
 
     def _warm_up_lasts(self, one: ScheduleEnded) -> bool:
         """Return whether a warm-up got few of its calls, though there were steps for all."""
-        few = one.calls < self.warm_up_share * one.planned
+        share = self.named_share if _is_named_after_steps(one) else self.warm_up_share
+        few = one.calls < share * one.planned
         return one.warms_up and few and one.steps >= one.planned
+
+
+def _is_named_after_steps(one: ScheduleEnded) -> bool:
+    """Return whether a function reads its number from a variable that is named after steps."""
+    name = one.argument.lower()
+    return one.schedule == "LambdaLR" and any(word in name for word in ("step", "iter", "batch"))

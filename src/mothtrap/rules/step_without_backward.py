@@ -38,8 +38,9 @@ class StepWithoutBackward(Rule):
         optimizer stepped with fresh gradients in those steps.
 
     Stays quiet:
-        One step without gradients before training (which silences a scheduler's warning). LBFGS and
-        other closures. Several optimizers after one backward. Steps that a gradient scaler skips.
+        One step without gradients before training (which silences a scheduler's warning). PyTorch:
+        Steps between which nothing is computed, which plot a schedule. LBFGS and other closures.
+        Several optimizers after one backward. Steps that a gradient scaler skips.
         Gradients that are assigned by hand.
 
     What to do:

@@ -48,6 +48,7 @@ class TestTorch(AdapterTests):
         "PolicyLoss": "tests/adapters/torch/losses/test_policies.py",
         "AttentionAxis": "tests/adapters/torch/layers/test_attention_axes.py",
         "OverlapAdded": "tests/adapters/torch/losses/test_overlaps.py",
+        "MarginLoss": "tests/adapters/torch/losses/test_margins.py",
         "MixedAxes": "tests/adapters/torch/losses/test_mixed_axes.py",
         "DetachedTerm": "tests/adapters/torch/losses/test_detached_terms.py",
         "EqualViews": "tests/adapters/torch/forward/test_equal_views.py",

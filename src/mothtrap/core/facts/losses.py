@@ -226,6 +226,20 @@ class PolicyEntropy(Fact, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
+class MarginLoss(Fact, frozen=True, kw_only=True, tag=True):
+    """Sampled values of a loss that keeps distances apart by a margin.
+
+    `loss` is the class of its module, `calls` the number of its calls so far, and `values` are
+    those sampled since the previous report. `location` is the line of the latest call.
+    """
+
+    loss: str
+    margin: float
+    calls: int
+    values: tuple[float, ...]
+    location: str | None = None
+
+
 class OverlapAdded(Fact, frozen=True, kw_only=True, tag=True):
     """A loss adds the overlap of prediction and target, such as a Dice coefficient.
 

@@ -57,3 +57,37 @@ def test_next_states_of_their_own_are_fine() -> None:
 
 def test_a_world_that_never_changes_is_fine() -> None:
     assert found(torch.clone, still=True) == 0
+
+
+def test_a_teacher_that_receives_equal_copies_of_the_rows_is_fine() -> None:
+    student = nn.Linear(4, 3)
+    teacher = copy.deepcopy(student)
+    with watched() as seen:
+        optimizer = sgd(student)
+        for _ in range(16):
+            rows = torch.randn(16, 4)
+            copies = rows.clone()
+            with torch.no_grad():
+                target = teacher(copies)
+            F.mse_loss(student(rows), target).backward()
+            optimizer.step()
+        assert seen.observed(EqualStates) == []
+
+
+def test_an_action_that_is_chosen_with_a_graph_is_not_compared() -> None:
+    critic = nn.Linear(4, 1)
+    copied = copy.deepcopy(critic)
+    with watched() as seen:
+        optimizer = sgd(critic)
+        for _ in range(16):
+            critic(torch.randn(1, 4))
+            state = torch.randn(16, 4)
+            after = state.clone()
+            with torch.no_grad():
+                target = torch.randn(16, 1) + 0.9 * copied(after)
+            optimizer.zero_grad()
+            F.mse_loss(critic(state), target).backward()
+            optimizer.step()
+        [one] = seen.observed(EqualStates)
+    assert isinstance(one, EqualStates)
+    assert one.steps == 8

@@ -74,9 +74,25 @@ def one_by_one(model: nn.Module) -> None:
     loss.backward()
 
 
+def beside_a_mean(model: nn.Module) -> None:
+    code = model(torch.randn(8, 6))
+    penalty = code.abs().mean().detach()
+    loss = -torch.mean(code) + 10 * penalty
+    loss.backward()
+
+
+def beside_a_call(model: nn.Module) -> None:
+    code = model(torch.randn(8, 6))
+    penalty = code.abs().mean().detach()
+    loss = F.mse_loss(code, torch.zeros(8, 3)) + 10 * penalty
+    loss.backward()
+
+
 @pytest.mark.parametrize(
     ("step", "name"),
     [
+        (beside_a_call, "penalty"),
+        (beside_a_mean, "penalty"),
         (by_name, "penalty"),
         (in_the_sum, "penalty.detach()"),
         (as_a_number, "penalty"),

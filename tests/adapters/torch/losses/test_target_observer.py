@@ -53,6 +53,29 @@ def test_targets_of_a_loss_in_a_loop_are_put_together(offset: int, by_position: 
     assert found == [(offset,), *[None] * (len(calls) - 1)]
 
 
+class GraphModel(nn.Module):
+    """Computes its loss in a method that never calls the model itself, as graph networks do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.features = nn.Embedding(48, 5).requires_grad_(False)
+        self.weight, self.criterion = nn.Parameter(torch.randn(5, 8)), nn.CrossEntropyLoss()
+
+    def loss(self, nodes: list[int], labels: torch.Tensor) -> torch.Tensor:
+        return self.criterion(self.features(torch.tensor(nodes)) @ self.weight, labels)
+
+
+def test_the_labels_that_a_criterion_of_the_model_receives_are_no_input() -> None:
+    with watched(capture=DEFAULT) as seen:
+        model = GraphModel()
+        optimizer, labels = torch.optim.SGD([model.weight], lr=0.1), TOKENS.flatten()
+        model.loss(list(range(48)), labels).backward()
+        optimizer.step()
+    [call] = seen.observed(LossCall)
+    assert call.targets is not None
+    assert call.targets.input_offsets is None
+
+
 class Decoder(nn.Module):
     """Gets its targets, and embeds them one position later or at their own position."""
 

@@ -84,6 +84,22 @@ def test_gradients_that_were_zeroed_are_absent_or_new(
     assert seen.scalars("gradient_state") == states
 
 
+@pytest.mark.parametrize(("computes", "states"), [(False, []), (True, [ABSENT] * 4)])
+def test_steps_between_which_nothing_is_computed_plot_a_schedule(
+    computes: bool, states: list[float]
+) -> None:
+    model = classifier()
+    with watched() as seen:
+        optimizer = sgd(model)
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2)
+        for _ in range(4):
+            if computes:
+                model(batch()[0])
+            optimizer.step()
+            scheduler.step()
+    assert seen.scalars("gradient_state") == states
+
+
 def test_a_gradient_that_appears_later_is_fresh() -> None:
     first, second = (nn.Parameter(torch.ones(2)) for _ in range(2))
     with watched() as seen:

@@ -69,6 +69,10 @@ def _linear(call: int, *, warm_up: int, total: int) -> float:
     return min(call / warm_up, 1 - call / total)
 
 
+def _of_roots(call: int, *, warm_up: int) -> float:
+    return 0.3 * min(call**-0.5, call * warm_up**-1.5)
+
+
 GLOBAL = 20
 
 
@@ -88,6 +92,26 @@ def test_a_function_plans_for_the_number_of_steps_that_it_reads(
 ) -> None:
     [found] = _of_function(function)
     assert (found.argument, found.planned, found.calls, found.steps) == (name, 20, 5, 20)
+
+
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [
+        (functools.partial(_linear, warm_up=12, total=1000), "warm_up"),
+        (lambda call, warmup_steps=12: min(1.0, (call + 1) / warmup_steps), "warmup_steps"),
+        (lambda call: _of_roots(max(call, 1), warm_up=12), "constant"),
+    ],
+)
+def test_a_rate_that_still_rises_in_a_line_is_in_its_warm_up(
+    function: Callable[[int], float], name: str
+) -> None:
+    [found] = _of_function(function)
+    assert (found.argument.split()[0], found.planned, found.warms_up) == (name, 12, True)
+
+
+def test_a_warm_up_that_has_ended_has_no_plan() -> None:
+    assert _of_function(functools.partial(_linear, warm_up=3, total=1000)) == []
+    assert _of_function(lambda call: 1.1**call * 12) == []
 
 
 def test_a_function_that_reads_other_numbers_has_no_plan() -> None:

@@ -36,6 +36,7 @@ from mothtrap.adapters.torch.losses.argument_orders import ArgumentOrderObserver
 from mothtrap.adapters.torch.losses.divergences import DivergenceObserver
 from mothtrap.adapters.torch.losses.loss_calls import inputs_of
 from mothtrap.adapters.torch.losses.loss_tensors import LossTensors
+from mothtrap.adapters.torch.losses.margins import MarginObserver
 from mothtrap.adapters.torch.optimization.reach import ReachObserver
 from mothtrap.adapters.torch.recording.attributes import Attributes
 from mothtrap.adapters.torch.recording.recording import Recording
@@ -68,6 +69,7 @@ class ForwardObserver:
         modes: the modes in which modules are trained.
         bootstraps: forwards from which targets are computed.
         divergences: reads the arguments of `kl_div`.
+        margins: observer of losses with a margin.
         compilations: compiled models and functions.
         reach: modules that no backward pass reaches.
         narrow: observer of outputs and gradients in half precision.
@@ -98,7 +100,7 @@ class ForwardObserver:
         self._detached: tuple[weakref.ref[torch.Tensor], torch.Tensor] | None = None
         self.calls = CallCapture(job)
         self.loss_tensors = LossTensors(job)
-        self.divergences = DivergenceObserver(job)
+        self.divergences, self.margins = DivergenceObserver(job), MarginObserver(job)
         self.argument_orders = ArgumentOrderObserver(job)
         self.bootstraps = BootstrapObserver(job)
         self.evaluations = EvaluationObserver(job, self.bootstraps.cut)
@@ -356,9 +358,12 @@ class ForwardObserver:
     def _root(self, module: nn.Module) -> Root | None:
         if module in self._rootless:
             return None
+        has_weights = next(module.parameters(), None) is not None
         root = self._job.book.root_of(module)
-        if root is None and next(module.parameters(), None) is not None:
+        if root is None and has_weights:
             root = self.add_root(self._job.book.top(module))
+        if is_loss(module) and not has_weights:  # a model holds it that is not called as a module
+            root = None
         if root is None:
             self._rootless[module] = True
         else:
@@ -460,6 +465,7 @@ class ForwardObserver:
             return
         if trains:
             self._loss_output = (OwnRef(value), frames.user_location())
+            self._job.contain_part("loss calls", self.margins.returned, module, value)
         else:
             self.evaluated_losses.returned(module, self._without_graph(value), args, kwargs)
 

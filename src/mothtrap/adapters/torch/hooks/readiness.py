@@ -38,6 +38,7 @@ from mothtrap.core.facts.layers import (
 from mothtrap.core.facts.losses import (
     DetachedTerm,
     LossCall,
+    MarginLoss,
     MixedAxes,
     OverlapAdded,
     PolicyEntropy,
@@ -89,7 +90,7 @@ OF_FORWARDS: Final = frozenset(
 """Facts that require a model's forward pass."""
 OF_BACKWARDS: Final = frozenset(
     (
-        *(LossCall, MixedAxes, OverlapAdded, PolicyEntropy, PolicyLoss, TokenShares),
+        *(LossCall, MarginLoss, MixedAxes, OverlapAdded, PolicyEntropy, PolicyLoss, TokenShares),
         *(LossesKept, GradientsCleared),
     )
 )

@@ -297,7 +297,7 @@ class Tracer(Parts):
             return
         self._backwards += 1
         self.forwards.close_path()  # a backward may run modules again
-        self.forwards.bootstraps.states.backward_began()
+        self.forwards.bootstraps.states.backward_began(tensors)
         if self.forwards.bootstraps.views.looks:
             self.forwards.bootstraps.views.backward_began()
         if self.recorder.depths.in_group:

@@ -13,6 +13,7 @@ from mothtrap.adapters.torch.job import graph
 from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.adapters.torch.losses.line_looks import Line, LineLooks
 from mothtrap.adapters.torch.optimization.parameter_list import parameters
+from mothtrap.adapters.torch.source.names import NOTHING
 from mothtrap.adapters.torch.source.summands import Summand, summands
 from mothtrap.core.facts.losses import DetachedTerm
 from mothtrap.tracing.source import frames
@@ -41,11 +42,16 @@ class _Line(Line):
 
 @dataclass(slots=True)
 class _Look:
-    """The terms of the loss of the step in progress, and the parameters that each term reaches."""
+    """The terms of the loss of the step in progress.
+
+    `reached` contains the parameters that each term reaches; None if they are unknown. `whole`
+    contains those that the loss reaches.
+    """
 
     line: _Line
     terms: list[Summand]
     reached: list[frozenset[int] | None]
+    whole: frozenset[int] | None
 
 
 class DetachedTermObserver:
@@ -67,7 +73,9 @@ class DetachedTermObserver:
         frame = frames.user_frame()
         found = summands(frame) if frame is not None else []
         if found:
-            self._look = _Look(line, found, [_reached(one.value) for one in found])
+            reached = [_reached(one.value) for one in found]
+            whole = _reached(loss.root) if any(one.value is NOTHING for one in found) else None
+            self._look = _Look(line, found, reached, whole)
             self._stepped.clear()
             self._names.clear()
 
@@ -88,7 +96,8 @@ class DetachedTermObserver:
             for one, reached in zip(look.terms, look.reached, strict=True)
             if reached is not None and reached.isdisjoint(self._stepped)
         }
-        trains = any(r is not None and not r.isdisjoint(self._stepped) for r in look.reached)
+        every = (*look.reached, look.whole)
+        trains = any(r is not None and not r.isdisjoint(self._stepped) for r in every)
         if not trains:
             return
         if line.looks:
@@ -121,6 +130,8 @@ class DetachedTermObserver:
 
 def _reached(value: Any) -> frozenset[int] | None:
     """Return the identities of the parameters that a term trains; None if that is unknown."""
+    if value is NOTHING:
+        return None
     if not isinstance(value, torch.Tensor):
         return frozenset()
     if value.grad_fn is None:

@@ -13,6 +13,7 @@ from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.job.distributed import DistributedObserver, local_shape, own_value
 from mothtrap.adapters.torch.job.naming import Root, class_name, strip_wrappers, value_kind
+from mothtrap.adapters.torch.job.retained_outputs import nodes_made
 from mothtrap.adapters.torch.optimization.device_numbers import add_scalar, scale_of
 from mothtrap.adapters.torch.optimization.gradient_marks import (
     ClosureEvaluations,
@@ -54,13 +55,14 @@ class Known:
         held: ids of its parameters.
         order: operations on its gradients since then.
         thread: thread that steps it; 0 before its first step.
-        roster: its parameters, as of the last query.
+        nodes: number of graph nodes that its thread had made by then.
     """
 
     name: str
     births: int
     steps: int = 0
     thread: int = 0
+    nodes: int = field(default_factory=nodes_made)
     clean: bool = False
     backward: bool = False
     marks: list[GradientMark] = field(default_factory=list)
@@ -313,21 +315,21 @@ class OptimizerObserver:
         if not (closure or in_backward):
             state = self._state(known, own.parameters)
         stale = known.steps > 0 and known.backward and not known.clean and not in_backward
+        nodes, known.nodes = known.nodes, nodes_made()
         if not in_backward:
             count = self._closure.left(optimizer) if closure else int(stale)
-            self._notes.numbers(
-                known.name, {"gradient_state": state, "stale_gradient": float(count)}
-            )
+            if state != GradientState.ABSENT or nodes != known.nodes:  # else: to plot a schedule
+                numbers = {"gradient_state": state, "stale_gradient": float(count)}
+                self._notes.numbers(known.name, numbers)
             known.marks = marks_of(own.parameters)
             own.stepped(optimizer)
         known.steps += 1
-        told = known.order.stepped(
+        for observation in known.order.stepped(
             self._job.grouper.step,
             known.name,
             absent=state == GradientState.ABSENT,
             clean=known.clean and not closure,
-        )
-        for observation in told:
+        ):
             self._notes.observe(observation)
         known.clean = known.backward = False
 

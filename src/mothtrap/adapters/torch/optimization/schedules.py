@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +39,7 @@ NEAR = 0.02
 class _Made:
     """A schedule, the steps and passes at its creation, and the line that created it.
 
-    `state` is the dictionary of the schedule's attributes.
+    `state` is the dictionary of the schedule's attributes, and `first` the factor of its first rate.
     """
 
     kind: type[Any]
@@ -46,6 +47,7 @@ class _Made:
     steps: int
     passes: int
     location: str | None
+    first: float
 
 
 class ScheduleObserver:
@@ -76,6 +78,7 @@ class ScheduleObserver:
             self._job.grouper.steps_applied,
             self._passes(),
             frames.user_location(),
+            _factor(vars(schedule)),
         )
         weakref.finalize(schedule, self._gone, id(schedule)).atexit = False
 
@@ -83,7 +86,8 @@ class ScheduleObserver:
         """Return the progress of each schedule.
 
         A function of a `LambdaLR` may read many numbers. The planned number is the one near the
-        number of steps, or the one that is named after epochs and equals the number of passes.
+        number of steps, or the one that is named after epochs and equals the number of passes. If
+        every call raised the rate by the same amount, it is the length of the warm-up.
         """
         for number in list(self._alive):
             self._end(self._alive.pop(number))
@@ -98,7 +102,7 @@ class ScheduleObserver:
         applied = self._job.grouper.steps_applied
         steps, passes = applied - made.steps, self._passes() - made.passes
         state = made.state
-        for argument, planned in _plans(made, steps, passes):
+        for argument, planned, warms_up in _plans(made, steps, passes):
             self._ended.append(
                 ScheduleEnded(
                     step=max(0, applied - 1),
@@ -108,21 +112,51 @@ class ScheduleObserver:
                     calls=int(state["last_epoch"]),
                     steps=steps,
                     passes=passes,
-                    warms_up=made.kind is LinearLR and state["start_factor"] < state["end_factor"],
+                    warms_up=warms_up,
                     location=made.location,
                 )
             )
 
 
-def _plans(made: _Made, steps: int, passes: int) -> Iterator[tuple[str, int]]:
-    """Yield the number of calls that a schedule plans, if known, and the name of that number."""
-    argument = PLANS.get(made.kind)
+def _plans(made: _Made, steps: int, passes: int) -> Iterator[tuple[str, int, bool]]:
+    """Yield name and number of the calls that a schedule plans, and whether it warms up."""
+    argument, state = PLANS.get(made.kind), made.state
     if argument is not None:
-        yield argument, int(made.state[argument])
+        rises = made.kind is LinearLR and state["start_factor"] < state["end_factor"]
+        yield argument, int(state[argument]), rises
         return
-    for function in made.state["lr_lambdas"]:
-        for name, number in numbers_read(function).items():
+    for function in state["lr_lambdas"]:
+        numbers = numbers_read(function)
+        for name, number in numbers.items():
             of_passes = number == passes and "epoch" in name.lower()
             if of_passes or abs(number - steps) <= NEAR * steps:
-                yield name, number
+                yield name, number, False
                 return
+        found = _warm_up(made, numbers, steps)
+        if found is not None:
+            yield *found, True
+            return
+
+
+def _warm_up(made: _Made, numbers: Mapping[str, int], steps: int) -> tuple[str, int] | None:
+    """Return the length of a linear warm-up that has not ended, and its name.
+
+    Args:
+        made: a schedule.
+        numbers: numbers that its function reads.
+        steps: steps of the job; a longer warm-up cannot have ended.
+    """
+    calls, factor = int(made.state["last_epoch"]), _factor(made.state)
+    left = {name: number for name, number in numbers.items() if calls < number <= steps}
+    for name, number in left.items():
+        if any(math.isclose(factor, done / number, rel_tol=NEAR) for done in (calls, calls + 1)):
+            return name, number
+    grown = factor / made.first if made.first > 0 else 0.0
+    is_line = any(math.isclose(grown, times, rel_tol=NEAR) for times in (calls, calls + 1))
+    return next(iter(left.items()), None) if is_line and calls > 2 else None
+
+
+def _factor(state: Mapping[str, Any]) -> float:
+    """Return the latest rate of a schedule as a factor of its full rate; 0 if it is unknown."""
+    last, full = state.get("_last_lr"), state.get("base_lrs")
+    return float(last[0] / full[0]) if last and full and full[0] else 0.0

@@ -30,7 +30,8 @@ class Summand:
 
     Attributes:
         code: source text.
-        value: a tensor or a number; that of `x.detach()` has no graph.
+        value: a tensor or a number; that of `x.detach()` has no graph. `NOTHING` for a call whose
+            result is not stored.
         location: line of the sum.
     """
 
@@ -42,8 +43,8 @@ class Summand:
 def summands(frame: FrameType) -> list[Summand]:
     """Return the terms of the loss whose backward a frame is calling.
 
-    Terms are named variables, attributes, and elements of lists and dictionaries. A term whose
-    value can no longer be read is omitted. No terms are returned if the loss is not a sum.
+    Terms are named variables, attributes, elements of lists and dictionaries, and calls. A name
+    whose value can no longer be read is omitted. No terms are returned if the loss is not a sum.
     """
     call = running_call(frame)
     if call is None:
@@ -74,7 +75,8 @@ def _terms(node: ast.expr, scope: AnyScope, depth: int) -> Iterator[Summand]:
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         yield from _terms(node.operand, scope, depth - 1)
     elif isinstance(node, ast.Call):
-        yield from _of_call(node, scope, depth)
+        inner = list(_of_call(node, scope, depth))
+        yield from inner or [Summand(ast.unparse(node), NOTHING, scope.location(node))]
     elif isinstance(node, ast.Name | ast.Attribute | ast.Subscript):
         yield from _of_name(node, scope, depth)
 
@@ -120,7 +122,8 @@ def _of_call(node: ast.Call, scope: AnyScope, depth: int) -> Iterator[Summand]:
             if isinstance(value, torch.Tensor):
                 yield Summand(ast.unparse(node), value.detach(), scope.location(node))
         elif function.attr in _SAME_TERMS:
-            yield from _terms(owner, scope, depth - 1)
+            of_torch = _value(owner, scope) is torch and node.args  # `torch.mean(x)`
+            yield from _terms(node.args[0] if of_torch else owner, scope, depth - 1)
         elif function.attr in _PASSES and node.args:
             yield from _terms(node.args[0], scope, depth - 1)
 

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import pytest
+from tests.rules.windows import window
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.losses import MarginLoss
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.rules.stuck_at_margin import StuckAtMargin
+
+
+def check(*levels: float, margin: float = 0.5) -> list[Finding]:
+    """Findings for reports of 25 values each, from every 8th call."""
+    seen = [
+        MarginLoss(
+            step=200 * number + 199,
+            loss="TripletMarginLoss",
+            margin=margin,
+            calls=200 * number + 200,
+            values=tuple(level + 0.05 * (-1) ** n for n in range(25)),
+            location="net.py:9",
+        )
+        for number, level in enumerate(levels)
+    ]
+    return StuckAtMargin().check(window(*seen, steps=200 * len(levels)))
+
+
+def test_a_loss_at_its_margin_is_a_warning_and_later_an_error() -> None:
+    [finding] = check(0.5)
+    assert (finding.severity, finding.location) == (Severity.WARNING, "net.py:9")
+    assert "stayed at its margin of 0.5 for 200 calls (mean 0.502)" in finding.message
+    assert finding.fixes[0].startswith("Check the order of the arguments")
+    [finding] = check(0.52, 0.5, 0.5)
+    assert finding.severity is Severity.ERROR
+
+
+def test_a_loss_that_leaves_its_margin_is_fine() -> None:
+    assert check(0.45) == []
+    assert check(0.5, 0.5, 0.3) == []
+    assert check(0.8) == []
+
+
+def test_needs_a_loss_with_a_margin_and_enough_calls() -> None:
+    with pytest.raises(NotApplicable):
+        check()
+    few = MarginLoss(step=90, loss="L", margin=1.0, calls=96, values=(1.0,) * 12)
+    with pytest.raises(NotEnoughData, match="200 calls"):
+        StuckAtMargin().check(window(few, steps=96))
