@@ -5,7 +5,7 @@ import pytest
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
-from mothtrap.core.facts.losses import LossCall
+from mothtrap.core.facts.losses import LossCall, MetricBroadcast
 from mothtrap.core.findings import Severity
 from mothtrap.rules.loss_broadcast import LossBroadcast
 
@@ -64,6 +64,19 @@ def test_one_output_of_keras_for_several_targets_is_a_warning() -> None:
 )
 def test_stays_quiet(prediction: Shape, target: Shape | None, result: Shape | None) -> None:
     assert LossBroadcast().check(window(call(prediction, target, result))) == []
+
+
+def test_a_metric_that_broadcasts_is_named_with_its_shapes() -> None:
+    metric = MetricBroadcast(step=0, metric="r2", prediction_axes=2, target_axes=1)
+    [found] = LossBroadcast().check(window(call((32, 1), (32, 1), (32, 1)), metric))
+    assert (found.severity, found.title) == (Severity.WARNING, "broadcast in a metric")
+    assert "(N, 1) and the target (N,): the metric `r2`" in found.message
+
+
+def test_a_loss_that_broadcasts_comes_before_its_metric() -> None:
+    metric = MetricBroadcast(step=0, metric="r2", prediction_axes=2, target_axes=1)
+    found = LossBroadcast().check(window(call((32, 1), (32,), (32, 32)), metric))
+    assert [one.severity for one in found] == [Severity.ERROR, Severity.WARNING]
 
 
 def test_does_not_apply_to_class_losses() -> None:

@@ -9,6 +9,7 @@ from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.epochs import EpochMetrics
+from mothtrap.core.facts.losses import LossCall, TargetSample
 from mothtrap.core.findings import Severity
 from mothtrap.core.window import Window
 from mothtrap.rules.metric_contradicts_loss import MetricContradictsLoss
@@ -77,12 +78,61 @@ def test_an_accuracy_of_nothing_is_told_even_if_a_rounded_sigmoid_is_right_later
     values = [*NOTHING[:5], 0.01, 0.03, 0.06]
     [finding] = MetricContradictsLoss().check(window(*told("accuracy", values, held_out=values)))
     assert finding.message == (
-        "the evaluation accuracy is 0 in the first 5 epochs, while the loss fell from 1 to 0.35: "
-        "no prediction counts as correct"
+        "the evaluation accuracy is 0 in the first 5 evaluations, while the loss fell from 1 to "
+        "0.35: no prediction counts as correct"
     )
     assert all(fix.startswith("Check the metric") for fix in finding.fixes)
     late = [*NOTHING[:5], 0.2, 0.5, 0.9]
     assert MetricContradictsLoss().check(window(*told("accuracy", late, held_out=late))) == []
+
+
+ROWS = LossCall(step=0, operation="cross_entropy", prediction_shape=(32, 4))
+
+
+def evaluated(metric: str, values: Sequence[float], loss: Sequence[float]) -> list[EpochMetrics]:
+    """The evaluations of a trainer that knows only the loss of the training data."""
+    return epochs({"loss": loss}, {metric: values, "loss": loss})
+
+
+def test_an_accuracy_cannot_be_lower_than_its_loss_allows() -> None:
+    same = evaluated("accuracy", [0.49] * 6, [0.67, 0.41, 0.19, 0.127, 0.099, 0.094])
+    [finding] = MetricContradictsLoss().check(window(*same, ROWS))
+    assert finding.message == (
+        "the evaluation accuracy is 0.49, but a loss of 0.094 means that at least 86% of the rows "
+        "are right"
+    )
+
+
+def test_an_accuracy_of_reshaped_outputs_that_stands_still_is_told() -> None:
+    flat = TargetSample(dtype="float32", count=32, by_position=True)
+    one = LossCall(step=0, operation="binary_cross_entropy", prediction_shape=(32,), targets=flat)
+    loss = [0.67, 0.41, 0.19, 0.127, 0.099, 0.094]
+    assert MetricContradictsLoss().check(window(*evaluated("accuracy", [0.49] * 6, loss), one))
+    moves = evaluated("accuracy", [0.41, 0.43, 0.44, 0.46, 0.47, 0.49], loss)
+    assert MetricContradictsLoss().check(window(*moves, one)) == []
+
+
+def test_other_losses_do_not_bound_an_accuracy() -> None:
+    same = evaluated(
+        "accuracy", [0.4, 0.42, 0.43, 0.44, 0.46, 0.49], [0.67, 0.41, 0.19, 0.127, 0.099, 0.094]
+    )
+    tokens = TargetSample(dtype="int64", count=64, by_position=True)
+    weighted = TargetSample(dtype="int64", count=64, weighted=True)
+    for other in (
+        LossCall(step=0, operation="elementwise", prediction_shape=(32, 4)),
+        LossCall(step=0, operation="cross_entropy", prediction_shape=(32, 7, 4)),
+        LossCall(step=0, operation="cross_entropy", prediction_shape=(32, 4), targets=tokens),
+        LossCall(step=0, operation="cross_entropy", prediction_shape=(32, 4), targets=weighted),
+    ):
+        assert MetricContradictsLoss().check(window(*same, ROWS, other)) == []
+    unbalanced = evaluated("accuracy", [0.97] * 6, [0.3, 0.2, 0.12, 0.1, 0.09, 0.08])
+    assert MetricContradictsLoss().check(window(*unbalanced, ROWS)) == []
+
+
+def test_an_evaluation_accuracy_that_falls_with_its_loss_is_told() -> None:
+    falls = evaluated("accuracy", [0.28, 0.246, 0.16, 0.14, 0.13], [1.36, 1.2, 0.97, 0.8, 0.75])
+    [finding] = MetricContradictsLoss().check(window(*falls, ROWS))
+    assert finding.message.startswith("the evaluation accuracy fell from 0.28 to 0.13 while")
 
 
 def test_each_training_of_a_line_is_judged_by_itself() -> None:

@@ -24,6 +24,12 @@ def test_warming_up_is_nothing() -> None:
     [
         ({"why": "unchanged"}, Severity.ERROR, "returns its input weights", "Return"),
         ({"why": "in place"}, Severity.ERROR, "updates its model in place", "nnx.jit"),
+        (
+            {"why": "not returned", "state": "batch_stats"},
+            Severity.WARNING,
+            "computed new `batch_stats` in each of 32 calls",
+            "Return the new ones",
+        ),
         ({"state": "opt"}, Severity.WARNING, "a new `opt` in 32 consecutive calls", "Assign `opt`"),
     ],
 )

@@ -12,10 +12,13 @@ import weakref
 from types import CodeType
 from typing import Any, Final
 
+import numpy as np
 import transformers
 from transformers import trainer, trainer_callback
 
+from mothtrap.core.facts.epochs import EpochMetrics
 from mothtrap.core.facts.trainers import TrainerSettings, TrainingPhase, UndividedLoss
+from mothtrap.core.metrics import sense_by_name
 from mothtrap.core.replays import ReplayPlan
 from mothtrap.core.reports import Reports
 from mothtrap.tracing.handle import AdapterSpec
@@ -28,12 +31,14 @@ from mothtrap.tracing.trainers.trainers_at_work import TrainerAtWork
 class TransformersHandle(TrainerHandle):
     """Handle for the Hugging Face Trainer."""
 
-    facts = (TrainerSettings, TrainingPhase, UndividedLoss)
+    facts = (TrainerSettings, TrainingPhase, UndividedLoss, EpochMetrics)
 
     def install(self, replacements: Replacements) -> None:
         """Replace the function that handles all events, and the start of phases."""
         self._trainer: weakref.ref[Any] | None = None
         self._control: weakref.ref[Any] | None = None
+        self._evaluations = -1
+        self._train_loss: float | None = None
         _followed(replacements)
         handler = trainer_callback.CallbackHandler
         replacements.replace(handler, "call_event", self._around_event)
@@ -131,14 +136,20 @@ class TransformersHandle(TrainerHandle):
     def _event(
         self, handler: Any, event: str, args: Any, state: Any, control: Any, given: dict[str, Any]
     ) -> None:
-        if event not in ("on_train_begin", "on_epoch_begin", "on_log"):
+        if event not in EVENTS:
             return
         if not self.watches(_unwrapped(handler.model)):
             return
         if event == "on_log":
-            self.job.log(given.get("logs") or {})
+            logs = given.get("logs") or {}
+            self.job.log(logs)
+            self._train_loss = _number(logs.get("loss")) or self._train_loss
+        elif event == "on_train_end":
+            self._evaluations = -1
+        elif event == "on_evaluate":
+            self._evaluated(given.get("metrics") or {})
         elif event == "on_train_begin":
-            self._control = weakref.ref(control)
+            self._control, self._evaluations = weakref.ref(control), 0
             self._train_began(args)
         else:
             self.enter("train", int(state.epoch or 0))
@@ -165,6 +176,35 @@ class TransformersHandle(TrainerHandle):
             )
         )
 
+    def _evaluated(self, metrics: dict[str, Any]) -> None:
+        """Report the metrics of an evaluation during training."""
+        one = self._trainer() if self._trainer is not None else None
+        if one is None or self._evaluations < 0:
+            return
+        held_out = {
+            name.removeprefix(HELD_OUT): value
+            for name, value in metrics.items()
+            if name.startswith(HELD_OUT)
+            and not name.endswith(SPEEDS)
+            and _number(value) is not None
+        }
+        rising = {name: sense_by_name(name) for name in held_out}
+        function = getattr(one, "compute_metrics", None)
+        self.job.fact(
+            EpochMetrics(
+                step=self.job.steps_applied,
+                fit=f"train of {type(one).__name__}",
+                epoch=self._evaluations,
+                loss="loss",
+                values={"loss": self._train_loss} if self._train_loss is not None else {},
+                held_out={name: float(value) for name, value in held_out.items()},
+                higher_is_better=tuple(sorted(name for name in rising if rising[name])),
+                lower_is_better=tuple(sorted(name for name in rising if rising[name] is False)),
+                location=frames.returned_at(function) if callable(function) else None,
+            )
+        )
+        self._evaluations += 1
+
     def stop(self, _: str) -> bool:
         """End `train` after the step in progress."""
         control = self._control() if self._control is not None else None
@@ -182,8 +222,18 @@ PHASES: Final[dict[str, Phase]] = {
 """The phase that each of these methods of a Trainer begins."""
 
 
+EVENTS: Final = ("on_train_begin", "on_epoch_begin", "on_log", "on_evaluate", "on_train_end")
+HELD_OUT: Final = "eval_"
+"""Beginning of the names of the metrics that `evaluate` returns."""
+SPEEDS: Final = ("runtime", "_per_second", "model_preparation_time")
+"""Ends of the names of the other numbers that it returns."""
 ITEMS = "num_items_in_batch"
 """The argument by which the Trainer passes the number of items to a loss."""
+
+
+def _number(value: Any) -> float | None:
+    """Return a number that a Trainer logs, perhaps as a text; None for anything else."""
+    return float(value) if isinstance(value, int | float | np.number) else None
 
 
 def _unwrapped(model: Any) -> Any:
@@ -254,7 +304,7 @@ ADAPTER: Final = AdapterSpec(
     handle=TransformersHandle,
     requires="transformers>=4.46",
     arrays="torch",
-    reports=Reports(facts=REPORTS.facts | {UndividedLoss}),
+    reports=Reports(facts=REPORTS.facts | {UndividedLoss, EpochMetrics}),
     watched=(transformers.PreTrainedModel,),
     refines="torch",
     steps="base",

@@ -31,7 +31,7 @@ class FrozenParameters(Rule):
     What it detects:
         A model of whose parameters many have `requires_grad=False` (`trainable=False`), or that no
         optimizer updates in a `GradientTape` loop, although they still have the framework's
-        default initialization.
+        default initialization, or that of a transformer made from its configuration.
 
     Why it matters:
         Freezing keeps pretrained weights. Here the frozen weights are random, so the rest of the
@@ -48,8 +48,8 @@ class FrozenParameters(Rule):
         calls them under its tape.
 
     What to do:
-        - PyTorch: Load the pretrained weights before freezing: `load_state_dict` with
-          `strict=True` lists the keys that do not match.
+        - PyTorch: Load the pretrained weights before freezing: `from_pretrained` of transformers,
+          or `load_state_dict` with `strict=True`, which lists the keys that do not match.
         - PyTorch: Without pretrained weights, set `requires_grad_(True)` and give the optimizer
           all parameters.
         - Keras: Set `layer.trainable = True` before `compile`, or load pretrained weights

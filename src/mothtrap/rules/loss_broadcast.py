@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
-from mothtrap.core.facts.losses import LossCall
+from mothtrap.core.facts.losses import LossCall, MetricBroadcast
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
@@ -20,20 +20,24 @@ class LossBroadcast(Rule):
     What it detects:
         An elementwise loss (squared, absolute, Huber ...) whose prediction and target have a
         different number of axes, have equal shapes without the axes of size 1, and give a result
-        larger than either: `(N, 1)` and `(N,)` give `(N, N)`.
+        larger than either: `(N, 1)` and `(N,)` give `(N, N)`. A metric of Keras that compares
+        them in this way.
 
     Why it matters:
         Every prediction is compared with every target. The loss is then smallest at the mean of
-        all targets, and the model learns to predict this mean for every input.
+        all targets, and the model learns to predict this mean for every input. A metric says
+        nothing about the model then.
 
     Fires:
         Error at the first such loss call. Warning if a loss of Keras compares one output of each
         row, `(N, 1)`, with several targets, `(N, T)`: a recurrent layer that returns only its last
-        output, or a last layer with too few units.
+        output, or a last layer with too few units. Warning if a metric that is a function of the
+        script compares `(N, 1)` with `(N,)`.
 
     Stays quiet:
         For scalar targets, targets of size 1, and intended outer differences, in which both
-        sides have the same number of axes (quantile regression).
+        sides have the same number of axes (quantile regression). For metrics that compare targets
+        with targets, or predictions with predictions (rankings).
 
     What to do:
         - PyTorch: Give both the same shape: `prediction.squeeze(-1)` or
@@ -50,7 +54,10 @@ class LossBroadcast(Rule):
 
     code = "STR706"
     title = "broadcast in the loss"
-    needs = (Need(facts=(LossCall,)),)
+    needs = (
+        Need(facts=(LossCall,)),
+        Need(facts=(MetricBroadcast,), optional=True),
+    )
     explains = (
         "cannot_overfit",
         "loss_not_decreasing",
@@ -60,12 +67,39 @@ class LossBroadcast(Rule):
 
     def check(self, window: Window) -> list[Finding]:
         """Compare the shapes of every observed elementwise loss."""
-        calls = list(window.seen(LossCall))
+        calls, metrics = list(window.seen(LossCall)), list(window.seen(MetricBroadcast))
+        if metrics:
+            return [*self._in_loss(window, calls), self._in_metric(window, metrics[0])]
         if not calls:
             raise NotEnoughData("no loss function call was observed")
         elementwise = [call for call in calls if call.operation == "elementwise"]
         if not elementwise:
             raise NotApplicable("no elementwise loss is used")
+        return self._in_loss(window, elementwise)
+
+    def _in_metric(self, window: Window, one: MetricBroadcast) -> Finding:
+        """Report a metric that compares every prediction with every target."""
+        shapes = {1: "(N,)", 2: "(N, 1)"}
+        prediction, target = shapes[one.prediction_axes], shapes[one.target_axes]
+        return self.finding(
+            window,
+            severity=Severity.WARNING,
+            step=one.step,
+            message=(
+                f"the prediction has shape {prediction} and the target {target}: the metric "
+                f"`{one.metric}` compares every prediction with every target"
+            ),
+            evidence={
+                "metric": one.metric,
+                "prediction_shape": prediction,
+                "target_shape": target,
+            },
+            location=one.location,
+            title="broadcast in a metric",
+        )
+
+    def _in_loss(self, window: Window, calls: list[LossCall]) -> list[Finding]:
+        elementwise = [call for call in calls if call.operation == "elementwise"]
         broadcast = [call for call in elementwise if _is_broadcast(call)]
         if not broadcast:
             stretched = [call for call in elementwise if _is_stretched(call)]

@@ -20,7 +20,8 @@ class UpdateDropped(Rule):
     What it detects:
         A function that takes weights, returns new ones, and is called with the same old ones in
         many consecutive steps: its result is not assigned, it returns the old weights, or it
-        changes a model in place inside `jax.jit`. The same for the state of an optimizer. A Keras
+        changes a model in place inside `jax.jit`. The same for the state of an optimizer, and for
+        the batch statistics of flax that a step computes and does not return. A Keras
         `train_step`, or a step of a custom loop, that computes gradients and passes them to no
         optimizer. A PyTorch script that computes gradients and clears them, while no optimizer ever
         steps.
@@ -29,13 +30,15 @@ class UpdateDropped(Rule):
         JAX functions change nothing in place. New weights that are not returned and assigned are
         lost: every step starts from the same weights, and the model learns nothing. With an old
         state, an optimizer stays at its first step: a warmup never proceeds, and momentum never
-        builds up.
+        builds up. With old batch statistics, evaluations measure another model than the trained
+        one.
 
     Fires:
         Error when a function gets the very same weights in `num_steps` consecutive calls, or cannot
         return other ones. Error at the end of a PyTorch script that cleared the gradients of an
         optimizer, called `backward` at least `num_steps` times, and changed no weight. Warning
-        when a function gets the same state with new weights.
+        when a function gets the same state with new weights, or computes a state and does not
+        return it.
 
     Stays quiet:
         A few calls with the same weights, as for warm-up or benchmarking.
@@ -62,6 +65,8 @@ class UpdateDropped(Rule):
         "unchanged_tensor",
         "learning_rate_too_low",
         "learning_rate_zero",
+        "overfit",
+        "overtraining",
     )
 
     num_steps: int = threshold(8, unit="consecutive calls with the same weights", source="by hand")
@@ -116,6 +121,12 @@ def _words(seen: Seen) -> tuple[str, tuple[str, ...] | None]:
             f"backward ran {seen.calls} times, but {seen.function} never stepped: the weights do "
             "not change",
             ("Call `optimizer.step()` after `loss.backward()`.",),
+        )
+    if seen.why == "not returned":
+        return (
+            f"{function} computed new `{seen.state}` in each of {seen.calls} calls, but did not "
+            "return them: evaluations use the initial ones",
+            (f'Return the new ones: `state.replace({seen.state}=updates["{seen.state}"])`.',),
         )
     if seen.state:
         return (

@@ -124,3 +124,35 @@ def test_a_model_changed_in_place_keeps_nothing_of_it_inside_jit(compiled: str, 
             step(model, opt, X, Y)
     assert told(process) == ([("in place", "", 8)] if lost else [])
     assert len(process.steps()) == CALLS
+
+
+AVERAGES = {"batch_stats": {"norm": {"mean": jnp.zeros(2)}}}
+
+
+@pytest.mark.parametrize("returned", ["old", "new", "mean of the devices"])
+def test_batch_statistics_that_a_step_computes_must_be_returned(returned: str) -> None:
+    """As `mutable=["batch_stats"]` of flax: the loss function returns them beside the loss."""
+
+    def loss_of(params: Any, averages: Any, x: Any, y: Any) -> Any:
+        means = (x @ params["a"]).mean(axis=0)[:2]
+        old = averages["batch_stats"]["norm"]["mean"]
+        new = {"batch_stats": {"norm": {"mean": 0.9 * old + 0.1 * means}}}
+        return loss_fn(params, x, y), new
+
+    def step(params: Any, averages: Any, state: Any, x: Any, y: Any) -> Any:
+        gradient = jax.value_and_grad(loss_of, has_aux=True)
+        (loss, new), grads = gradient(params, averages, x, y)
+        updates, state = optimizer.update(grads, state)
+        if returned == "mean of the devices":
+            new = jax.tree.map(lambda one: one * 1.0, new)
+        averages = averages if returned == "old" else new
+        return optax.apply_updates(params, updates), averages, state, loss
+
+    process = Process("jax")
+    with process.watched(ADAPTER):
+        compiled, params = jax.jit(step), weights()
+        averages, state = AVERAGES, optimizer.init(params)
+        for _ in range(CALLS):
+            params, averages, state, _ = compiled(params, averages, state, X, Y)
+    lost = [("not returned", "batch_stats", 8)]
+    assert told(process) == (lost if returned == "old" else [])

@@ -50,9 +50,11 @@ class TestKeras(AdapterTests):
         ]
 
     def train_on_one_batch(self) -> None:
+        """The same batch again and again, and a metric of a row and a column."""
         model = keras.Sequential([keras.layers.Dense(1)])
-        model.compile("sgd", "mse")
-        batch = np.eye(4, dtype="float32"), np.ones((4, 1), "float32")
+        error = lambda y_true, y_pred: keras.ops.mean((y_true - y_pred) ** 2)  # noqa: E731
+        model.compile("sgd", "mse", metrics=[error])
+        batch = np.eye(4, dtype="float32"), np.ones((4,), "float32")
         model.fit((batch for _ in range(8)), verbose=0)
 
     def train_on_tokens(self) -> None:

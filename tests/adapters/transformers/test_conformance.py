@@ -36,6 +36,7 @@ class TestTransformers(AdapterTests):
     steps = 16
     replaced: ClassVar = (trainer_callback.CallbackHandler, transformers.Trainer)
     elsewhere: ClassVar = {
+        "EpochMetrics": "tests/adapters/transformers/test_evaluations.py",
         "UndividedLoss": "tests/adapters/transformers/test_undivided_loss.py",
     }
 

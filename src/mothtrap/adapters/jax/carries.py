@@ -12,6 +12,9 @@ import numpy as np
 STATES: Final = ("mu", "nu", "trace", "count", "batch_stats")
 """Path components of states that optimizers and batch normalization keep between steps."""
 
+STATISTICS: Final = "batch_stats"
+"""The collection in which flax keeps the running averages of batch normalization."""
+
 
 def like_weights(
     inputs: Sequence[tuple[Any, Any]], names: Sequence[str], arguments: Sequence[Any]
@@ -105,6 +108,40 @@ def states(
         ):
             found[name] = places
     return found
+
+
+def lost_statistics(
+    inputs: Sequence[tuple[Any, Any]], computed: Any, results: Sequence[tuple[Any, Any]]
+) -> str:
+    """Return the name of the batch statistics that a function computes and does not return.
+
+    Args:
+        inputs: paths and leaves of its arguments.
+        computed: what its loss function returns beside the loss.
+        results: paths and leaves of its results.
+
+    Returns:
+        Empty if it computes none, or returns them.
+    """
+    given = {id(leaf) for _, leaf in inputs}
+    made = [tuple(map(_word, path)) for path, leaf in results if id(leaf) not in given]
+    kept = {id(leaf) for _, leaf in results}
+    lost = False
+    for path, leaf in jax.tree_util.tree_flatten_with_path(computed)[0]:
+        words = tuple(map(_word, path))
+        end = words[words.index(STATISTICS) + 1 :] if STATISTICS in words else words
+        of = [
+            tuple(map(_word, its))
+            for its, one in inputs
+            if one is not leaf and np.shape(one) == np.shape(leaf)
+        ]
+        of = [its for its in of if end and its[-len(end) :] == end]
+        if not any(STATISTICS in one for one in (words, *of)) or not of:
+            continue
+        if id(leaf) in kept or any(one[-len(end) :] == end for one in made):
+            return ""
+        lost = True
+    return STATISTICS if lost else ""
 
 
 def _named(fun: Callable[..., Any], arguments: Any) -> list[tuple[str, Any]]:

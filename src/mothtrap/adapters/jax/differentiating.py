@@ -77,6 +77,7 @@ def describe(
         names=names,
         function=getattr(fun, "__name__", "loss"),
         location=_last_line(code),
+        auxiliary=value[1] if has_aux else None,
     )
 
 

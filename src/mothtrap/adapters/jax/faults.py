@@ -119,11 +119,15 @@ class Faults:
             stale = counts.running(argument, leaves, places)
             if stale > calls:
                 self._tell(layout, stale, state=argument)
+        if layout.lost_state:
+            self._tell(layout, counts.calls, state=layout.lost_state)
 
     def _tell(self, layout: Layout, calls: int, state: str = "") -> None:
         if calls not in TOLD_AT:
             return
         lost = layout.lost if not state else ""
+        if state and state == layout.lost_state:
+            lost = "not returned"
         self._job.fact(
             UpdateDropped(
                 step=self._job.now.step,

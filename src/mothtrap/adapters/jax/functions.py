@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from mothtrap.adapters.jax import internals
-from mothtrap.adapters.jax.carries import like_weights, lost_updates, states
+from mothtrap.adapters.jax.carries import like_weights, lost_statistics, lost_updates, states
 from mothtrap.tracing.source.frames import line_of
 
 Function = Callable[..., Any]
@@ -35,6 +35,7 @@ class Differentiated:
         names: names of the arguments, e.g. `Dense_0.kernel`.
         function: name of the loss function.
         location: its last line, where the loss is returned.
+        auxiliary: what the function returns beside the loss.
     """
 
     value: Any
@@ -43,6 +44,7 @@ class Differentiated:
     names: tuple[str, ...]
     function: str
     location: str | None
+    auxiliary: Any = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +66,7 @@ class Layout:
         totals: indices of the sum and the count of the losses so far among the results.
         runs_on: scalars are means of all calls so far.
         lost: why no update reaches another call, see `carries.lost_updates`.
+        lost_state: name of a state that is computed and not returned.
         states: indices of leaves of the arguments that are returned anew, by argument.
         place: the first line of the function.
         data: indices of arrays among the leaves of the arguments that no other call returns: a
@@ -84,6 +87,7 @@ class Layout:
     totals: tuple[int, int] | None = None
     runs_on: bool = False
     lost: str = ""
+    lost_state: str = ""
     states: dict[str, tuple[int, ...]] = field(default_factory=dict)
     place: str | None = None
     data: tuple[int, ...] = ()
@@ -249,6 +253,7 @@ def layout_of(fun: Function, page: Page, arguments: Any, out: Any) -> Layout:
         updated=updated,
         gradients=gradients,
         lost=lost,
+        lost_state=lost_statistics(page.inputs, call.auxiliary, results) if updated else "",
         data=_data(arguments, out, taken),
         states=states(fun, arguments, out, taken, updated) if updated else {},
     )

@@ -14,6 +14,7 @@ from mothtrap.adapters.keras import internals, layers
 from mothtrap.adapters.keras.causality import sight_of
 from mothtrap.adapters.keras.evaluations import Outside, input_slot, shape_of
 from mothtrap.adapters.keras.steps import Steps
+from mothtrap.adapters.tensorflow import internals as tensorflow_names
 from mothtrap.adapters.tensorflow.hooks import LOOKS
 from mothtrap.adapters.tensorflow.probes.probes import LayerCall, Look, ModelCall
 from mothtrap.adapters.tensorflow.probes.slots import MAX_ROWS, Slot
@@ -164,6 +165,7 @@ class LayerCalls:
             given=_slot(given, look, integers=looks_up) if weighted or asked else None,
             gave=_slot(gave, look),
             data=data and weighted,
+            later=not data and weighted and tensorflow_names.is_argument(given),
             called_at=self._here.called_at,
             mean_square=_mean_square(layers.kernel_of(layer), look),
         )

@@ -57,7 +57,7 @@ class LossCalls:
             if target.broadcast is not None:
                 self._job.fact(target.broadcast.fact(step, series, target.location))
         self._batches.tell(look, step)
-        fit, inputs = self._batches.fit, _inputs(look)
+        fit, inputs, decoder = self._batches.fit, _inputs(_data(look)), _inputs(_later(look))
         alone = len(look.losses) == 1 and not any(layers.has_penalty(c.layer) for c in look.layers)
         sight = _sight(look)
         for call in look.losses:
@@ -74,6 +74,7 @@ class LossCalls:
                 prediction,
                 inputs,
                 columns=times < FIRST_LOOKS,
+                decoder=decoder,
                 class_weights=fit.class_weights if fit is not None else None,
                 step=step,
                 series=series,
@@ -104,16 +105,22 @@ def _data(look: Look) -> list[tuple[Any, Slot]]:
     return given
 
 
-def _inputs(look: Look) -> list[Array]:
-    """Return the inputs of the model; tokens as integers, although it may get them as floats."""
+def _later(look: Look) -> list[tuple[Any, Slot]]:
+    """Return the layers that took other arguments of the model, such as those of a decoder."""
+    return [(c.layer, c.given) for c in look.layers if c.later and c.given is not None]
+
+
+def _inputs(given: list[tuple[Any, Slot]]) -> list[Array]:
+    """Return inputs of layers; tokens as integers, although the model may get them as floats."""
     return [
-        given.read().astype(np.int64) if layers.looks_up(layer) else given.read()
-        for layer, given in _data(look)
+        slot.read().astype(np.int64) if layers.looks_up(layer) else slot.read()
+        for layer, slot in given
     ]
 
 
 def _sight(look: Look) -> tuple[str | None, str | None]:
     """Return the layer through which positions depend on later ones, and the line that calls it."""
-    sights = [sight for sight, _ in look.sights] if len(_data(look)) == 1 else []
+    is_alone = len(_data(look)) == 1 and not _later(look)
+    sights = [sight for sight, _ in look.sights] if is_alone else []
     ahead = looks_ahead(sights) if sights else None
     return ahead, next((place for sight, place in look.sights if sight == ahead), None)

@@ -31,7 +31,7 @@ from mothtrap.core.facts.layers import (
     OutputSpread,
     UnitInputs,
 )
-from mothtrap.core.facts.losses import LossCall, LossSeries, TokenShares
+from mothtrap.core.facts.losses import LossCall, LossSeries, MetricBroadcast, TokenShares
 from mothtrap.core.facts.modules import FrozenParameters, UnreachedModule
 from mothtrap.core.facts.optimizers import OptimizerFacts, UnownedParameter
 from mothtrap.core.facts.pipelines import ShuffledApart, SplitReshuffled
@@ -42,7 +42,7 @@ EVERY_STEP: Final = (
     *(LossSeries, OptimizerFacts, Evaluation, EvaluationMetrics, FunctionTraced, ModelCompiled),
     *(LoaderBegan, NonfiniteInput, RowsShared, SplitReshuffled, InputDistribution),
     *(FrozenParameters, TokenShares, UpdateDropped, EpochMetrics, MetricWatched),
-    *(WeightsAveraged, ShuffledApart),
+    *(WeightsAveraged, ShuffledApart, MetricBroadcast),
 )
 """Facts that are searched for in each step, even if the program is not visible."""
 

@@ -13,6 +13,7 @@ from mothtrap.adapters.keras.evaluations import Outside
 from mothtrap.adapters.keras.kept_steps import Keeper, is_sound, losses_in, wanted
 from mothtrap.adapters.keras.layer_calls import LayerCalls
 from mothtrap.adapters.keras.loss_probes import LossProbes
+from mothtrap.adapters.keras.metric_probes import MetricProbes
 from mothtrap.adapters.keras.refused import is_in_half_precision
 from mothtrap.adapters.keras.steps import Steps
 from mothtrap.adapters.tensorflow import hooks
@@ -36,11 +37,13 @@ class Tracing:
         self._outside = Outside(job, steps)
         self._losses = LossProbes(job, steps.asked, self._outside)
         self._layers = LayerCalls(job, steps, self._outside)
+        self._metrics = MetricProbes(job)
 
     def install(self, replacements: Replacements) -> None:
         """Replace the methods."""
         replacements.replace(keras.layers.Layer, "__call__", self._layers.around)
         self._losses.install(replacements)
+        self._metrics.install(replacements)
         for kind in internals.optimizer_types():
             replacements.around(kind, "scale_loss", None, self._scaled)
         replacements.around(internals.assigned_type(), "assign", None, self._assigned)

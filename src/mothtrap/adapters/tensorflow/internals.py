@@ -13,6 +13,9 @@ from mothtrap.tracing.source import frames
 
 TRIED: Final = ("2.21",)
 """Versions with which all of this was tested."""
+VIEWS: Final = frozenset({"Cast", "Identity", "StridedSlice", "Reshape", "Squeeze", "ExpandDims"})
+"""Operations that return a part of a tensor, or the tensor with another type or shape."""
+MAX_VIEWS: Final = 8
 
 
 def is_tried() -> bool:
@@ -68,6 +71,16 @@ def is_recorded(tensor: Any) -> bool:
     from tensorflow.python.eager import record
 
     return bool(record.should_record_backprop((tensor,)))
+
+
+def is_argument(tensor: Any) -> bool:
+    """Return whether a tensor of a traced program is an argument of it, maybe a part of one."""
+    operation = None if tf.executing_eagerly() else tensor.op
+    for _ in range(MAX_VIEWS):
+        if operation is None or operation.type not in VIEWS:
+            break
+        operation = operation.inputs[0].op
+    return operation is not None and operation.type in ("Placeholder", "IteratorGetNext")
 
 
 def global_seed() -> int | None:

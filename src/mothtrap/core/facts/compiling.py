@@ -47,7 +47,8 @@ class UpdateDropped(Fact, frozen=True, kw_only=True, tag=True):
         calls: number of consecutive calls with the same weights or state.
         why: `unchanged` if it returns its arguments, `in place` if it changes its arguments, which
             is not visible outside, `not applied` if it computes gradients but does not apply them,
-            `not stepped` if an optimizer never steps; empty if the caller drops the result.
+            `not stepped` if an optimizer never steps, `not returned` if it computes a new state and
+            returns the old one; empty if the caller drops the result.
         state: argument whose new value is dropped; empty for the weights.
         location: line of the call, or of the function if the function loses the update.
     """

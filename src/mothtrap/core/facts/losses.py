@@ -194,6 +194,19 @@ class MixedAxes(Fact, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
+class MetricBroadcast(Fact, frozen=True, kw_only=True, tag=True):
+    """A metric compares every prediction with every target: `(N, 1)` meets `(N,)`.
+
+    `prediction_axes` and `target_axes` are their numbers of axes, 1 and 2. `location` is the line
+    that returns the metric.
+    """
+
+    metric: str
+    prediction_axes: int
+    target_axes: int
+    location: str | None = None
+
+
 class TrainedTarget(Fact, frozen=True, kw_only=True, tag=True):
     """The target of a loss has a gradient.
 

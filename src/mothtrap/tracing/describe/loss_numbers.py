@@ -123,18 +123,22 @@ def prediction_spread(called: Called) -> float | None:
 
 
 @quiet
-def sample(called: Called, inputs: Sequence[Array], *, columns: bool) -> TargetSample:
+def sample(
+    called: Called, inputs: Sequence[Array], *, columns: bool, decoder: Sequence[Array] = ()
+) -> TargetSample:
     """Describe the targets of a call.
 
     Args:
         called: the loss call.
         inputs: inputs of the model.
         columns: also search for input columns that reveal the target.
+        decoder: sequences that later layers of the model receive.
     """
     target = called.target.reshape(-1)[:MAX_TARGETS]
     finite = target.astype(np.float64)
     finite = finite[np.isfinite(finite)]
     telling = _telling_columns(inputs, called) if columns else None
+    offsets, decoded = _input_offsets(called, [*inputs, *decoder])
     return TargetSample(
         dtype=called.target.dtype.name,
         count=target.size,
@@ -142,7 +146,8 @@ def sample(called: Called, inputs: Sequence[Array], *, columns: bool) -> TargetS
         greatest=float(finite.max()) if finite.size else None,
         mean=float(finite.mean()) if finite.size else None,
         outside_share=_outside_share(called, finite),
-        input_offsets=_input_offsets(called, inputs),
+        input_offsets=offsets,
+        decoded=decoded,
         telling_columns=telling[0] if telling else None,
         columns=telling[1] if telling else None,
         confusion=_confusion(called),
@@ -159,16 +164,22 @@ def _row_sums(called: Called) -> tuple[float, float] | None:
     return (float(sums_R.min()), float(sums_R.max())) if np.isfinite(sums_R).all() else None
 
 
-def _input_offsets(called: Called, inputs: Sequence[Array]) -> tuple[int, ...] | None:
-    """Return the offsets at which labels equal the input tokens, in rows stored of both."""
+def _input_offsets(called: Called, inputs: Sequence[Array]) -> tuple[tuple[int, ...] | None, bool]:
+    """Compare the labels with the input tokens, in rows stored of both.
+
+    Returns:
+        The offsets at which they are equal, and whether a decoder is given its targets.
+    """
     if called.operation != "cross_entropy" or called.target.dtype.kind not in "iu":
-        return None
+        return None, False
     rows = len(called.target) if called.target.ndim else 0
     tokens = [t for t in next_tokens.sequences(inputs, called.classes) if len(t) > 1]
     kept = min([rows, *(len(given) for given in tokens)])
     if not kept or called.target.ndim < 2:
-        return None
-    return next_tokens.offsets([given[:kept] for given in tokens], called.target[:kept], None)
+        return None, False
+    target, tokens = called.target[:kept], [given[:kept] for given in tokens]
+    found = next_tokens.offsets(tokens, target, None)
+    return found, 0 in (found or ()) and next_tokens.are_decoded(tokens[1:], target, None)
 
 
 def _outside_share(called: Called, finite_N: Array) -> float | None:

@@ -22,6 +22,7 @@ def loss_call(
     inputs: Sequence[Array],
     *,
     columns: bool = True,
+    decoder: Sequence[Array] = (),
     class_weights: Sequence[float] | None = None,
     **about: Any,
 ) -> LossCall:
@@ -32,11 +33,12 @@ def loss_call(
         prediction: as passed to the loss.
         inputs: inputs of the model.
         columns: also search for input columns that reveal the target.
+        decoder: sequences that later layers of the model receive.
         class_weights: class weights of the loss; None = none.
         about: other fields.
     """
     finite = prediction[np.isfinite(prediction)]
-    targets = loss_numbers.sample(called, inputs, columns=columns)
+    targets = loss_numbers.sample(called, inputs, columns=columns, decoder=decoder)
     if class_weights is not None:
         targets = structs.replace(targets, weighted=True, class_weights=tuple(class_weights))
     return LossCall(

@@ -86,6 +86,24 @@ def offsets(tokens: Iterable[Array], target: Array, ignored: int | None) -> tupl
     return ()
 
 
+def are_decoded(tokens: Sequence[Array], target: Array, ignored: int | None) -> bool:
+    """Return whether a decoder is given its targets: the last tokens that align equal them.
+
+    An encoder is given its tokens first. An autoencoder gives it the targets, and the decoder those
+    that are shifted.
+
+    Args:
+        tokens: inputs of the layers that embed tokens, in the order of the calls.
+        target: labels.
+        ignored: label that does not count; None = none.
+    """
+    for one in reversed(tokens):
+        found = offsets([one], target, ignored)
+        if found:  # others are positions, or types
+            return found == (0,)
+    return False
+
+
 def batch_and_length(
     tokens: Iterable[Array], target: Array, ignored: int | None
 ) -> tuple[int, int] | None:

@@ -47,3 +47,35 @@ def test_other_initializations_and_small_weights_tell_nothing_of_the_default() -
     nn.init.kaiming_normal_(layer.weight)
     assert looks_untouched([layer]) is False
     assert looks_untouched([nn.Linear(4, 4), nn.LayerNorm(128), nn.ReLU()]) is None
+
+
+def transformer_layer(seed: int) -> list[nn.Module]:
+    """Layers as a model of Hugging Face initializes them."""
+    torch.manual_seed(seed)
+    linear, words = nn.Linear(32, 64), nn.Embedding(60, 32, padding_idx=0)
+    nn.init.normal_(linear.weight, std=0.02)
+    nn.init.zeros_(linear.bias)
+    nn.init.normal_(words.weight, std=0.02)
+    with torch.no_grad():
+        words.weight[0].zero_()
+    return [linear, words]
+
+
+def test_a_transformer_made_from_its_configuration_is_untouched() -> None:
+    for seed in range(100):
+        assert looks_untouched(transformer_layer(seed)), seed
+
+
+@pytest.mark.parametrize("change", ["bias", "tails", "scale"])
+def test_a_trained_transformer_is_not_untouched(change: str) -> None:
+    linear = nn.Linear(64, 64)
+    nn.init.normal_(linear.weight, std=0.02)
+    nn.init.zeros_(linear.bias)
+    with torch.no_grad():
+        if change == "bias":
+            linear.bias[3] = 1e-4
+        elif change == "tails":  # of the same deviation
+            linear.weight.copy_(0.02 * torch.randn(64, 64) * torch.randn(64, 64))
+        else:
+            linear.weight.mul_(1.5)
+    assert looks_untouched([linear]) is False

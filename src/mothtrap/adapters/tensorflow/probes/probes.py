@@ -34,9 +34,9 @@ ALONE: Final = 8
 class LayerCall:
     """A layer call with some rows of its input and output; None = not sampled.
 
-    `training` is the flag of the call; `data`: no trained layer produced its input. `called_at`:
-    the line that calls `root`. `mean_square`: mean square of its kernel in the call; None if
-    unknown.
+    `training` is the flag of the call; `data`: no trained layer produced its input. `later`: its
+    input is an argument of the program, but trained layers were called before. `called_at`: the
+    line that calls `root`. `mean_square`: mean square of its kernel in the call; None if unknown.
     """
 
     layer: Any
@@ -45,6 +45,7 @@ class LayerCall:
     given: Slot | None
     gave: Slot | None
     data: bool
+    later: bool = False
     last: bool = False
     called_at: str | None = None
     mean_square: Slot | None = None

@@ -336,19 +336,9 @@ def _in_steps(embedded: Sequence[torch.Tensor], labels: Array) -> Iterator[tuple
 
 
 def _is_decoded(term: LossTerm, target: torch.Tensor) -> bool:
-    """Return whether a model embeds its targets, unshifted, after the other tokens.
-
-    An encoder receives its tokens first. In an autoencoder, the encoder receives the targets, and
-    the decoder the shifted targets.
-    """
-    labels, ignored = as_array(target), _ignored_by(term)
-    for one in reversed(_embedded(term)):
-        offsets = next_tokens.offsets(
-            [as_array(tokens) for tokens in sequences([one], term.classes)], labels, ignored
-        )
-        if offsets:  # others are positions or token types
-            return offsets == (0,)
-    return False
+    """Return whether a model embeds its targets at their own positions after the other tokens."""
+    tokens = [as_array(one) for one in sequences(_embedded(term), term.classes)]
+    return next_tokens.are_decoded(tokens, as_array(target), _ignored_by(term))
 
 
 def _is_decoded_in_steps(term: LossTerm, target: torch.Tensor) -> bool:

@@ -1,4 +1,4 @@
-"""Detection of PyTorch's default initialization."""
+"""Detection of the default initialization of PyTorch, and of models of Hugging Face."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ MIN_ELEMENTS = 64
 MAX_ELEMENTS = 65_536
 """Maximum number of inspected elements of a weight, from its beginning."""
 
+SMALL = 0.02
+"""Deviation of the initial weights of transformers: `initializer_range` of most configurations."""
+
 EDGE = 1.001
 """Tolerance of the bound for rounding; a trained weight exceeds it by more."""
 
@@ -25,7 +28,11 @@ def looks_untouched(modules: Iterable[nn.Module]) -> bool | None:
     None if this cannot be determined for any weight: it is possible only for larger weights with
     uniform or normal defaults.
     """
-    judged = [_is_default(*default) for m in modules for default in _defaults(m)]
+    judged = [
+        _is_default(*default) or _is_small_normal(m, default[0])
+        for m in modules
+        for default in _defaults(m)
+    ]
     return all(judged) if judged else None
 
 
@@ -59,6 +66,25 @@ def _is_default(weight: torch.Tensor, kind: str, width: float) -> bool:
         return False
     largest = float(values.abs().max())
     return kind == "normal" or 0.8 * width < largest <= EDGE * width
+
+
+def _is_small_normal(module: nn.Module, weight: torch.Tensor) -> bool:
+    """Return whether weights look like those of a transformer made from its configuration.
+
+    They have a normal distribution around 0 with a deviation of 0.02, and biases are 0. Trained
+    weights have heavier tails, and other biases.
+    """
+    if not isinstance(module, nn.Linear | nn.Embedding):
+        return False
+    bias = getattr(module, "bias", None)
+    if bias is not None and bool(bias.detach().any()):
+        return False
+    if not _is_default(weight, "normal", SMALL):
+        return False
+    values = weight.detach().reshape(-1)[:MAX_ELEMENTS].float() / SMALL
+    values = values[values != 0]  # an embedding of padding
+    kurtosis = float(values.pow(4).mean())
+    return abs(kurtosis - 3) < 6 * math.sqrt(96 / values.numel())
 
 
 def looks_drawn_uniformly(weight: torch.Tensor) -> bool:

@@ -39,7 +39,8 @@ NEAR = 0.02
 class _Made:
     """A schedule, the steps and passes at its creation, and the line that created it.
 
-    `state` is the dictionary of the schedule's attributes, and `first` the factor of its first rate.
+    `state` is the dictionary of the schedule's attributes, and `first` the factor of its first
+    rate.
     """
 
     kind: type[Any]

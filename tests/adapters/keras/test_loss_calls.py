@@ -1,0 +1,61 @@
+"""Sequences that a Keras model is given, compared with the targets of its loss."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("tensorflow", exc_type=ImportError)
+keras = pytest.importorskip("keras")
+
+from mothtrap.adapters.keras import ADAPTER  # noqa: E402
+from mothtrap.adapters.tensorflow import ADAPTER as BASE  # noqa: E402
+from mothtrap.core.facts.losses import LossCall, TargetSample  # noqa: E402
+from mothtrap.testing.adapters import Process  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+WORDS, LENGTH, ROWS = 12, 6, 64
+SOURCE = np.random.default_rng(0).integers(2, WORDS, (ROWS, LENGTH))
+TARGET = (SOURCE[:, ::-1] * 3 + 1) % (WORDS - 2) + 2
+SHIFTED = np.concatenate([np.ones((ROWS, 1), np.int64), TARGET[:, :-1]], axis=1)
+
+
+def translation(*, one_hot: bool) -> keras.Model:
+    """An encoder and a decoder, as in the tutorial of Keras."""
+    shape = (LENGTH, WORDS) if one_hot else (LENGTH,)
+    source, given = keras.Input(shape), keras.Input(shape)
+    embedded = [source, given]
+    if not one_hot:
+        embedded = [keras.layers.Embedding(WORDS, 8)(tokens) for tokens in embedded]
+    _, *state = keras.layers.LSTM(8, return_state=True)(embedded[0])
+    out = keras.layers.LSTM(8, return_sequences=True)(embedded[1], initial_state=state)
+    return keras.Model([source, given], keras.layers.Dense(WORDS, activation="softmax")(out))
+
+
+def targets_of_fit(given: np.ndarray, *, one_hot: bool) -> list[TargetSample]:
+    process = Process("numpy")
+    kind = "categorical_crossentropy" if one_hot else "sparse_categorical_crossentropy"
+    data = [SOURCE, given, TARGET]
+    if one_hot:
+        data = [keras.utils.to_categorical(one, WORDS) for one in data]
+    with process.watched(BASE), process.watched(ADAPTER):
+        model = translation(one_hot=one_hot)
+        model.compile("sgd", kind)
+        model.fit(data[:2], data[2], batch_size=16, verbose=0)
+    calls = [one for one in process.facts() if isinstance(one, LossCall)]
+    return [one.targets for one in calls if one.targets is not None]
+
+
+@pytest.mark.parametrize("one_hot", [False, True])
+def test_a_decoder_that_is_given_its_targets_is_seen(one_hot: bool) -> None:
+    found = targets_of_fit(TARGET, one_hot=one_hot)
+    assert found
+    assert all(one.input_offsets == (0,) and one.decoded for one in found)
+
+
+@pytest.mark.parametrize("one_hot", [False, True])
+def test_a_decoder_that_is_given_the_tokens_before_is_not(one_hot: bool) -> None:
+    found = targets_of_fit(SHIFTED, one_hot=one_hot)
+    assert found
+    assert all(one.input_offsets == (1,) and not one.decoded for one in found)
