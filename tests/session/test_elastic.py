@@ -74,8 +74,8 @@ def test_a_resumed_run_goes_on_in_its_next_attempt(tmp_path: Path) -> None:
     ("how", "fix"),
     [
         ("well", None),
-        ("forgets", "Nothing that was loaded equals a saved state"),
-        ("rescales", "The weights are the saved ones: check that both attempts prepare the data"),
+        ("forgets", "No saved weights were loaded"),
+        ("rescales", "If the saved weights are loaded, check that both attempts prepare the data"),
     ],
 )
 def test_a_loss_that_jumps_where_a_job_goes_on_is_a_note(

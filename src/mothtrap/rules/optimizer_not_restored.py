@@ -71,8 +71,8 @@ class OptimizerNotRestored(Rule):
                         last_step=one.step,
                         count=1,
                         message=(
-                            f"the job loaded the weights of step {one.step}, but {names} has none "
-                            "of the averages that it had built up by then"
+                            f"the job loaded the weights of step {one.step}, but not the averages "
+                            f"that {names} had built up by then"
                         ),
                         evidence={"steps": one.step, "limit": self.steps},
                     )

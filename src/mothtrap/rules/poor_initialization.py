@@ -32,7 +32,7 @@ class PoorInitialization(Rule):
 
     What it detects:
         Layers whose initial weights change the scale of their input by far more or far less than a
-        factor of 1, and layers whose weights are all the same constant.
+        factor of 1, and layers whose weights all equal one constant.
 
     Why it matters:
         The factors multiply from layer to layer. Factors that are too large saturate activations

@@ -34,7 +34,7 @@ class RanksDiverge(Rule):
         recorded steps: the script then averages gradients itself.
 
     Why it matters:
-        The ranks train different models. The saved checkpoint has the model of only one rank,
+        The ranks train different models. The saved checkpoint contains the model of only one rank,
         and the averaged gradients fit none of the models.
 
     Fires:

@@ -102,7 +102,7 @@ class WaitsForData(Rule):
                     "needed": needed,
                 },
                 fixes=(
-                    f"Give {name} `num_workers={needed}`: that many keep up.",
+                    f"Give {name} `num_workers={needed}`, so that loading keeps up with training.",
                     *others,
                 ),
                 location=loader.location if loader is not None else None,

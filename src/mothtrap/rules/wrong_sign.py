@@ -70,7 +70,7 @@ class WrongSign(Rule):
         grown to `unbounded_factor` times its first value.
 
     Stays quiet:
-        Losses with several terms, such as an entropy bonus or a policy gain, unless all of them are
+        Losses with several terms, such as an entropy bonus or a policy gain, unless all terms are
         errors. A subtracted error that stays near its value by chance. Losses of weighted
         single rows, as with an advantage. Losses not traced to an operation, such as the
         log-likelihood of a density, as long as they stay within `unbounded_factor`. Losses that dip

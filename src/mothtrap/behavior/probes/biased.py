@@ -27,9 +27,9 @@ class Biased(Probe):
     """Predictions are too high or too low on average, overall or in a segment.
 
     What it detects:
-        For regression, a mean of target minus prediction that is not 0. For probabilities, a share
-        of a class that differs from its mean probability. Both overall, and for conditions on one
-        column.
+        For regression, a mean of target minus prediction that is not 0. For probabilities, a class
+    whose share of the rows differs from its mean probability. Both are tested overall, and for
+    segments given by a condition on one column.
 
     Why it matters:
         Sums and averages of the predictions are wrong, and so is every threshold set on them.

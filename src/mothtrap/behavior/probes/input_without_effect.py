@@ -19,8 +19,8 @@ class InputWithoutEffect(Probe):
     """Some columns have no effect on the output.
 
     What it detects:
-        Columns whose values can be permuted three times among 2,000 rows without any change of the
-        output.
+        Columns whose values can be permuted three times among 2,000 rows without any change in the
+    output.
 
     Why it matters:
         The model ignores the column: it was lost in preprocessing, its name or type does not

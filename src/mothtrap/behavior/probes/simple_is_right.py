@@ -35,8 +35,8 @@ class SimpleIsRight(Probe):
 
     Fires:
         When, in the confirming half, the error of the model in the segment is at least 1.5 times
-        that of the other model, for classes also 5 points higher, and the difference is
-        significant.
+    the error of the other model (for classes, also at least 5 points higher), and the difference
+    is significant.
 
     Stays quiet:
         Segments that are hard for all models.

@@ -22,9 +22,9 @@ class ScoreToBeat(Check):
     """Simple models learn nothing from the data.
 
     What it detects:
-        Data from which no simple model learns anything. The check fits three models of
-        scikit-learn: a constant guess (dummy), a linear model, and gradient boosting. Their scores
-        are the scores to beat: accuracy for classes, R2 for numbers.
+        Data from which no simple model learns anything. The check fits three scikit-learn models: a
+        constant guess (dummy), a linear model, and gradient boosting. Their scores are the scores
+        to beat: accuracy for classes, R2 for numbers.
 
     Why it matters:
         A network that is worse than a linear model has a fault, or is not needed. If no simple

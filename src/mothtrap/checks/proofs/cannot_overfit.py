@@ -54,23 +54,23 @@ class CannotOverfit(Check):
     Fires:
         Error when the loss of one batch falls by less than `flat` in the last quarter of a trial of
         `steps` steps or `seconds`, above `remaining` and its lower bound, and the same happens
-        with two rows of the batch. `remaining` applies to a loss of classes or numbers that is the
-        only term. Other losses may end above 0: they need `remaining_unknown`, and are a warning
-        unless they are `unchanged`. Info when two rows can be fitted, but the batch cannot: the
-        model is too small. Info when `all_right` of the predictions are right at the end: the model
-        limits its own scores. Further trials change the learning rate, the regularization, or the
-        optimizer. If one of them `helps`, a warning names it: model and loss can learn. Also a
-        warning if the loss is not computed by a loss function of the framework, or becomes NaN or
-        infinite in the trial.
+        with two rows of the batch. `remaining` applies to a class or regression loss that is the
+    only term. Other losses may end above 0: for them the limit is `remaining_unknown`, and the
+    finding is a warning unless the loss is `unchanged`. Info when two rows can be fitted, but
+    the batch cannot: the model is too small. Info when `all_right` of the predictions are right
+    at the end: the model limits its own scores. Further trials change the learning rate, the
+    regularization, or the optimizer. If a change `helps`, the finding is a warning that names
+    the change, because model and loss can learn. Also a warning if the loss is not computed by a
+    loss function of the framework, or becomes NaN or infinite in the trial.
 
     Stays quiet:
-        Losses that still fall, however slowly, as in a warm-up, unless they are `unchanged`: they
-        are undecided, as are losses that fell by less than `fallen`. Negative losses. Steps with
-        several optimizers in turn. Trials below `least_steps`. Batches in which equal rows have
-        different targets. Data that reach the loss neither through a loader nor through a model,
-        because two rows then cannot replace the batch. If predictions are equal from the start, as
-        those of a bigram model for one token, the loss of the best constant guess is the lower
-        bound.
+        Losses that still fall, however slowly, as in a warm-up, unless they are `unchanged`. The
+    check cannot decide about them, nor about losses that fell by less than `fallen`. Negative
+    losses. Steps with several optimizers in turn. Trials of fewer than `least_steps` steps.
+    Batches in which equal rows have different targets. Data that reach the loss neither through
+    a loader nor through a model, because two rows then cannot replace the batch. If predictions
+    are equal from the start, such as the predictions of a bigram model for one token, the loss
+    of the best constant guess is the lower bound.
 
     What to do:
         - Check the last layer against the loss: cross-entropy expects logits, and binary
@@ -136,7 +136,7 @@ class CannotOverfit(Check):
             raise NotEnoughData("the loss of two rows is not finite")
         if np.array_equal(two[:3], losses[:3]):
             raise NotEnoughData(
-                f"the loss stays at {level:.4g}; its batch cannot be replaced by two of its rows"
+                f"the loss stays at {level:.4g}; the batch cannot be replaced by two of its rows"
             )
         yield self._found(subject, step, trial, two)
 
@@ -177,7 +177,7 @@ class CannotOverfit(Check):
         elif helped:
             severity, why = "warning", f"with {helped}, it falls"
         elif floor:
-            why = f"that is where {floor} ends"
+            why = f"this is the lowest loss with {floor}"
         elif trial.right >= self.all_right:
             severity = "info"
             why = "every prediction is right by then, so the model limits its own confidence"
