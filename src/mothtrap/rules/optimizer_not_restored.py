@@ -26,8 +26,8 @@ class OptimizerNotRestored(Rule):
         direction. The loss rises after each restart.
 
     Fires:
-        Info when the weights are those that an earlier attempt saved after at least `steps` steps,
-        and an optimizer with averages has no state before the first step.
+        Info when an earlier attempt saved these weights after at least `steps` steps, and an
+        optimizer with averages has no state before the first step.
 
     Stays quiet:
         For optimizers without state (plain SGD). For jobs that start over, or that load weights

@@ -43,13 +43,13 @@ class RankStuck(Rule):
         with an error that does not name the cause.
 
     Fires:
-        Error, with the rank, its line, and the line at which the others wait. Warning for a
+        Error that names the rank, its line, and the line at which the others wait. Warning for a
         rank without a sign of life while others train.
 
     Stays quiet:
-        Slow ranks: a rank that computes, reads, or writes is not stuck, however long the others
-        wait for it. Ranks that continue to call collectives, as in an evaluation. Jobs of one
-        rank. When steps continue, the finding becomes info.
+        Slow ranks: a rank that computes, reads, or writes is not stuck, no matter how long the
+        others wait for it. Ranks that continue to call collectives, as in an evaluation. Jobs of
+        one rank. When steps continue, the finding becomes info.
 
     What to do:
         - Call collectives on all ranks in the same order: never inside `if rank == 0`.

@@ -38,8 +38,8 @@ class RanksDiverge(Rule):
         and the averaged gradients fit none of the models.
 
     Fires:
-        Error at the step after the last recorded step at which digests are equal, with the ranks
-        and the modules. Warning for models without a wrapper.
+        Error at the step after the last recorded step at which digests are equal. The finding
+        names the ranks and the modules. Warning for models without a wrapper.
 
     Stays quiet:
         Parameters that each rank holds for itself: shards, models that are not averaged, parameters

@@ -33,8 +33,8 @@ class SettingsDifferOnRanks(Rule):
         smaller gradient. If a weight is tied on one rank only, that rank has a different model.
 
     Fires:
-        Error at the step after the last recorded step with equal settings, with the ranks and
-        the parameters.
+        Error at the step after the last recorded step with equal settings. The finding names the
+        ranks and the parameters.
 
     Stays quiet:
         Ranks that do not average gradients, such as separate training runs in one job, and

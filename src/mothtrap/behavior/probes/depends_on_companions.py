@@ -28,7 +28,7 @@ class DependsOnCompanions(Probe):
 
     Why it matters:
         The same customer gets a different prediction depending on who else is in the batch. Scores
-    that were measured on large batches are not valid for single rows.
+        that were measured on large batches are not valid for single rows.
 
     Fires:
         When a prediction changes by more than 1 % of the range of the outputs.

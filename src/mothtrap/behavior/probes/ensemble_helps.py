@@ -29,7 +29,7 @@ class EnsembleHelps(Probe):
 
     Fires:
         When, in the confirming half, the loss of the mean is at least 5 % below the loss of either
-    model, and the paired difference is significant.
+        model, and the paired difference is significant.
 
     Stays quiet:
         Models that return only labels.

@@ -34,7 +34,7 @@ class FeaturesNotSeparated(Probe):
 
     Why it matters:
         The distance between such features says nothing about the class. Pictures of the latent
-    space, searches for similar rows, and models that reuse the features do not work.
+        space, searches for similar rows, and models that reuse the features do not work.
 
     Fires:
         When the neighbors' error rate is at least 10 points above the network's and at least twice

@@ -35,7 +35,7 @@ class FlipsOnNoise(Probe):
 
     Why it matters:
         The prediction depends on digits that carry no information. It changes between two
-    measurements of the same thing.
+        measurements of the same thing.
 
     Fires:
         When the share is above 2 %, and more than 3 times the share of the smooth model.

@@ -24,7 +24,7 @@ class IdleUnits(Probe):
 
     Why it matters:
         Such channels cost time and memory, and add nothing. If there are many, training went wrong
-    early: the learning rate switched activations off, or initial weights were equal.
+        early: the learning rate switched activations off, or initial weights were equal.
 
     Fires:
         When a tenth of a layer's channels, and at least two, are dead or copies.

@@ -20,7 +20,7 @@ class InputWithoutEffect(Probe):
 
     What it detects:
         Columns whose values can be permuted three times among 2,000 rows without any change in the
-    output.
+        output.
 
     Why it matters:
         The model ignores the column: it was lost in preprocessing, its name or type does not

@@ -34,13 +34,13 @@ class InvalidAnswers(Probe):
 
     Why it matters:
         An exception is noticed and handled. NaN and predictions from the wrong columns end up in
-    decisions.
+        decisions.
 
     Fires:
         When a prediction is not finite, a single row is refused, or a data frame with columns in
-    another order gets other predictions. An exception for a missing, infinite, or unseen value
-    is fine. NaN for a missing, infinite, or very low number is a note, and so are columns that
-    are read by position, as in LightGBM.
+        another order gets other predictions. An exception for a missing, infinite, or unseen value
+        is fine. NaN for a missing, infinite, or very low number is a note, and so are columns that
+        are read by position, as in LightGBM.
 
     Stays quiet:
         Arrays without column names, which are not reordered.

@@ -50,7 +50,7 @@ class Jump(Probe):
 
     Why it matters:
         There are no data between a code and the nearest real value. The predictions in between are
-    arbitrary, and a missing value is treated as a very small number.
+        arbitrary, and a missing value is treated as a very small number.
 
     Fires:
         When, in more than 10 % of 64 rows, the output changes by more than 25 % of its range

@@ -43,7 +43,7 @@ class Memorizes(Probe):
 
     Why it matters:
         If the data are about people, the model reveals who is in the data. Personal data can leak
-    from a model that is published or served.
+        from a model that is published or served.
 
     Fires:
         When the lower bound of the AUC is above 0.6, or the lower bound of the share of training

@@ -27,8 +27,8 @@ class Miscalibrated(Probe):
 
     What it detects:
         Predicted probabilities that differ from the observed frequency of the class, in 10 bins of
-    equal size. The class is class 1, or the predicted class if there are more than two classes.
-    A recalibration is fitted to one half of the rows, and scored on the other half.
+        equal size. The class is class 1, or the predicted class if there are more than two classes.
+        A recalibration is fitted to one half of the rows, and scored on the other half.
 
     Why it matters:
         Thresholds, expected costs, and model comparisons are wrong if the probabilities are wrong.

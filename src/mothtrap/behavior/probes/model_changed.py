@@ -21,7 +21,7 @@ class ModelChanged(Probe):
 
     Why it matters:
         The training run describes another model: its parameters, data, and scores say nothing about
-    this one.
+        this one.
 
     Fires:
         When no run logged a file with this digest, but a run logged another file at this path.

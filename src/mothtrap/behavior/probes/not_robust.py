@@ -41,8 +41,8 @@ class NotRobust(Probe):
 
     Why it matters:
         Anyone who can change the inputs slightly can control the prediction. Such models also
-    depend on features that people do not see, and that disappear when the camera or the data
-    source changes.
+        depend on features that people do not see, and that disappear when the camera or the data
+        source changes.
 
     Fires:
         Warning when PGD with 1/255 halves the accuracy, and random changes of the same size lower

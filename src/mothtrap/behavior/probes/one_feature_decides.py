@@ -35,7 +35,7 @@ class OneFeatureDecides(Probe):
         When the column has more than 80 % of the importance (its rise of the loss, as a share of
         the sum over all columns), and a tree of depth 5 on the column alone reaches 95 % of what
         the model gains over a constant prediction. A note if the model makes more than half of the
-    errors of a constant prediction, because the other columns may then just not help.
+        errors of a constant prediction, because the other columns may then just not help.
 
     Stays quiet:
         Tables of fewer than three columns.

@@ -26,7 +26,7 @@ class OverfitBySegment(Probe):
 
     Why it matters:
         The model has memorized the training rows of the segment. Its predictions in the segment are
-    worse than the training error suggests.
+        worse than the training error suggests.
 
     Fires:
         When, in the confirming half, the gap in the segment is at least twice the gap elsewhere,

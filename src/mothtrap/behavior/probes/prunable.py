@@ -18,9 +18,9 @@ class Prunable(Probe):
 
     What it detects:
         Channels of linear and convolutional layers that can be removed from a network. They are
-    ordered by the mean of |deviation x gradient of the prediction| in one half of the rows. The
-    least important channels are held at their mean, as if they were removed and the next bias
-    corrected, and the score is measured in the other half.
+        ordered by the mean of |deviation x gradient of the prediction| in one half of the rows. The
+        least important channels are held at their mean, as if they were removed and the next bias
+        corrected, and the score is measured in the other half.
 
     Why it matters:
         A smaller network is faster and cheaper, and often as good.

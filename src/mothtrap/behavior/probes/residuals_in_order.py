@@ -24,7 +24,7 @@ class ResidualsInOrder(Probe):
 
     Why it matters:
         The model misses a trend, a season, or a change. Also, successive rows are not independent
-    test rows, so a score from shuffled folds is too good.
+        test rows, so a score from shuffled folds is too good.
 
     Fires:
         When the first autocorrelation is above 0.1 or below -0.1, and the Ljung-Box test over 10

@@ -23,7 +23,7 @@ class SegmentGrew(Probe):
 
     Why it matters:
         The model gets worse although it has not changed, because there are more rows of the kind
-    that it predicts badly.
+        that it predicts badly.
 
     Fires:
         When the share has at least doubled, with a p-value below 1e-6.

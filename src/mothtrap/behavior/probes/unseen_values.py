@@ -35,12 +35,12 @@ class UnseenValues(Probe):
 
     Why it matters:
         The model has learned nothing about such values. Its predictions are guesses, even if they
-    look confident.
+        look confident.
 
     Fires:
         When at least 1 % of the new rows have such a value, and the number of these rows has a
-    p-value below 1e-6. The expected number follows from the number of training rows. For
-    categories, it follows from the categories that only one half of the training rows has.
+        p-value below 1e-6. The expected number follows from the number of training rows. For
+        categories, it follows from the categories that occur in only one half of the training rows.
 
     Stays quiet:
         Columns in which new categories are common, such as names. Small training sets, beyond

@@ -32,8 +32,8 @@ class AboveLinearOptimum(Check):
 
     What it detects:
         A model without nonlinearities whose loss on the recorded batches stops falling above its
-    known minimum: the loss of least squares, of a logistic regression, or, for a linear
-    autoencoder, of a principal component analysis with as many components.
+        known minimum: the loss of least squares, of a logistic regression, or, for a linear
+        autoencoder, of a principal component analysis with as many components.
 
     Why it matters:
         Only the optimizer, its rate, the scale of the inputs, or a penalty can keep a linear model

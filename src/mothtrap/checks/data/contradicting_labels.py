@@ -24,7 +24,7 @@ class ContradictingLabels(Check):
 
     Why it matters:
         No model can predict two labels for one input. The loss cannot fall below a certain value,
-    and the model learns to be uncertain.
+        and the model learns to be uncertain.
 
     Fires:
         Warning when more than `share` of the rows have an equal row with another label. A note when

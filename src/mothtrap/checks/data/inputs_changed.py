@@ -26,7 +26,7 @@ class InputsChanged(ContractCheck):
 
     Why it matters:
         A different library version, file, or unit changes the data without an error. The model then
-    trains on values that it was not designed for.
+        trains on values that it was not designed for.
 
     Fires:
         Error when type or shape of an input has changed, or when it has NaN or infinite values that

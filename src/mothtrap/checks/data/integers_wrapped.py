@@ -34,7 +34,7 @@ class IntegersWrapped(Check):
 
     Why it matters:
         Bright areas become darker than black. The model has to cope with a jump in the middle of
-    the brightness range, and correctly read images look different to it.
+        the brightness range, and correctly read images look different to it.
 
     Fires:
         Error when at least `pairs` pairs of neighboring pixels cross from 127 to -128 by a small

@@ -32,7 +32,7 @@ class RowsInBoth(Check):
         Samples that training and evaluation datasets share by index, and evaluation samples whose
         inputs equal those of a training sample. Samples that change each time they are read, such
         as augmented images, are compared in the form in which the dataset stores them: in an array
-    attribute, in the files of a list, or in a wrapped dataset.
+        attribute, in the files of a list, or in a wrapped dataset.
 
     Why it matters:
         The model can memorize these rows. The score is too good, and overfitting stays hidden.
@@ -43,14 +43,14 @@ class RowsInBoth(Check):
         note below `share`. Warning instead of an error when the purpose of the dataset is unclear:
         its loader shuffles, `whole` of it is in training, or there are more than `sets` such
         datasets, as in cross-validation. Also a warning when rows repeat just as often within a
-    dataset, but at least `copied` of the evaluation rows are in training, and a column with a
-    different value in nearly every row shows that the rows are copies. A note when `whole` of an
-    evaluation dataset is in training and there is another evaluation dataset: some scripts
-    measure the training score this way.
+        dataset, but at least `copied` of the evaluation rows are in training, and a column with a
+        different value in nearly every row shows that the rows are copies. A note when `whole` of
+        an evaluation dataset is in training and there is another evaluation dataset: some scripts
+        measure the training score this way.
 
     Stays quiet:
         Data in which rows repeat anyway, such as a few discrete columns; augmented samples whose
-    originals are stored in another way; blank samples, whose values are all equal.
+        originals are stored in another way; blank samples, whose values are all equal.
 
     What to do:
         - Split once, by indices that do not overlap: `random_split(data, lengths,

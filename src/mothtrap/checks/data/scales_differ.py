@@ -28,7 +28,7 @@ class ScalesDiffer(Check):
 
     Why it matters:
         The model is evaluated on inputs unlike any that it was trained on. Usually one dataset is
-    normalized and the other is not, or each is normalized with its own statistics.
+        normalized and the other is not, or each is normalized with its own statistics.
 
     Fires:
         Error when the standard deviation of all inputs together is `error_ratio` times larger or

@@ -22,9 +22,9 @@ class TargetsOfOtherRows(Check):
 
     What it detects:
         Batches that contain the targets of other rows. The check finds the rows of a batch in the
-    dataset, even if they are padded, and compares their targets. If one loader provides inputs
-    and another provides targets, and their datasets have the same number of rows, the rows are
-    compared by index. For a Keras `PyDataset`, its array attributes are compared.
+        dataset, even if they are padded, and compares their targets. If one loader provides inputs
+        and another provides targets, and their datasets have the same number of rows, the rows are
+        compared by index. For a Keras `PyDataset`, its array attributes are compared.
 
     Why it matters:
         The model can memorize such batches, but learns nothing that helps with other rows. The loss
@@ -32,9 +32,9 @@ class TargetsOfOtherRows(Check):
 
     Fires:
         Error when in `share` of the watched batches, and in at least two, the targets are the right
-    ones in another order. At least `rows` rows of a batch must be found in the dataset.
-        Warning when the targets of two loaders or of a `PyDataset` belong to other rows, and agree
-        with the right ones no more often than by chance.
+        ones in another order. At least `rows` rows of a batch must be found in the dataset. Warning
+        when the targets of two loaders or of a `PyDataset` belong to other rows, and agree with the
+        right ones no more often than by chance.
 
     Stays quiet:
         Batches that are augmented, mixed, or relabeled; datasets with equal rows; streams.

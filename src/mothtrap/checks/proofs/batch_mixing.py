@@ -27,7 +27,7 @@ class BatchMixing(Check):
 
     Why it matters:
         Samples should be independent. A model that mixes them gives a sample a different prediction
-    in each batch, and learns from neighbors that will be missing later.
+        in each batch, and learns from neighbors that will be missing later.
 
     Fires:
         Error when the output of the first row changes by more than `least` standard deviations in

@@ -32,7 +32,7 @@ class EvaluationRandom(Check):
 
     Stays quiet:
         Models that draw noise, such as variational autoencoders, get a note. Only values that are
-    dropped at random give a warning.
+        dropped at random give a warning.
 
     What to do:
         - `F.dropout(x, p)` also drops values in evaluation: pass `training=self.training`, or use

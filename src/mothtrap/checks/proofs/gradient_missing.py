@@ -25,14 +25,14 @@ class GradientMissing(Check):
 
     Why it matters:
         A parameter without a gradient keeps its initial value. The layer stays random, and the rest
-    of the network has to compensate.
+        of the network has to compensate.
 
     Fires:
         Error when the parameters of a called layer have no gradient in any watched step. Warning
-    when each gradient of a layer is exactly zero. The check perturbs the layer's output and
-    runs the model again: if the model's output changes, the graph is cut, and the check names
-    the last layer that still has a graph. If the model's output does not change, no other layer
-    uses the layer's output. The message names up to `max_named` layers.
+        when each gradient of a layer is exactly zero. The check perturbs the layer's output and
+        runs the model again: if the model's output changes, the graph is cut, and the check names
+        the last layer that still has a graph. If the model's output does not change, no other layer
+        uses the layer's output. The message names up to `max_named` layers.
 
     Stays quiet:
         A bias alone whose gradient is zero, because it may cancel in a difference of two outputs;

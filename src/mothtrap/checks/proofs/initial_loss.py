@@ -21,13 +21,13 @@ class InitialLoss(Check):
     """The loss of the first step is far from the loss of guessing.
 
     What it detects:
-        A loss before the first update that is far above, or far below, the loss of guessing:
-    ln k for k classes, ln 2 for binary targets, and the mean square of the targets for numbers.
+        A loss before the first update that is far above, or far below, the loss of guessing: ln k
+        for k classes, ln 2 for binary targets, and the mean square of the targets for numbers.
 
     Why it matters:
         If the loss is far above, the model starts out confident and wrong, and the first steps only
-    undo that. If the loss is far below, the model has the answer before it has learned anything:
-    the label is among its inputs, or the loss is not computed as you think.
+        undo that. If the loss is far below, the model has the answer before it has learned
+        anything: the label is among its inputs, or the loss is not computed as you think.
 
     Fires:
         Warning when a class loss is above `high` times the loss of guessing and above it by

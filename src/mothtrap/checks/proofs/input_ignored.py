@@ -27,7 +27,7 @@ class InputIgnored(Check):
 
     Why it matters:
         The model predicts the same for every sample: it has learned how often each target occurs,
-    and nothing from the inputs.
+        and nothing from the inputs.
 
     Fires:
         Error when all rows of the model's input are equal. Error when the model, trained on one

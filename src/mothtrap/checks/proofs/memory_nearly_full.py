@@ -33,11 +33,11 @@ class MemoryNearlyFull(Check):
         A step that needs more than `most` of the memory of the accelerator, or of the machine if
         the model is trained on the CPU. The check repeats the step with 1, 2, 4, and 8 times the
         rows. From the growth of the memory it computes the largest batch that needs at most `safe`
-    of the memory. Its number of rows is a power of two.
+        of the memory. Its number of rows is a power of two.
 
     Why it matters:
         If a run is close to the limit, a longer sequence or a larger last batch ends it. On an
-    accelerator, a batch that is far smaller than it could be makes a run slow.
+        accelerator, a batch that is far smaller than it could be makes a run slow.
 
     Fires:
         Warning when the present batch needs more than `most` of the memory. A batch fits if it

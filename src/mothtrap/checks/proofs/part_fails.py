@@ -25,11 +25,11 @@ class PartFails(Check):
 
     Why it matters:
         Code at the end of an epoch runs for the first time after hours. If it fails, the epoch is
-    lost.
+        lost.
 
     Fires:
         Error when an exception ends the script. Warning when batches have more than `forms`
-    different structures (types and shapes of their arrays).
+        different structures (types and shapes of their arrays).
 
     Stays quiet:
         Without `--part data` or `--part callbacks`.

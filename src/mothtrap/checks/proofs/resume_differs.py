@@ -27,12 +27,12 @@ class ResumeDiffers(Check):
 
     Why it matters:
         A long run is interrupted sooner or later. If a part of its state is then lost, the loss
-    jumps, the learning rate starts over, and the result cannot be reproduced.
+        jumps, the learning rate starts over, and the result cannot be reproduced.
 
     Fires:
-        Error when weights differ. Warning when tensors of the optimizer or learning rates differ
-    by more than `least`. A note when only the losses differ by more than `least_loss`, because
-    of the order of the data or random numbers.
+        Error when weights differ. Warning when tensors of the optimizer or learning rates differ by
+        more than `least`. A note when only the losses differ by more than `least_loss`, because of
+        the order of the data or random numbers.
 
     Stays quiet:
         Without `--resume-command`; scripts that do not write a checkpoint in time.

@@ -28,7 +28,7 @@ class SeesTheFuture(Check):
 
     Why it matters:
         The model copies the answer from its input. The training loss falls to almost nothing, but
-    generation fails, because the next tokens do not exist yet.
+        generation fails, because the next tokens do not exist yet.
 
     Fires:
         Error when an output at a position changes by more than `least`, and the target at that

@@ -26,7 +26,7 @@ class StateNotSaved(Check):
 
     Why it matters:
         A checkpoint does not contain these tensors. After loading the checkpoint, they have their
-    initial values, so the model returns different outputs than the trained model.
+        initial values, so the model returns different outputs than the trained model.
 
     Fires:
         Warning when the output in evaluation mode changes by more than `least` standard deviations

@@ -18,7 +18,7 @@ class WrongDerivative(Check):
 
     What it detects:
         A model whose gradient, computed by the backward pass in float64, differs from finite
-    differences of its forward pass along random directions.
+        differences of its forward pass along random directions.
 
     Why it matters:
         The optimizer moves in the wrong direction. The loss may still fall slowly, to a worse
@@ -27,9 +27,9 @@ class WrongDerivative(Check):
     Fires:
         When the gradient differs from the finite difference by more than `limit` along two of three
         directions, while the finite differences at two step widths `agree`. A warning if the model
-    applies a custom `autograd.Function`. A note if it applies none, or only functions with a few
-    different output values, such as a sign: then values are detached, or a straight-through
-    estimator is used, usually on purpose.
+        applies a custom `autograd.Function`. A note if it applies none, or only functions with a
+        few different output values, such as a sign: then values are detached, or a straight-through
+        estimator is used, usually on purpose.
 
     Stays quiet:
         Directions that cross a kink, at which the finite differences disagree; models that cannot
