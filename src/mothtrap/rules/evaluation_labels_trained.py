@@ -83,7 +83,7 @@ class EvaluationLabelsTrained(Rule):
         same = {one.module for one in window.seen(RowsShared) if self._is_same(one, count)}
         whole = [p for p in phases if p.module in same and (p.output_shape or (0,))[0] == count]
         if rows or not whole:
-            raise NotApplicable("the model is not trained and evaluated on all rows at once")
+            raise NotApplicable("no model is called with all rows in both training and evaluation")
         for one in window.seen(Evaluation):
             if one.calls and one.rows < self.part * count * one.calls:
                 return [self._finding(window, one, whole[0], count, trained[-1].location)]

@@ -75,10 +75,12 @@ class MemorizedRows(Rule):
     most: float = threshold(
         1.5,
         unit="of the loss of guessing",
-        source="chosen by hand: above, the loss has another scale",
+        source="chosen by hand: above it, the loss is on another scale",
     )
     half: float = threshold(
-        0.5, unit="of the loss of guessing", source="chosen by hand: later every model memorizes"
+        0.5,
+        unit="of the loss of guessing",
+        source="chosen by hand: later, every model memorizes rows",
     )
     fallen_share: float = threshold(0.03, unit="of the loss of guessing", source="chosen by hand")
     risen_share: float = threshold(

@@ -72,7 +72,7 @@ class PolicyMinimizesRewards(Rule):
     )
 
     looks: int = threshold(
-        4, unit="backward passes", source="chosen by hand: how a loss is written does not change"
+        4, unit="backward passes", source="chosen by hand: the form of a loss does not change"
     )
 
     def check(self, window: Window) -> list[Finding]:

@@ -76,7 +76,7 @@ class PosteriorCollapse(Rule):
     passes = True
 
     looks: int = threshold(
-        2, unit="checks", source="chosen by hand: checks come at steps that double"
+        2, unit="checks", source="chosen by hand: checks are made at doubling intervals"
     )
     steps: int = threshold(50, unit="steps", source="chosen by hand")
     small: float = threshold(0.1, unit="root mean square; the prior has 1", source="chosen by hand")

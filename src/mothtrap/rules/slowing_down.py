@@ -76,7 +76,7 @@ class SlowingDown(Rule):
     idle: float = threshold(
         0.25,
         unit="of the processors' time",
-        source=("chosen by hand: other programs need the machine"),
+        source=("chosen by hand: else other programs use the machine"),
     )
 
     def check(self, window: Window) -> list[Finding]:

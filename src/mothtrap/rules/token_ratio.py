@@ -89,12 +89,12 @@ class TokenRatio(Rule):
         "0", unit="tokens, separated by commas", source="SageMaker Debugger"
     )
     token_thresholds_percent: str = threshold(
-        "50", unit="percents, separated by commas", source="SageMaker Debugger"
+        "50", unit="percentages, separated by commas", source="SageMaker Debugger"
     )
     padded_share: float = threshold(
         0.3, unit="of the targets", source="chosen by hand: the average of the loss hides the rest"
     )
-    samples: int = threshold(500, unit="tokens", source="chosen by hand: some short batches")
+    samples: int = threshold(500, unit="tokens", source="chosen by hand: a few short batches")
 
     def check(self, window: Window) -> list[Finding]:
         """Compare the shares of the configured tokens with their limits."""

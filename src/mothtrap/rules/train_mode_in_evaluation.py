@@ -77,7 +77,7 @@ class TrainModeInEvaluation(Rule):
     )
     explains = ("labels_unrelated", "overfit", "overtraining")
 
-    forwards: int = threshold(3, unit="forwards", source="chosen by hand: excludes dry runs")
+    forwards: int = threshold(3, unit="forward passes", source="chosen by hand: excludes dry runs")
     steps: int = threshold(
         5,
         unit="training steps between two evaluations",
@@ -85,11 +85,13 @@ class TrainModeInEvaluation(Rule):
     )
     trained: int = threshold(
         50,
-        unit="training steps before an evaluation of one forward",
-        source="chosen by hand: what comes late measures the trained model",
+        unit="training steps before an evaluation of one forward pass",
+        source="chosen by hand: late evaluations measure the trained model",
     )
     rows: int = threshold(
-        50, unit="rows in one forward", source="chosen by hand: fewer may be samples to look at"
+        50,
+        unit="rows in one forward pass",
+        source="chosen by hand: fewer rows may be samples for display",
     )
     evaluations: int = threshold(3, unit="evaluations", source="chosen by hand")
     labelled: int = threshold(

@@ -64,7 +64,9 @@ class UpdateDropped(Rule):
         "learning_rate_zero",
     )
 
-    num_steps: int = threshold(8, unit="consecutive calls with the same weights", source="by hand")
+    num_steps: int = threshold(
+        8, unit="consecutive calls with the same weights", source="chosen by hand"
+    )
 
     def check(self, window: Window) -> list[Finding]:
         """Report the function whose result is dropped."""

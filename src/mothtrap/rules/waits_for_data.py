@@ -61,7 +61,7 @@ class WaitsForData(Rule):
     idle: float = threshold(
         0.25,
         unit="of the processors' time",
-        source=("chosen by hand: other programs need the machine"),
+        source=("chosen by hand: else other programs use the machine"),
     )
     times: int = threshold(3, unit="consecutive observations", source="chosen by hand")
 

@@ -73,7 +73,7 @@ class Jump(Probe):
 
     least: float = threshold(0.25, unit="share of the output's range", source="chosen by hand")
     rows_share: float = threshold(0.1, unit="share of the rows", source="chosen by hand")
-    least_missed: float = threshold(0.1, unit="R2", source="as BEH203")
+    least_missed: float = threshold(0.1, unit="R2", source="as in BEH203")
 
     def look(self, subject: Subject) -> Iterator[Suspicion]:
         """Follow the output along each numeric column."""

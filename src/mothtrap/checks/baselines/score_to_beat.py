@@ -63,7 +63,7 @@ class ScoreToBeat(Check):
     )
     least_rows: int = threshold(100, unit="training rows", source="chosen by hand")
     least_held_out: int = threshold(50, unit="evaluation rows", source="chosen by hand")
-    most_rows: int = threshold(5000, unit="rows", source="chosen by hand: some seconds")
+    most_rows: int = threshold(5000, unit="rows", source="chosen by hand: takes a few seconds")
     most_work: float = threshold(
         1e6, unit="rows x columns x classes", source="measured: about 5 s on one core"
     )

@@ -69,7 +69,7 @@ class LabelNoise(Check):
     least_wrong: int = threshold(5, unit="rows", source="chosen by hand")
     accuracy: float = threshold(0.6, unit="of held-out rows", source="chosen by hand")
     least_rows: int = threshold(20, unit="rows of a class", source="chosen by hand")
-    most_rows: int = threshold(4000, unit="rows", source="chosen by hand: some seconds")
+    most_rows: int = threshold(4000, unit="rows", source="chosen by hand: takes a few seconds")
 
     def run(self, subject: Subject) -> Iterable[Found]:
         """Predict the label of each row with a model that did not see the row."""

@@ -79,7 +79,9 @@ class RowsInBoth(Check):
         unit="of the rows",
         source="as in DAT510: above it, the evaluation data are training data",
     )
-    times: float = threshold(3.0, unit="times the equal rows within a dataset", source="by hand")
+    times: float = threshold(
+        3.0, unit="times the equal rows within a dataset", source="chosen by hand"
+    )
     sets: int = threshold(2, unit="evaluation datasets", source="validation and test")
 
     def run(self, subject: Subject) -> Iterable[Found]:

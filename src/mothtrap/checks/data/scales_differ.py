@@ -59,10 +59,10 @@ class ScalesDiffer(Check):
     passed = "inputs have the same scale in training and evaluation"
     costs = 3
     explains = ("train_eval_shift", "overfit")
-    error_ratio: float = threshold(5.0, unit="times the deviation", source="as DAT509")
-    error_shift: float = threshold(5.0, unit="deviations in training", source="as DAT509")
-    ratio: float = threshold(2.5, unit="times the deviation", source="as DAT509")
-    shift: float = threshold(1.5, unit="deviations in training", source="as DAT509")
+    error_ratio: float = threshold(5.0, unit="times the deviation", source="as in DAT509")
+    error_shift: float = threshold(5.0, unit="deviations in training", source="as in DAT509")
+    ratio: float = threshold(2.5, unit="times the deviation", source="as in DAT509")
+    shift: float = threshold(1.5, unit="deviations in training", source="as in DAT509")
     columns: float = threshold(1 / 3, unit="of the columns", source="chosen by hand")
     least_rows: int = threshold(30, unit="rows", source="chosen by hand")
 

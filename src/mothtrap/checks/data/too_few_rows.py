@@ -51,7 +51,7 @@ class TooFewRows(Check):
     passed = "there are enough rows"
     costs = 3
     explains = ("too_little_data",)
-    per_class: float = threshold(30.0, unit="rows of a class", source="as DAT512")
+    per_class: float = threshold(30.0, unit="rows of a class", source="as in DAT512")
     per_column: float = threshold(10.0, unit="rows per column", source="a common rule of thumb")
 
     def run(self, subject: Subject) -> Iterable[Found]:

@@ -59,7 +59,7 @@ class InitialLoss(Check):
     passed = "the first loss is the loss of guessing"
     costs = 1
     explains = ("wrong_initial_loss", "unscaled_targets")
-    high: float = threshold(2.0, unit="times guessing", source="as in LOS408")
+    high: float = threshold(2.0, unit="times the loss of guessing", source="as in LOS408")
     margin: float = threshold(1.0, unit="nats", source="chosen by hand")
     low: float = threshold(0.7, unit="times the entropy of the labels", source="chosen by hand")
     high_number: float = threshold(3.0, unit="times the mean square", source="chosen by hand")

@@ -67,7 +67,10 @@ class PartFails(Check):
             yield Found(
                 step=0,
                 severity="error",
-                message=f"the part {seen.part} failed after {seen.turns} steps: {seen.error}",
+                message=(
+                    f"with --part {seen.part}, the script failed after {seen.turns} steps: "
+                    f"{seen.error}"
+                ),
                 location=seen.location,
                 evidence={"steps": seen.turns, "epochs": seen.epochs},
             )

@@ -74,7 +74,7 @@ class RateOutOfRange(Check):
     least_steps: int = threshold(40, unit="steps", source="chosen by hand")
     stays: float = threshold(0.97, unit="of the first loss", source="chosen by hand")
     falls: float = threshold(0.85, unit="of the first loss", source="chosen by hand")
-    long: int = threshold(200, unit="steps", source="as PRE104")
+    long: int = threshold(200, unit="steps", source="as in PRE104")
     learns: float = threshold(0.5, unit="of the first loss", source="chosen by hand")
     slow: float = threshold(0.1, unit="of the first loss", source="chosen by hand")
     lower: float = threshold(0.03, unit="of the rate", source="chosen by hand")
