@@ -65,7 +65,7 @@ def test_maps_that_do_not_depend_on_the_weights_are_refused(
         return np.abs(given[:, 0])  # the image itself
 
     monkeypatch.setattr(attribution, "_maps", maps)
-    with pytest.raises(NotApplicable, match="show the images, not the model"):
+    with pytest.raises(NotApplicable, match="reflect the images, not the model"):
         attribute(subject, ROWS, "grad_cam")
 
 

@@ -209,7 +209,7 @@ def test_a_script_that_never_trains_says_so(tmp_path: Path) -> None:
 def test_the_budget_is_kept_by_a_script_that_hangs(tmp_path: Path) -> None:
     began = time.monotonic()
     outcome = checked(tmp_path, "hangs.py", options=("--select", "PRE1", "--budget", "40"))
-    assert "the script made 4 steps in" in " ".join(outcome.stderr.split())
+    assert "the script completed 4 steps in" in " ".join(outcome.stderr.split())
     assert "the gradient reaches every parameter" in outcome.stderr
     assert time.monotonic() - began < 60
 
@@ -227,7 +227,7 @@ def test_a_script_that_hangs_between_two_steps_is_checked(tmp_path: Path) -> Non
 @pytest.mark.full
 def test_a_script_that_is_too_slow_for_the_budget_says_so(tmp_path: Path) -> None:
     outcome = checked(tmp_path, "slow.py", options=("--select", "PRE101", "--budget", "8"))
-    assert "Nothing was observed: the script made 0 steps" in outcome.stderr
+    assert "Nothing was observed: the script completed 0 steps" in outcome.stderr
     assert "larger --budget" in outcome.stderr
     assert outcome.returncode == 2
 

@@ -128,7 +128,7 @@ def test_links_and_what_is_no_run_stay(runs: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        ((), "say which runs to remove: --keep N"),
+        ((), "select the runs to remove: --keep N"),
         (("--older-than", "30"), "'30' cannot be read; expected a number with one of m, h, d, w"),
         (("--max-size", "3 parsecs"), "e.g. 20GB"),
         (("--keep", "1", "--runs-dir", "s3://bucket/runs"), "lifecycle rules"),

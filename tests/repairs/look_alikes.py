@@ -287,7 +287,7 @@ LOOK_ALIKES = {
         "missing_activation_range",
         {"message": "99 % of the targets lie outside the range of sigmoid"},
         NET.format("torch.sigmoid(x)"),
-        "must go or the targets",
+        "remove the activation or to scale",
     ),
     "threshold of probabilities": (
         "missing_activation_range",

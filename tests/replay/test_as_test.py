@@ -40,7 +40,7 @@ def test_a_written_test_fails_until_the_fault_is_mended(
     run(observed(target, runs_dir=tmp_path, name="seen"), cwd=tmp_path)
     again = ["replay", tmp_path / "seen", "--as-test", test, "--", *PYTHON, script]
     outcome = run([*MOTHTRAP, *again], cwd=tmp_path)
-    assert f"test_step.py shows it with {subject} alone" in outcome.stdout, outcome
+    assert f"test_step.py reproduces it with {subject} alone" in outcome.stdout, outcome
 
     of_operation = "torch." in subject
     assert ("it does not test a fix of" in outcome.stdout) is of_operation, outcome
@@ -91,7 +91,7 @@ def test_a_layer_that_raises_by_itself_gives_a_test_and_a_step_in_order_a_reason
     again = [*MOTHTRAP, "replay", runs / "seen", "--anyway", "--as-test"]
     outcome = run([*again, tmp_path / "test_step.py"], cwd=tmp_path)
     assert outcome.returncode == 0, outcome
-    assert "test_step.py shows it with module `rnn` (GRU) alone" in outcome.stdout
+    assert "test_step.py reproduces it with module `rnn` (GRU) alone" in outcome.stdout
     assert "it does not test a fix of train.py:15" in outcome.stdout
     failed = checked(tmp_path / "test_step.py")
     assert failed.returncode == 1, failed.stdout

@@ -62,7 +62,7 @@ def test_workers_of_which_nothing_could_be_compared_are_no_doubt_on_the_others()
 def test_what_was_compared_is_said() -> None:
     found = ReplayResult(reached=True, match=True, compared=1, losses_compared=1, losses=(1.0,))
     text = as_text(SNAPSHOT, [found], "seen")
-    assert "bit-identical (the loss alone: the run kept no gradients to compare)" in text
+    assert "bit-identical (only the loss: the run kept no gradients to compare)" in text
 
 
 def test_a_match_says_operation_place_and_rows() -> None:
@@ -81,7 +81,7 @@ def test_a_difference_is_named_with_what_may_be_the_reason() -> None:
     difference = Difference(kind="gradient", name="w", found="1", expected="2")
     bad = ReplayResult(reached=True, match=False, difference=difference, nonfinite=True)
     text = as_text(SNAPSHOT, [bad], "seen", warnings=["train.py was changed"])
-    assert "not the same: the gradient of w differs first" in text
+    assert "not identical: the gradient of w differs first" in text
     assert "  = note: train.py was changed" in text
 
 
@@ -128,7 +128,7 @@ def test_an_exception_that_is_not_raised_any_more_is_named() -> None:
     text = as_text(raised, [mended], "seen")
     assert text.splitlines()[1:] == [
         "  loss: 0.5 here; it and all gradients are finite",
-        "  raised: nothing; in the run IndexError: index 9 is out of bounds",
+        "  no exception here; in the run: IndexError: index 9 is out of bounds",
     ]
 
 

@@ -67,7 +67,7 @@ def test_what_was_given_up_is_listed_with_its_reasons_the_most_first() -> None:
         "  not kept: tensors (5): late",
         "  not kept: steps (4): writer queue full",
         "  not kept: mine (1): its budget_mb is used up",
-        "  not kept: 2 more (mothtrap show --format json --all says why)",
+        "  not kept: 2 more (mothtrap show --format json --all lists all)",
     ]
     assert [(lost.what, lost.count) for lost in summary.not_kept[2:]] == [
         ("mine", 1),

@@ -48,7 +48,7 @@ def test_few_sequences_say_nothing() -> None:
 
 
 def test_needs_targets_of_sequences() -> None:
-    with pytest.raises(NotApplicable, match="no sequences of different lengths"):
+    with pytest.raises(NotApplicable, match="no next-token loss"):
         check(None)
     with pytest.raises(NotEnoughData, match="no loss was traced"):
         EndNeverATarget().check(window())

@@ -26,7 +26,7 @@ def test_a_jump_is_a_note_with_both_levels() -> None:
     assert (finding.severity, finding.step, finding.location) == (Severity.INFO, 100, LOSS)
     assert "at step 100 with a loss of 2.25" in finding.message
     assert "had reached 0.505" in finding.message
-    assert finding.fixes[0].startswith("Nothing that was loaded equals a saved state")
+    assert finding.fixes[0].startswith("No saved weights were loaded")
 
 
 def test_the_advice_depends_on_what_was_restored() -> None:

@@ -21,7 +21,9 @@ def resumed(step: int) -> Resumed:
 def test_a_new_optimizer_for_old_weights_is_a_note() -> None:
     [finding] = check(resumed(500), OptimizersNotRestored(step=500, optimizers=("AdamW",)))
     assert (finding.severity, finding.step) == (Severity.INFO, 500)
-    assert finding.message.startswith("the job loaded the weights of step 500, but AdamW has none")
+    assert finding.message.startswith(
+        "the job loaded the weights of step 500, but not the averages that AdamW had"
+    )
     assert "optimizer.load_state_dict" in finding.fixes[0]
 
 

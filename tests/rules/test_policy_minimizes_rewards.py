@@ -24,7 +24,7 @@ def test_gains_that_are_added_are_a_warning() -> None:
     [finding] = check()
     assert (finding.severity, finding.location) == (Severity.WARNING, "a.py:3")
     assert "are added to the loss in 5 of 5 sampled backward passes" in finding.message
-    assert finding.fixes[0].startswith("Subtract the gain")
+    assert finding.fixes[0].startswith("Subtract the term")
 
 
 @pytest.mark.parametrize(("looks", "added"), [(5, 0), (5, 4), (3, 3)])

@@ -41,12 +41,16 @@ def test_names_the_loader_and_how_many_workers_would_keep_up() -> None:
         "training waits for data 60 % of the time: 15 ms of 25 ms per step; "
         "`train` has 0 worker processes"
     )
-    assert finding.fixes[0] == "Give `train` `num_workers=2`: that many keep up."
+    assert (
+        finding.fixes[0] == "Give `train` `num_workers=2`, so that loading keeps up with training."
+    )
 
 
 def test_more_workers_are_asked_for_where_two_are_too_few() -> None:
     [finding] = check(0.0, 1.0, 1.0, 1.0, workers=2)
-    assert finding.fixes[0] == "Give `train` `num_workers=4`: that many keep up."
+    assert (
+        finding.fixes[0] == "Give `train` `num_workers=4`, so that loading keeps up with training."
+    )
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def test_a_resumed_run_goes_on_in_its_next_attempt(tmp_path: Path) -> None:
     outcome, run = restarted(tmp_path, "optimizer", resume=True)
     assert outcome.returncode == 0, outcome.stderr
     assert (run.attempts, run.steps, run.state) == (2, 9, "finished")
-    wanted = Resumed(step=5, evidence="its optimizer has made 5 steps", evaluations=2)
+    wanted = Resumed(step=5, evidence="its optimizer has taken 5 steps", evaluations=2)
     assert resumptions(run) == [wanted]
     assert steps(run, 0) == list(range(9))
     assert evaluations(run) == [(2, 0), (4, 1), (6, 2), (8, 3)]
@@ -74,8 +74,8 @@ def test_a_resumed_run_goes_on_in_its_next_attempt(tmp_path: Path) -> None:
     ("how", "fix"),
     [
         ("well", None),
-        ("forgets", "Nothing that was loaded equals a saved state"),
-        ("rescales", "The weights are the saved ones: check that both attempts prepare the data"),
+        ("forgets", "No saved weights were loaded"),
+        ("rescales", "If the saved weights are loaded, check that both attempts prepare the data"),
     ],
 )
 def test_a_loss_that_jumps_where_a_job_goes_on_is_a_note(

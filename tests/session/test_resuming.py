@@ -81,7 +81,7 @@ def test_weights_tell_the_step_before_the_optimizer_does(tmp_path: Path) -> None
     assert resume({"Net": "b", "Other": "a"}, None).step == 2
     by_optimizer = resume({"Other": "a"}, 2)
     assert (by_optimizer.step, by_optimizer.loaded) == (2, False)
-    assert by_optimizer.evidence == "its optimizer has made 2 steps"
+    assert by_optimizer.evidence == "its optimizer has taken 2 steps"
 
 
 def test_evaluations_are_counted_on_from_those_that_still_count(tmp_path: Path) -> None:

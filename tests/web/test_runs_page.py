@@ -107,7 +107,7 @@ def names_count(page: Any) -> int:
 
 
 def test_seeds_are_a_mean_with_a_band(page: Any) -> None:
-    page.get_by_role("checkbox", name="Tick all of this page").check()
+    page.get_by_role("checkbox", name="Select all on this page").check()
     page.get_by_role("img", name=re.compile("train.loss of 6 runs")).wait_for()
     page.get_by_label("mean of").select_option("seed")
     legend = page.locator(".legend")
@@ -120,7 +120,7 @@ def test_seeds_are_a_mean_with_a_band(page: Any) -> None:
 
 
 def test_the_curve_under_the_pointer_says_its_run(page: Any) -> None:
-    page.get_by_role("checkbox", name="Tick all of this page").check()
+    page.get_by_role("checkbox", name="Select all on this page").check()
     chart = page.locator(".chart .canvas")
     chart.wait_for()
     box = chart.bounding_box()
@@ -148,7 +148,7 @@ def color_of(page: Any, run: str) -> str:
 
 
 def test_any_parameter_of_the_record_colors_the_curves(page: Any) -> None:
-    page.get_by_role("checkbox", name="Tick all of this page").check()
+    page.get_by_role("checkbox", name="Select all on this page").check()
     page.get_by_label("color by").select_option("seed")
     page.get_by_text("seed 2").wait_for()
 

@@ -125,7 +125,7 @@ def _class_maps(
     if same > SAME_MAPS:
         raise NotApplicable(
             f"the class activation maps hardly change when the weights are shuffled (rank "
-            f"correlation {same:.2f}): they show the images, not the model"
+            f"correlation {same:.2f}): they reflect the images, not the model"
         )
     return Attribution(method="grad_cam", values=maps, randomized=same, layer=name)
 

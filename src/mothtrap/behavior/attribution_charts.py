@@ -28,7 +28,7 @@ SIDE = 96
 TITLES = {
     "saliency": "saliency: size of the gradient of the margin",
     "integrated_gradients": "integrated gradients: share in the margin (red: for the class)",
-    "grad_cam": "Grad-CAM: where the predicted class is seen",
+    "grad_cam": "Grad-CAM: where the network detects the predicted class",
 }
 
 

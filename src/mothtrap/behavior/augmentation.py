@@ -66,7 +66,7 @@ class Augmentation:
             return f"{self.name}: changes the label, do not use it"
         if self.gain is None or self.error is None:
             return f"{self.name}: keeps the label; pass train= and refit= to try it"
-        verdict = "helps" if self.gain > 2 * self.error else "is not worth it"
+        verdict = "helps" if self.gain > 2 * self.error else "does not help"
         if self.gain < -2 * self.error:
             verdict = "harms"
         return (

@@ -123,7 +123,8 @@ def read(answer: Any, y: Any, task: str | None = None, classes: Sequence[Any] = 
         given = given[..., 0]
     if given.ndim > 2:
         raise ConfigError(
-            f"the model returned the shape {given.shape}; expected (rows,) or (rows, classes)"
+            f"the model returned predictions of shape {given.shape}; expected (rows,) or "
+            "(rows, classes)"
         )
     if given.ndim == 2:
         return _of_columns(given, targets, classes)

@@ -138,13 +138,13 @@ class TermEdits:
         """Return the model with saved edits.
 
         Raises:
-            ConfigError: the file holds no edits.
+            ConfigError: the file contains no edits.
             UnknownNameError: the model lacks one of the terms.
         """
         try:
             edits = msgspec.json.decode(Path(path).read_bytes(), type=list[Edit])
         except msgspec.DecodeError as err:
-            raise ConfigError(f"{path} holds no edits: {err}") from err
+            raise ConfigError(f"{path} contains no edits: {err}") from err
         made = cls(model)
         for each in edits:
             made._do(each)

@@ -34,9 +34,9 @@ class Command:
     def why_not_again(self) -> str:
         """Return why the process cannot be started a second time; '' if it can."""
         if multiprocessing.parent_process() is not None:
-            return "a process that the script itself starts cannot be started again"
+            return "a process that the script itself started cannot be started again"
         if self.words[1:2] in ((), ("-",)):
-            return "a script that is typed in cannot be started again"
+            return "a script from standard input or a prompt cannot be started again"
         return ""
 
 

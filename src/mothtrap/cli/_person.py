@@ -39,7 +39,7 @@ def ask(asked: Asked) -> PersonScore | None:
                 said = "right" if answer == sample.target else f"it is {sample.target}"
                 click.echo(f"  {said} (row {sample.index})", err=True)
     if not answers:
-        click.echo("  nothing was answered, so there is no score", err=True)
+        click.echo("  no sample was answered, so there is no score", err=True)
         return None
     score = _accuracy(answers) if asked.metric == "accuracy" else _r2(answers)
     click.echo(f"  your {asked.metric}: {score:.3f}, {len(answers)} samples", err=True)

@@ -55,7 +55,7 @@ def command(
     age_s = None if older_than is None else _amount("--older-than", older_than, SECONDS, "30d")
     limit = None if max_size is None else _amount("--max-size", max_size, BYTES, "20GB")
     if keep is None and age_s is None and limit is None:
-        raise Refusal("say which runs to remove: --keep N, --older-than AGE, or --max-size SIZE")
+        raise Refusal("select the runs to remove: --keep N, --older-than AGE, or --max-size SIZE")
     overrides = {"runs_dir": runs_dir}
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides=overrides)
     if "://" in config.runs_dir:

@@ -76,7 +76,7 @@ def judge_again(
             monitor = Monitor(alone, rank, quiet=quiet, every=distance, reference=beside)
             monitors.append(monitor)
             kept = _judged(monitor, records, end.ended_s if end else None)
-            with counting(f"judging w{rank}", count, long_parts=LONG_RECORDS) as told:
+            with counting(f"evaluating w{rank}", count, long_parts=LONG_RECORDS) as told:
                 facts = [
                     without_numbers(record)
                     for record in _counted(kept, told)

@@ -35,7 +35,7 @@ def repair(script: Script, finding: Finding) -> str:
     if script.line(evaluates) < script.line(training[0]) and loops_around(script, evaluates):
         raise NoCertainRepairError(
             f"line {script.line(evaluates)} sets evaluation mode before the training; decide "
-            "whether that is meant"
+            "whether that is intended"
         )
     inner, shared = loops[0], [one for one in loops if one in loops_around(script, evaluates)]
     if inner in shared:
@@ -64,8 +64,8 @@ def _from_the_start(script: Script) -> str:
     before = [one for one in calls if script.line(one) < line]
     if len(models) != 1 or models & trained or len(before) != 1 or len(calls) != 2:
         raise NoCertainRepairError(
-            "the model never trained in training mode; decide whether that is meant, as it is for "
-            "frozen batch norms"
+            "the model never trained in training mode; decide whether that is intended, as it is "
+            "for frozen batch norms"
         )
     assert isinstance(before[0].func, cst.Attribute)
     return script.replaced(before[0].func.attr, cst.Name("train"))

@@ -43,7 +43,7 @@ def repair(script: Script, finding: Finding) -> str:
     if scores or evidence.get("operation") == "relu":
         return without_last_call(script, "relu", "ReLU")
     raise NoCertainRepairError(
-        "decide whether the activation must go or the targets must be scaled into its range"
+        "decide whether to remove the activation or to scale the targets into its range"
     )
 
 

@@ -19,7 +19,7 @@ MOST_STEPS = 64
 MOST_RANGES = 8
 """Ranges of steps that a line names; chosen by hand."""
 WORDS = {
-    "reported": "unsound, and applied",
+    "reported": "not finite or too large, but applied",
     "skipped": "skipped by the guard",
     "stopped": "not applied by the guard, which stopped the job",
     "raised": "not applied by the guard, which raised an error",

@@ -25,7 +25,7 @@ def _sentence(file: AuditedFile, origin: Origin | None) -> str:
     elif file.role == "model" and origin is not None and origin.is_same:
         copies = f"not in version control; its digest is in the run {origin.run}"
     else:
-        copies = "not in version control, and no second copy is known"
+        copies = "not in version control, and no other copy is known"
     return f"{file.role} {file.path}: {who}; {copies}"
 
 

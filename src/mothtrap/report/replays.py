@@ -170,7 +170,7 @@ def _mended_lines(snapshot: Snapshot, shown: ReplayResult, style: Style) -> list
     exception = snapshot.truth.exception if snapshot.truth is not None else None
     if exception is not None:
         first = (exception.splitlines() or [""])[0]
-        lines.append(f"  raised: nothing; in the run {style.safe(first)}")
+        lines.append(f"  no exception here; in the run: {style.safe(first)}")
     return lines
 
 
@@ -192,16 +192,16 @@ def _verdict(results: Sequence[ReplayResult], style: Style) -> str:
         return style.paint(what, "green") + _compared(results)
     differs = next(r.difference for r in results if r.match is False)
     if differs is None:
-        return style.paint("not the same", "yellow")
+        return style.paint("not identical", "yellow")
     if differs.kind == "exception":
         found = (differs.found or "no exception").splitlines()[0]
         expected = (differs.expected or "none").splitlines()[0]
-        return style.paint("not the same", "yellow") + f": {found}, in the run {expected}"
+        return style.paint("not identical", "yellow") + f": {found}, in the run {expected}"
     name = style.safe(differs.name)
     firsts = {"loss": "the loss at", "gradient": "the gradient of", "weight": "the new weight"}
     first = f"{firsts[differs.kind]} {name}"
     gone = " is missing" if differs.found is None else " differs first"
-    return style.paint("not the same", "yellow") + f": {first}{gone}"
+    return style.paint("not identical", "yellow") + f": {first}{gone}"
 
 
 def _compared(results: Sequence[ReplayResult]) -> str:
@@ -212,7 +212,7 @@ def _compared(results: Sequence[ReplayResult]) -> str:
         return ""
     if count == losses:
         what = "the loss" if losses == 1 else f"{losses} losses"
-        return f" ({what} alone: the run kept no gradients to compare)"
+        return f" (only {what}: the run kept no gradients to compare)"
     return f" ({count_of(count, 'digest')})"
 
 

@@ -149,8 +149,8 @@ def verdict(found: Sequence[Blocker]) -> str:
         return f"may give different numbers, for {count_of(counts['may'], 'reason')}"
     if counts["cannot tell"]:
         unknown = count_of(counts["cannot tell"], "thing")
-        return f"no known reason against it; {unknown} cannot be checked"
-    return "nothing is known that would prevent a reproducible run"
+        return f"nothing found that prevents a reproducible run; {unknown} cannot be checked"
+    return "nothing found that prevents a reproducible run"
 
 
 def _seeds(

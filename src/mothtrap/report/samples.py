@@ -192,7 +192,7 @@ def _about(batch: BatchOfSamples, style: Style) -> str:
         parts[0] += f" passed to the model directly ({style.safe(told.place) or 'its input'})"
     if told.worker is not None:
         seed = f" (seed {told.seed})" if told.seed is not None else ""
-        parts.append(f"made by loader worker {told.worker}{seed}")
+        parts.append(f"loaded by worker {told.worker}{seed}")
     parts += [f"from {_kind(seen.kind, style)} {seen.data}" for seen in batch.data]
     if not told.sure:
         parts.append("assigned to this step by its size and the loading order")

@@ -206,5 +206,5 @@ def _not_kept(summary: RunSummary, style: Style) -> list[str]:
     ]
     more = sum(lost.count for lost in summary.not_kept[MAX_NOT_KEPT:])
     if more:
-        lines.append(f"  not kept: {more:,} more (mothtrap show --format json --all says why)")
+        lines.append(f"  not kept: {more:,} more (mothtrap show --format json --all lists all)")
     return lines

@@ -38,7 +38,7 @@ def why_unkept(run: Run, called: str) -> str | None:
     if told:
         return f"{ended}; step {told[-1].step} could not be stored: {told[-1].error}"
     said = "".join(
-        f"; `mothtrap show {called}` says: {failure.sentence}" for failure in failures(run)[:1]
+        f"; `mothtrap show {called}` reports: {failure.sentence}" for failure in failures(run)[:1]
     )
     return (
         f"{ended}, before the next step had any inputs (in a loader, or between two steps), so "

@@ -40,8 +40,8 @@ class AccumulationNotAveraged(Rule):
         and a different number of micro-batches changes the training.
 
     Fires:
-        Warning when `num_steps` steps accumulate two or more micro-batches whose losses are means
-        without any scaling. A note with optimizers of the Adam family, whose steps do not grow
+        Warning when `num_steps` steps accumulate two or more micro-batches whose losses are
+        unscaled means. A note with optimizers of the Adam family, whose steps do not grow
         with the gradient. Warning with any optimizer when the Hugging Face Trainer leaves the
         division to the loss and the loss ignores `num_items_in_batch`: the logged losses and the
         clipping threshold are then wrong, too. A note when a loss has several terms and one of
@@ -141,7 +141,7 @@ class AccumulationNotAveraged(Rule):
             severity, fixes, by_rows = Severity.INFO, (mean, divided), True
             words = (
                 f"the loss is a sum over rows, and the gradients of {number} micro-batches are "
-                "added: their scale depends on both numbers"
+                "added: the gradient grows with the number of rows and of micro-batches"
             )
         else:
             return None

@@ -31,12 +31,13 @@ class AttentionLogitGrowth(Rule):
     """Attention scores are so large that softmax saturates.
 
     What it detects:
-        Scaled products of queries and keys that are huge or become huge, or that are not divided
-        by the square root of the head dimension.
+        Attention scores (scaled products of queries and keys) that are huge or become huge, or
+        that are not divided by the square root of the head dimension.
 
     Why it matters:
-        If scores differ by 50, softmax gives one weight of 1 and zeros, without a gradient. In
-        large models growing scores end in a diverging loss, and in half precision in NaN.
+        If scores differ by 50, softmax returns one weight of 1 and zeros elsewhere, and passes no
+        gradient. In large models, growing scores end in a diverging loss, and in half precision
+        in NaN.
 
     Fires:
         Warning when the largest absolute score of an attention layer is above `huge` in two
@@ -50,8 +51,8 @@ class AttentionLogitGrowth(Rule):
 
     Stays quiet:
         For large scores that do not grow. For a scale of 1 if the attention weights are spread
-        out, because the initialization or a normalization compensates for it. For attention of
-        which only the weights are recorded (see `attention_collapse`).
+        out, because the initialization or a normalization compensates for it. For attention
+        layers whose weights are recorded, but not their scores (see `attention_collapse`).
 
     What to do:
         - Divide the scores by the square root of the head dimension.

@@ -1,4 +1,4 @@
-"""STR725: the softmax of an attention runs over the batch or the heads."""
+"""STR725: the attention softmax runs over the batch or the heads."""
 
 from __future__ import annotations
 
@@ -16,29 +16,31 @@ from mothtrap.rules._effects import UNLEARNED
 
 @dataclass(frozen=True)
 class AttentionOverBatch(Rule):
-    """The softmax of an attention runs over the batch or the heads.
+    """The attention softmax runs over the batch or the heads.
 
     What it detects:
-        Attention weights that are multiplied with values and added over positions, but that sum to
-        1 over axis 0, the rows of the batch, or over axis 1 of 4, the heads.
+        Attention weights that are multiplied by values and summed over positions, but that add up
+        to 1 over axis 0 (the rows of the batch) or over axis 1 of 4 axes (the heads).
 
     Why it matters:
-        The rows of a batch compete for the attention, and the positions of a row do not. The
+        The rows of a batch compete for attention, but the positions within a row do not. The
         weights of a row do not sum to 1, and its prediction depends on the other rows. The loss
         still falls, so the run looks normal.
 
     Fires:
-        Warning in `looks` sampled backward passes in which a softmax over axis 0, or over axis 1 of
-        4, goes into a product of matrices, or into a product that is added over another axis.
+        Warning when, in `looks` sampled backward passes, the result of a softmax over axis 0, or
+        over axis 1 of 4 axes, is used in a matrix product, or in a product that is summed over
+        another axis.
 
     Stays quiet:
-        If an axis is moved between the softmax and the product. For weights that are added over
-        axis 0, as those of experts, or of sequences with the time first. If axis 0 is not the
-        batch, as in capsule networks, and if axis 1 has the classes of pixels.
+        If an axis is moved between the softmax and the product. For weights that are summed over
+        axis 0, such as the weights of experts, or of sequences whose first axis is time. If
+        axis 0 is not the batch (capsule networks), or axis 1 holds the classes of pixels.
 
     What to do:
         - PyTorch: Apply the softmax over the keys: `scores.softmax(dim=-1)`.
-        - PyTorch: Give `dim` to each softmax: without it, an axis is chosen by the number of axes.
+        - PyTorch: Pass `dim` to each softmax. Without it, PyTorch picks an axis by the number of
+          axes.
 
     Example:
         weights = torch.softmax(scores, dim=0)      # scores have shape (batch, length)
@@ -73,8 +75,8 @@ class AttentionOverBatch(Rule):
                 last_step=last.step,
                 count=len(seen),
                 message=(
-                    f"the softmax of an attention with scores of shape {last.shape} runs over axis "
-                    f"{first.axis}, {axis}, instead of the positions whose values are added"
+                    f"the softmax of the attention scores of shape {last.shape} runs over axis "
+                    f"{first.axis}, {axis}, and not over the positions whose values are summed"
                 ),
                 evidence={"shape": list(last.shape), "axis": first.axis, "looks": len(seen)},
                 location=first.location,

@@ -35,11 +35,11 @@ class BatchAsSequence(Rule):
         the input has more than one entry and axis 0 is the batch: the loader drew as many samples
         as axis 0 has entries and axis 1 has another size, or, without a loader, every loss has as
         many rows as axis 0 and no axis of the prediction has the size of axis 1. Also when the
-        targets are the next tokens of as many sequences as axis 0 has entries, as long as axis 1.
+        targets are next tokens, with one sequence per entry of axis 0 and the length of axis 1.
 
     Stays quiet:
         For batches of one sequence, batch sizes equal to the sequence length, and hand-written
-        attention. Without a loader, for losses over every position but of next tokens.
+        attention. Without a loader, for losses over every position, except next-token losses.
 
     What to do:
         - Set `batch_first=True` on the module, because the batch is axis 0 of the data.

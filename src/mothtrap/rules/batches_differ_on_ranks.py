@@ -1,4 +1,4 @@
-"""DST958: ranks that hold parts of one model get different batches."""
+"""DST958: ranks that each hold a part of one model get different batches."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from mothtrap.rules._replicas import world_size
 
 @dataclass(frozen=True)
 class BatchesDifferOnRanks(Rule):
-    """Ranks that hold parts of one model get different batches.
+    """Ranks that each hold a part of one model get different batches.
 
     What it detects:
         A model is split over ranks with tensor parallelism (`parallelize_module`), and the inputs
         of the model differ between these ranks at the same step.
 
     Why it matters:
-        Each rank computes its part of every layer. With different inputs the parts do not belong
-        together, so outputs and gradients correspond to no real batch.
+        Each rank computes its part of every layer. With different inputs, the parts do not fit
+        together, so outputs and gradients do not correspond to any real batch.
 
     Fires:
         Error if the inputs were equal in `steps` recorded steps before. Warning if they differ

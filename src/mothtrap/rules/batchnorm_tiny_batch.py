@@ -25,16 +25,16 @@ class BatchnormTinyBatch(Rule):
         evaluation that come from a few samples.
 
     Why it matters:
-        In training, a batch norm uses the mean and standard deviation of its batch. With one
-        sample they remove the level and scale of that sample. In evaluation it uses running
-        averages, so the model sees values it was not trained on.
+        In training, a batch norm uses the mean and standard deviation of its batch. With a single
+        sample, this removes the level and scale of the sample. In evaluation the batch norm uses
+        running averages, so later layers get values that they were not trained on.
 
     Fires:
         When a batch norm gets one sample in more than `share` of at least `forwards` observed
         training forward calls: error, in a GAN a warning, because some GANs do so on purpose.
         Warning for fewer than four samples. Warning also when the running statistics of an
-        evaluation are worth fewer than `worth` rows: with a high momentum they mostly come from
-        the latest batch, and that batch was small.
+        evaluation effectively average fewer than `worth` rows: with a high momentum they mostly
+        come from the latest batch, and that batch was small.
 
     Stays quiet:
         For a small last batch, unless the momentum is high. For batch norms in evaluation mode,

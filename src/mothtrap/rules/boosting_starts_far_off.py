@@ -24,23 +24,22 @@ class BoostingStartsFarOff(Rule):
         all rows, so that many rounds only move all predictions by the same amount.
 
     Why it matters:
-        For its own objectives, the library begins with the best constant, such as the mean label.
-        For a custom objective it begins with 0 (or 0.5). Each round then removes only the share
-        `learning_rate` of the distance. Early stopping may end the training before the features
-        matter.
+        For its built-in objectives, the library starts with the best constant, such as the mean
+        label. For a custom objective it starts with 0 (or 0.5). Each round then closes only a
+        fraction of the gap, equal to the learning rate. Early stopping may end training before
+        the features matter.
 
     Fires:
         Warning when the distance of the median row is at least `far` times the spread of the rows,
-        `one_sided` of the rows have to move in the same direction, and the rounds of the training
-        are too few to come within one spread. Info when that takes more than `wasted` of the
-        rounds.
+        `one_sided` of the rows have to move in the same direction, and training has too few
+        rounds to come within one spread. Info when this takes more than `wasted` of the rounds.
 
     Stays quiet:
-        Objectives of the library. Objectives of several outputs, and those with a hessian of 0.
-        Training that continues a model.
+        Built-in objectives. Objectives with several outputs or a Hessian of 0. Training that
+        continues from an existing model.
 
     What to do:
-        - Begin with the best constant: `base_score=y.mean()` in XGBoost, `init_score` in LightGBM.
+        - Start from the best constant: `base_score=y.mean()` in XGBoost, `init_score` in LightGBM.
         - Or subtract the mean from the labels, and add it to the predictions.
 
     Example:

@@ -25,16 +25,16 @@ class BuffersDifferOnRanks(Rule):
         running averages of a batch norm, or the codes of a quantizer.
 
     Why it matters:
-        The ranks evaluate different models. A checkpoint has the buffers of one rank, which
-        saw only its part of the data.
+        The ranks evaluate different models. A checkpoint contains the buffers of only one rank,
+        which saw only its part of the data.
 
     Fires:
         Warning when buffers differ after `steps` recorded steps. Info if only the running averages
         of normalizing layers differ, since many training scripts accept that.
 
     Stays quiet:
-        Buffers of a `DistributedDataParallel` that copies them before each forward, which is the
-        default, `SyncBatchNorm`, buffers that are not saved in checkpoints, and ranks that do not
+        Buffers that `DistributedDataParallel` copies before each forward pass, as it does by
+        default. `SyncBatchNorm`. Buffers that are not saved in checkpoints. Ranks that do not
         average gradients.
 
     What to do:

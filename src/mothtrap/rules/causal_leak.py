@@ -55,8 +55,8 @@ class CausalLeak(Rule):
     What to do:
         - Shift the labels: predict `tokens[:, 1:]` from `tokens[:, :-1]`. If the model shifts
           labels internally, pass them unshifted. Give a decoder `target[:, :-1]`.
-        - Give a decoder the tokens before its targets: `target[:, :-1]`, or in a loop the token of
-          the step before.
+        - Give a decoder the tokens before its targets: `target[:, :-1]`, or, in a loop, the token
+          of the previous step.
         - PyTorch: Mask the attention: `is_causal=True`, or a mask of `-inf` above the diagonal.
         - PyTorch: Use unidirectional recurrent layers (`bidirectional=False`) to predict the
           next token.

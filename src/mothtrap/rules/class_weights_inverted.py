@@ -54,7 +54,7 @@ class ClassWeightsInverted(Rule):
     """
 
     code = "DAT515"
-    title = "class weights the wrong way round"
+    title = "inverted class weights"
     needs = (Need(facts=(LossCall,)),)
     explains = ("class_imbalance", "stuck_at_chance", "constant_output")
 

@@ -88,7 +88,7 @@ class ClippingEveryStep(Rule):
     passes = True
 
     cut_ratio: float = threshold(10.0, unit="times the clipping threshold", source="chosen by hand")
-    cut_share: float = threshold(0.8, unit="of the steps", source="chosen by hand: most")
+    cut_share: float = threshold(0.8, unit="of the steps", source="chosen by hand: most steps")
     num_steps: int = threshold(100, unit="clipped steps", source="chosen by hand")
     late_steps: int = threshold(16, unit="steps of the optimizer", source="chosen by hand")
 

@@ -31,7 +31,7 @@ class ConstantOutput(Rule):
 
     Why it matters:
         The model ignores its input. Its representation carries no information, and its
-        prediction is one constant, however low the loss looks.
+        prediction is one constant, even if the loss looks low.
 
     Fires:
         Error when in `constant_looks` consecutive checks all outputs of a model are equal for

@@ -24,8 +24,8 @@ class CorrelatedFeatures(Rule):
     """Features of a table duplicate each other.
 
     What it detects:
-        Two input features of which one is (nearly) a multiple of the other plus a constant in
-        every observed batch.
+        Pairs of input features in which, in every observed batch, one feature is (nearly) a
+        multiple of the other plus a constant.
 
     Why it matters:
         The second feature adds no information. Their effects cannot be separated, feature
@@ -45,7 +45,7 @@ class CorrelatedFeatures(Rule):
         - Encode a binary category as one column, not as two.
 
     Example:
-        x = torch.cat([celsius, fahrenheit, others], dim=1)   # the same twice
+        x = torch.cat([celsius, fahrenheit, others], dim=1)   # duplicates
         x = torch.cat([celsius, others], dim=1)
 
     References:

@@ -28,11 +28,12 @@ class DataChangedInPlace(Rule):
 
     Fires:
         Error when at least eight samples change by the same factor from one epoch to the next,
-        twice in a row. A line must fit the values of each sample to 0.001 standard deviations.
+        twice in a row. The change of each sample must be linear, to within 0.001 standard
+        deviations.
 
     Stays quiet:
         For random augmentation, which differs from sample to sample. For unchanged data. For
-        loaders that draw no indices. If each epoch has a different factor.
+        loaders without indices. If each epoch has a different factor.
 
     What to do:
         - Transform a copy: `image.sub(mean).div(std)` or `image.clone()`, not `sub_` and `div_`.

@@ -20,8 +20,8 @@ class EndNeverATarget(Rule):
     """A sequence model is never trained to end a sequence.
 
     What it detects:
-        Sequences of different lengths that predict their next token. The token after the last
-        word, which is always the same one, is never a target, because the loss ignores it.
+        Next-token prediction on sequences of different lengths. The token after the last word,
+        always the same token, is never a target, because the loss ignores it.
 
     Why it matters:
         The model never learns when to stop. Generated text runs on to the length limit.
@@ -32,14 +32,14 @@ class EndNeverATarget(Rule):
         and the most frequent last target belongs to less than `last_share` of them.
 
     Stays quiet:
-        For sequences whose last target is the same token, which ends them. For batches of
-        sequences of one length. For models whose targets are not the next tokens.
+        For sequences that all end with the same target token. For batches of sequences of one
+        length. For models whose targets are not the next tokens.
 
     What to do:
         - Add an end-of-sequence token to each sequence before padding, and keep it as a target.
-        - If the padding token is the end-of-sequence token, ignore padding by the
-          attention mask (`labels[attention_mask == 0] = -100`) and not by its number, or use
-          another padding token.
+        - If the padding token is the end-of-sequence token, ignore padding by its attention mask
+          (`labels[attention_mask == 0] = -100`) and not by its token id, or use another padding
+          token.
 
     Example:
         tokenizer.pad_token = tokenizer.eos_token
@@ -68,7 +68,9 @@ class EndNeverATarget(Rule):
         ]
         if not looked:
             if any(call.targets is not None for call in class_calls(window, binary=False)):
-                raise NotApplicable("no sequences of different lengths predict their next token")
+                raise NotApplicable(
+                    "no next-token loss on sequences of different lengths was recorded"
+                )
             raise NotEnoughData("no targets of a class loss were recorded")
         found = [self._judge(window, calls) for calls in by_place(looked)]
         return [finding for finding in found if finding is not None][:1]

@@ -18,16 +18,16 @@ class EqualStatesOfStep(Rule):
     """The next state always equals the state.
 
     What it detects:
-        Targets that the model, or a copy such as a target network, computes from data that always
-        equal the data of the prediction, although they are in a different tensor. In reinforcement
-        learning these are the state and the next state.
+        Targets that the model, or a copy such as a target network, computes from inputs that
+        always equal the inputs of the prediction, although they are in a different tensor. In
+        reinforcement learning, these inputs are the state and the next state.
 
     Why it matters:
         The model never sees what an action leads to. It learns the reward of a single step.
 
     Fires:
-        Info when both are equal in each of the first `steps` steps that have both, and the data
-        differ between steps.
+        Info when both inputs are equal in each of the first `steps` steps that have both, and the
+        data differ between steps.
 
     Stays quiet:
         For a teacher that gets the same tensor as its student. For data on an accelerator, where

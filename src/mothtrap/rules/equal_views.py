@@ -20,22 +20,22 @@ class EqualViewsOfStep(Rule):
     """The two views of a contrastive loss are equal.
 
     What it detects:
-        A model that is called twice before each backward, or once with two joined batches, and is
-        given the same values both times, although they are in different tensors.
+        A model that is called twice before each backward pass, or once with two concatenated
+        batches, and gets the same values both times, although they are in different tensors.
 
     Why it matters:
         A contrastive loss learns what two views of an example have in common. If the views are
         equal, any encoder makes them agree, even one with random weights.
 
     Fires:
-        When both are equal in each of the first `steps` steps that have two, and the data differ
-        between steps: warning if the classes of the loss are the rows of the batch, as in a
+        When both views are equal in each of the first `steps` steps that have two, and the data
+        differ between steps: warning if the classes of the loss are the rows of the batch, as in a
         contrastive loss, else info.
 
     Stays quiet:
-        For models with dropout, whose two outputs differ on purpose. When the same tensor is given
-        twice. For cells that are also given their own state. For integer data such as tokens. For
-        data on an accelerator.
+        For models with dropout, whose two outputs differ on purpose. When the same tensor is
+        passed twice. For recurrent cells, which also get their own state. For integer data such as
+        tokens. For data on an accelerator.
 
     What to do:
         - Draw a new random augmentation for each view: `view_1, view_2 = augment(x), augment(x)`.
@@ -75,7 +75,7 @@ class EqualViewsOfStep(Rule):
             last_step=one.step,
             count=one.steps,
             message=(
-                f"in {one.steps} of {one.steps} steps (limit {self.steps}) the model was given the "
+                f"in {one.steps} of {one.steps} steps (limit {self.steps}), the model got the "
                 "same values twice, in two tensors: the two views are equal"
             ),
             evidence={"steps": one.steps, "limit": self.steps},

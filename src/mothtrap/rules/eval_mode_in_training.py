@@ -75,7 +75,9 @@ class EvalModeInTraining(Rule):
     )
 
     steps: int = threshold(
-        10, unit="steps in evaluation mode", source="chosen by hand: not a transition"
+        10,
+        unit="steps in evaluation mode",
+        source="chosen by hand: excludes transitions between modes",
     )
 
     def check(self, window: Window) -> list[Finding]:

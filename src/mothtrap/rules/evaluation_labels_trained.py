@@ -24,17 +24,18 @@ class EvaluationLabelsTrained(Rule):
     """The training loss uses the labels of the evaluation rows.
 
     What it detects:
-        A model that is called with all rows at once, as on a graph, and whose training loss uses
-        all of its outputs, although the evaluation loss uses a part of the same rows.
+        A model that is called with all rows together, as in graph learning. The training loss uses
+        all of its outputs, although the evaluation loss uses some of the same rows.
 
     Why it matters:
         The model trains on the labels of the evaluation rows, so the evaluation shows how well it
         memorizes them.
 
     Fires:
-        Warning when every observed training loss has as many rows as the model returns, the
-        training data have no further rows, an evaluation returns as many rows from the same inputs
-        (`known` of its rows were trained on), and its loss uses less than `part` of them.
+        Warning when all of this is true: Every observed training loss has as many rows as the model
+        returns. The training data have no further rows. An evaluation returns as many rows from
+        the same inputs (`known` of its rows were trained on), and its loss uses less than `part`
+        of them.
 
     Stays quiet:
         If the training loss uses only part of the outputs: `output[idx_train]`. For mini-batches,
@@ -82,7 +83,7 @@ class EvaluationLabelsTrained(Rule):
         same = {one.module for one in window.seen(RowsShared) if self._is_same(one, count)}
         whole = [p for p in phases if p.module in same and (p.output_shape or (0,))[0] == count]
         if rows or not whole:
-            raise NotApplicable("the model is not trained and evaluated on all rows at once")
+            raise NotApplicable("no model is called with all rows in both training and evaluation")
         for one in window.seen(Evaluation):
             if one.calls and one.rows < self.part * count * one.calls:
                 return [self._finding(window, one, whole[0], count, trained[-1].location)]

@@ -32,8 +32,8 @@ class EvaluationUnchanged(Rule):
         does not depend on the weights.
 
     Fires:
-        Warning when all evaluations of one line, at least `evaluations`, give the same nonzero
-        loss, with at least `steps` steps between any two of them.
+        Warning when all evaluations at one line, at least `evaluations` of them, give the same
+        nonzero loss, with at least `steps` steps between any two evaluations.
 
     Stays quiet:
         For a loss of exactly 0, if the training loss is constant, too, and if the loss changed in
@@ -70,7 +70,7 @@ class EvaluationUnchanged(Rule):
         long = [one for one in every if one.last.number + 1 >= self.evaluations]
         if not long:
             raise NotEnoughData(
-                f"fewer than {self.evaluations} evaluations of the same line have run"
+                f"fewer than {self.evaluations} evaluations have run at the same line"
             )
         found = [self._finding(window, one) for one in long if self._stands_still(one)]
         return found[:1]

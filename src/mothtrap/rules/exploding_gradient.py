@@ -67,7 +67,7 @@ class ExplodingGradient(Rule):
         by a factor of `growth_factor` or more in each of `growth_steps` consecutive steps, by
         `growth_total` in total, and the loss rises too. Error when the norm before the first
         step is `start_ratio` times the loss and the loss then rises to 10 times its value.
-        Error when the initial norm is `start_huge` times that of healthy networks, or grows by
+        Error when the initial norm is `start_huge` times the norm in healthy networks, or grows by
         `growth_total` in the first step, and the loss becomes NaN or infinite soon after.
         Warning when the loss is unknown or does not change, or when several losses compete
         (GAN). Warning when, in a network of at least four layers, the first layers get

@@ -28,7 +28,7 @@ class GradientUnderflow(Rule):
         float16. These values lose precision, and below 6e-8 they become 0.
 
     Why it matters:
-        Small gradients are not noise: in sum they drive most of the learning. A larger learning
+        Small gradients are not noise: together they drive most of the learning. A larger learning
         rate does not restore a gradient that became 0.
 
     Fires:

@@ -30,19 +30,19 @@ class LossJumpOnResume(Rule):
         preparation of the data.
 
     Fires:
-        Info when each of the first `first` losses is above each of the last `last` losses before,
-        their median is at least `ratio` times as high, and the jump exceeds `spread` times the
-        range of the losses before it.
+        Info when each of the first `first` losses is above each of the last `last` losses before
+        the restart, their median is at least `ratio` times as high, and the jump exceeds `spread`
+        times the range of the losses before the restart.
 
     Stays quiet:
-        For jobs that start over from step 0, and for losses that vary as much as they jump.
+        For jobs that start over from step 0, and for losses that vary by as much as the jump.
 
     What to do:
-        - Nothing that was loaded equals a saved state: load the weights before the first step,
+        - No saved weights were loaded. Load them before the first step,
           `model.load_state_dict(checkpoint["model"])`, and check the path of the checkpoint.
-        - The weights are the saved ones: also load the state of the optimizer and of the learning
-          rate schedule, `optimizer.load_state_dict(checkpoint["optimizer"])`.
-        - The weights are the saved ones: check that both attempts prepare the data in the same
+        - If the saved weights are loaded, also load the state of the optimizer and of the learning
+          rate schedule: `optimizer.load_state_dict(checkpoint["optimizer"])`.
+        - If the saved weights are loaded, check that both attempts prepare the data in the same
           way (statistics for normalization, vocabulary, order of the classes).
 
     Example:

@@ -92,7 +92,9 @@ class LossNotDecreasing(Rule):
     def check(self, window: Window) -> list[Finding]:
         """Check every loss series from its start."""
         if targets_move(window):
-            raise NotApplicable("the model learns from its own output; the loss need not decrease")
+            raise NotApplicable(
+                "the model learns from its own output, so its loss does not have to decrease"
+            )
         game = has_players(window)
         return judge_series(self, window, lambda series: self._judge(window, series, game))
 
@@ -100,7 +102,9 @@ class LossNotDecreasing(Rule):
         steps_S, loss_S = finite_part(series)
         require_scale(loss_S)
         if game:
-            raise NotApplicable("several losses compete with each other and need not decrease")
+            raise NotApplicable(
+                "several losses compete with each other, so they do not have to decrease"
+            )
         if series.total > len(series):
             # The start was checked while it was in the window.
             return None

@@ -47,9 +47,9 @@ class LossUnchanged(Rule):
         - Trace the loss back to the weights: it must be computed from the model's output, and
           not from constants, rounded values, or detached tensors.
         - Check that the optimizer has the parameters of this model and a learning rate above 0.
-        - A triplet or margin loss that equals its margin: all distances are equal. Check that
-          anchor, positive, and negative are different rows of different classes, and look at
-          whether all embeddings have become equal.
+        - If a triplet or margin loss equals its margin, all distances are equal. Check that
+          anchor, positive, and negative are different rows of the right classes, and that the
+          embeddings differ from each other.
 
     Example:
         loss = F.cross_entropy(nn.Linear(64, 1)(x), y)      # one class: always 0

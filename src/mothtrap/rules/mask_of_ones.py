@@ -33,9 +33,9 @@ class MaskOfZerosAndOnes(Rule):
         the script implements by hand.
 
     What to do:
-        - JAX: Choose by the mask: `jnp.where(mask, scores, -1e9)`.
-        - PyTorch: Pass a boolean mask: `mask.bool()`. In `scaled_dot_product_attention` True means
-          that a position is visible, in `nn.MultiheadAttention` that it is masked.
+        - JAX: Select the scores with the mask: `jnp.where(mask, scores, -1e9)`.
+        - PyTorch: Pass a boolean mask: `mask.bool()`. In `scaled_dot_product_attention`, True means
+          that a position is visible. In `nn.MultiheadAttention`, True means that it is masked.
         - PyTorch: Or add minus infinity at the masked positions:
           `torch.zeros_like(mask).masked_fill(mask == 0, -torch.inf)`.
 

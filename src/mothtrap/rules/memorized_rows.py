@@ -29,27 +29,28 @@ class MemorizedRows(Rule):
 
     Why it matters:
         In the first pass every row is new, so its loss is an evaluation. In later passes, the loss
-        of a row depends on how long ago the row was seen: if training on the other rows does not
-        help it, the loss rises until the pass ends. Usually the labels do not belong to their
-        inputs: one of them was shuffled, shifted, sorted, or joined separately.
+        of a row depends on how long ago the model saw the row: if training on other rows does not
+        help, the loss rises until the pass ends. Usually the labels do not belong to their
+        inputs: inputs or labels were shuffled, shifted, sorted, or joined separately.
 
     Fires:
-        Warning when the loss in the second half of the first pass is at least that of guessing by
-        the frequencies of the classes, and then at least `least_passes` passes follow in which the
-        loss is above `half` of guessing, falls by `fallen_share` of guessing, and rises within the
-        passes. The rise of straight lines must be `risen_share` of the fall and `deviations`
-        standard errors.
+        Guessing means predicting the class frequencies. Warning when the loss in the second half of
+        the first pass is at least the loss of guessing, and at least `least_passes` passes follow
+        in which the loss is above `half` of the loss of guessing, falls by `fallen_share` of it,
+        and rises within the passes. The rise of fitted lines must be `risen_share` of the fall
+        and `deviations` standard errors.
 
     Stays quiet:
         If the first pass brings the loss below guessing, even if the model memorizes rows later.
-        For a loss above `most` of guessing, which has another scale.
-        For loaders that do not shuffle, and passes of fewer than `batches` steps. For competing
-        losses (GAN), sums of several terms, and losses that weight classes.
+        For a loss above `most` times the loss of guessing, which is on another scale. For loaders
+        that do not shuffle, and passes of fewer than `batches` steps. For competing losses (GAN),
+        sums of several terms, and losses that weight classes.
 
     What to do:
         - Look at some rows: does each label match its input? Shuffle both with the same
           permutation, and check how they are joined.
-        - Keep a part of the data for an evaluation: its loss shows at once that nothing is learned.
+        - Hold out some data for evaluation: the evaluation loss shows immediately whether the model
+          learns anything.
 
     Example:
         x, y = x[torch.randperm(n)], y[torch.randperm(n)]    # two different orders
@@ -74,10 +75,12 @@ class MemorizedRows(Rule):
     most: float = threshold(
         1.5,
         unit="of the loss of guessing",
-        source="chosen by hand: above, the loss has another scale",
+        source="chosen by hand: above it, the loss is on another scale",
     )
     half: float = threshold(
-        0.5, unit="of the loss of guessing", source="chosen by hand: later every model memorizes"
+        0.5,
+        unit="of the loss of guessing",
+        source="chosen by hand: later, every model memorizes rows",
     )
     fallen_share: float = threshold(0.03, unit="of the loss of guessing", source="chosen by hand")
     risen_share: float = threshold(
@@ -120,11 +123,13 @@ class MemorizedRows(Rule):
         trained = {one.loader for one in ended}
         kinds = {(one.location, one.batches) for one in began if one.loader in trained}
         if len(kinds) != 1 or loader is None or not loader.batches:
-            raise NotApplicable("several loaders are trained on, or their length is unknown")
+            raise NotApplicable(
+                "training uses several loaders, or the length of a loader is unknown"
+            )
         if loader.sampler != "shuffled" or loader.batches < self.batches:
             raise NotApplicable("the loader does not shuffle, or its passes are short")
         if abs(ended[0].step - loader.step - loader.batches) > 1:
-            raise NotApplicable("a batch is not a step")
+            raise NotApplicable("steps and batches do not correspond")
         return loader.step, loader.batches
 
     def _judge(self, series: Series, loss_KP: Floats, guess: float, begin: int) -> Judgment | None:
@@ -188,7 +193,7 @@ def _in_passes(series: Series, begin: int, length: int) -> Floats:
     if len(steps_S) != series.total or not np.array_equal(
         steps_S, np.arange(steps_S[0], steps_S[0] + len(steps_S))
     ):
-        raise NotEnoughData("the window lacks some of the losses since the start")
+        raise NotEnoughData("some losses since the start are no longer in the window")
     after_S = loss_S[steps_S >= begin]
     passes = len(after_S) // length
     whole_KP: Floats = after_S[: passes * length].reshape(passes, length)

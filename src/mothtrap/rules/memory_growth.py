@@ -34,15 +34,16 @@ class MemoryGrowth(Rule):
         later and far from the line that keeps the reference.
 
     Fires:
-        When the mean of the last `window` steps is above that of the `window` steps before by more
-        than `increase` percent and `least_mib`, with each quarter higher than the one before; the
-        first `patience` steps do not count. Error for device memory, warning for process memory.
-        Also a warning when the last `kept_losses` losses, or the graphs of the last
+        When the mean of the last `window` steps exceeds the mean of the `window` steps before by
+        more than `increase` percent and `least_mib`, and each quarter is higher than the one
+        before. The first `patience` steps do not count. Error for device memory, warning for
+        process memory. Also a warning when the last `kept_losses` losses, or the graphs of the last
         `kept_evaluations` evaluations, are all still in memory.
 
     Stays quiet:
-        Growth while caches and workspaces fill. A step to a new level. Memory that is released
-        again. Losses of one epoch that are kept for averaging. The graph of the best evaluation.
+        Growth while caches and workspaces fill. A single jump to a new level. Memory that is
+        released again. Losses of one epoch that are kept for averaging. The graph of the best
+        evaluation.
 
     What to do:
         - Keep numbers, not tensors: `total += loss.item()`, `losses.append(loss.item())`.

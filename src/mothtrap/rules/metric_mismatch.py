@@ -24,9 +24,9 @@ class MetricMismatch(Rule):
         with a metric for classes, and relative errors of labels near 0.
 
     Why it matters:
-        Early stopping, hyperparameter search, and you choose by the metric. A squared error of
-        probabilities hardly moves when ranks change. A relative error of a label of 0 is infinite,
-        or depends on the library's floor.
+        Early stopping and hyperparameter searches select by the metric, and so do people. The
+        squared error of probabilities hardly changes when the ranking of rows changes. The
+        relative error of a label of 0 is infinite, or depends on the library's lower limit.
 
     Fires:
         Warning when all metrics of a classifier are for numbers, when a metric of a regression is

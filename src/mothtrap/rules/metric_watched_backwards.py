@@ -27,8 +27,8 @@ class MetricWatchedBackwards(Rule):
         treat the greatest loss, or the smallest accuracy, as the best.
 
     Why it matters:
-        Each improvement counts as getting worse: training stops at once, the learning rate falls
-        to 0, or the worst weights are kept as the best.
+        Each improvement counts as getting worse: training stops right away, the learning rate
+        falls to 0, or the worst weights are kept as the best.
 
     Fires:
         Warning at the start of training when the metric's name, or the framework, says that the

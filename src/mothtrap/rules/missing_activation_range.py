@@ -58,7 +58,7 @@ class MissingActivationRange(Rule):
 
     Stays quiet:
         Targets on the edge of the range, or beyond it only by rounding. Models that end in a linear
-        layer. Log-probabilities, however they are computed.
+        layer. Log-probabilities that are computed in any way.
 
     What to do:
         - Remove the activation after the last layer of a regression, or scale the targets into its

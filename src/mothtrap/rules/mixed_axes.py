@@ -1,4 +1,4 @@
-"""STR724: a view changes the order of axes where a transpose was meant."""
+"""STR724: a view changes the order of axes where a transpose was intended."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mothtrap.rules._effects import UNLEARNED
 
 @dataclass(frozen=True)
 class MixedAxesRule(Rule):
-    """A view changes the order of axes where a transpose was meant.
+    """A view changes the order of axes where a transpose was intended.
 
     What it detects:
         A `view` or `reshape` under a loss whose result has the sizes of the input in another
@@ -35,8 +35,9 @@ class MixedAxesRule(Rule):
         prediction is flattened from `(a, b, ...)` and its targets from `(b, a)`.
 
     Stays quiet:
-        For views that split axes or join neighbors. For axes of equal size, except for heads that
-        attention has just computed. For views outside the graph of the loss, such as those of data.
+        For views that split axes or merge neighboring axes. For axes of equal size, except for
+        heads that attention has just computed. For views outside the graph of the loss, such as
+        views of the data.
 
     What to do:
         - PyTorch: Move the axes before the view: `x.transpose(1, 2).reshape(...)`, or `permute`. To

@@ -41,7 +41,7 @@ class NonfiniteGradient(Rule):
         how dynamic loss scaling finds its scale.
 
     What to do:
-        - Find the operation near the first layer named whose derivative is infinite or undefined:
+        - Near the first layer named, find the operation whose derivative is infinite or undefined:
           square root or norm at 0, division by a small number, `where` with a NaN in the branch not
           taken.
         - Add an epsilon inside the square root or norm, or clamp its input. With `where`, guard the

@@ -32,8 +32,8 @@ class NonfiniteLoss(Rule):
         A loss value that is NaN or infinite, in training or in evaluation.
 
     Why it matters:
-        Backward from this loss gives gradients that are not finite. One optimizer step with them
-        can destroy the weights, and then every later loss is NaN.
+        The backward pass from this loss gives gradients that are not finite. One optimizer step
+        with them can destroy the weights, and then every later loss is NaN.
 
     Fires:
         Error at the first training step whose loss is not finite. Warning for a step that loss

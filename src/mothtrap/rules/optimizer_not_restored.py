@@ -26,8 +26,8 @@ class OptimizerNotRestored(Rule):
         direction. The loss rises after each restart.
 
     Fires:
-        Info when the weights are those that an earlier attempt saved after at least `steps` steps,
-        and an optimizer with averages has no state before the first step.
+        Info when an earlier attempt saved these weights after at least `steps` steps, and an
+        optimizer with averages has no state before the first step.
 
     Stays quiet:
         For optimizers without state (plain SGD). For jobs that start over, or that load weights
@@ -71,8 +71,8 @@ class OptimizerNotRestored(Rule):
                         last_step=one.step,
                         count=1,
                         message=(
-                            f"the job loaded the weights of step {one.step}, but {names} has none "
-                            "of the averages that it had built up by then"
+                            f"the job loaded the weights of step {one.step}, but not the averages "
+                            f"that {names} had built up by then"
                         ),
                         evidence={"steps": one.step, "limit": self.steps},
                     )

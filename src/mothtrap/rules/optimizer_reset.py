@@ -30,7 +30,7 @@ class OptimizerReset(Rule):
 
     Why it matters:
         Momentum and averages start at 0 each time. The first steps of Adam are as long as the
-        learning rate allows in every direction, however small the gradient. The loss jumps with
+        learning rate allows in every direction, even if the gradient is small. The loss jumps with
         each new optimizer, and learning rate schedules start over.
 
     Fires:
@@ -40,7 +40,7 @@ class OptimizerReset(Rule):
     Stays quiet:
         Optimizers without state (plain SGD). Optimizers of new models (folds, searches, ensembles)
         or of a model that was reset, so that its loss is back at its first value. Stages that train
-        other parameters. Lines that take over fewer times.
+        other parameters. Lines that do this fewer times.
 
     What to do:
         - PyTorch: Create the optimizer once, before the loop over epochs.

@@ -25,11 +25,11 @@ class OptimizerWithoutModel(Rule):
         or loaded after the optimizer.
 
     Why it matters:
-        Every step changes nothing. The model in use keeps its initial values.
+        The optimizer's steps change nothing. The model in use keeps its initial values.
 
     Fires:
         Error after `own_steps` consecutive steps of the optimizer without a gradient, when a
-        parameter of the same shape that is in no optimizer has one.
+        parameter of the same shape has a gradient but is in no optimizer.
 
     Stays quiet:
         Optimizers that step before their first backward, that take turns, or whose parameters get
@@ -75,8 +75,8 @@ class OptimizerWithoutModel(Rule):
         return [self._finding(window, seen) for seen in idle[:1]]
 
     def _finding(self, window: Window, seen: IdleOptimizer) -> Finding:
-        more = f" and {seen.twins - 1} more of the same shapes have one, but are"
-        others = seen.twin + (more if seen.twins > 1 else " has one, but is")
+        more = f" and {seen.twins - 1} more of the same shapes have gradients, but are"
+        others = seen.twin + (more if seen.twins > 1 else " has a gradient, but is")
         return self.finding(
             window,
             severity=Severity.ERROR,

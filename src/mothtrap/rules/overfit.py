@@ -37,18 +37,19 @@ class Overfit(Rule):
         before step `start_step`, the evaluation loss exceeds the mean training loss since the
         previous evaluation by more than `ratio` of it, is `rise` above its best, and has lost at
         least `given_back` of all that it had gained. With `while_improving`, exceeding `ratio` is
-        enough, however the evaluation loss moves. `site` restricts the rule to call sites whose
+        enough, even if the evaluation loss falls. `site` restricts the rule to call sites whose
         label contains these words.
 
     Stays quiet:
-        While the evaluation loss falls or hovers at its best. A small loss near its minimum that
-        doubles: compared with its total fall, that is nothing. A training loss above the evaluation
-        loss (dropout, augmentation). Losses of a GAN. Evaluations whose loss is not recorded, such
+        While the evaluation loss falls or stays near its best. A small loss near its minimum that
+        doubles, because this is little compared with its total fall. A training loss above the
+        evaluation loss (dropout, augmentation). Losses of a GAN. Evaluations whose loss is not
+        recorded, such
         as an accuracy or a loss written by hand. Evaluations on training rows. While the running
         averages of batch norm lag behind.
 
     What to do:
-        - Stop at the best evaluation, or go back to the weights saved there.
+        - Stop at the best evaluation, or go back to the weights saved at that point.
         - Use more data, or data augmentation.
         - Make the model smaller, or add dropout or weight decay.
 

@@ -19,22 +19,22 @@ class OverlapMinimized(Rule):
     """The loss adds the overlap of prediction and target, which should grow.
 
     What it detects:
-        A Dice coefficient, an intersection over union, or another quotient of the common area and
-        the sum of both areas, that is added to the loss instead of subtracted.
+        A Dice coefficient, an intersection over union, or a similar ratio of the common area to
+        the sum of both areas that is added to the loss instead of subtracted.
 
     Why it matters:
         The overlap is 1 for a perfect prediction. With a plus sign, training moves it to 0: the
-        model learns to predict everything but the target, or another term of the loss works
-        against it. The loss falls all the same.
+        model learns to predict everything but the target, or two terms of the loss work against
+        each other. The loss falls anyway.
 
     Fires:
-        Warning when in `looks` sampled backward passes of a line all overlaps of a prediction and a
-        constant have a plus sign.
+        Warning when, in `looks` sampled backward passes at one line, all overlaps of a prediction
+        and a constant have a plus sign.
 
     Stays quiet:
         For `1 - overlap`, `-overlap`, and `-log(overlap)`. If any overlap of the loss is
-        subtracted, or its sign is unknown. For overlaps of two predictions. For quotients whose
-        divisor may lack the area of the target, as `p.sum() + number`.
+        subtracted, or its sign is unknown. For overlaps of two predictions. For ratios whose
+        divisor may not contain the area of the target, such as `p.sum() + number`.
 
     What to do:
         - Subtract the overlap: `loss = 1 - dice`.

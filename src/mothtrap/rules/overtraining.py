@@ -29,8 +29,8 @@ class Overtraining(Rule):
         improvement is unlikely.
 
     Why it matters:
-        The rest of the training is wasted compute. Often the model even gets worse: its best
-        weights are many epochs old.
+        The remaining steps waste compute. Often the model even gets worse: its best weights are
+        many epochs old.
 
     Fires:
         Warning when the evaluation loss has been worse than its best by more than `delta` of it for

@@ -36,7 +36,8 @@ class ParameterWithoutOptimizer(Rule):
         live optimizer holds it.
 
     Why it matters:
-        This part of the model keeps its random initial values, and the rest has to learn around it.
+        This part of the model keeps its random initial values, and the rest of the model has to
+        compensate.
 
     Fires:
         After `reached_steps` steps with a gradient. Error when the parameter was created after the

@@ -26,8 +26,8 @@ class PolicyEntropyGone(Rule):
         there.
 
     Fires:
-        Info when the entropy was at least `began` of the largest possible one in the first steps,
-        and is at most `gone` of it in two reports in a row. The entropy is reported after 5, 10,
+        Info when the entropy was at least `began` of its largest possible value in the first steps,
+        and is at most `gone` of it in two consecutive reports. The entropy is reported after 5, 10,
         20, 40, ... steps with draws. Reports before `looks` steps do not count.
 
     Stays quiet:
@@ -35,7 +35,7 @@ class PolicyEntropyGone(Rule):
         `torch.distributions.Categorical`.
 
     What to do:
-        - If the rewards are not good: check the sign of the entropy term, which is subtracted from
+        - If the rewards are not good, check the sign of the entropy term. It is subtracted from
           the loss: `loss = policy_loss - 0.01 * entropy`.
         - Lower the learning rate of the policy, or normalize the advantages.
 
@@ -81,9 +81,9 @@ class PolicyEntropyGone(Rule):
                 last_step=last.step,
                 count=last.looks,
                 message=(
-                    f"the entropy of the policy fell from {last.first:.0%} of that of "
-                    f"{last.choices} equally likely actions to {last.share:.2%} by step "
-                    f"{since.step} (limit {self.gone:.0%}): each state has one action"
+                    f"the entropy of the policy, relative to {last.choices} equally likely "
+                    f"actions, fell from {last.first:.0%} to {last.share:.2%} by step {since.step} "
+                    f"(limit {self.gone:.0%}): the policy always chooses the same action in a state"
                 ),
                 evidence={"first": last.first, "share": last.share, "limit": self.gone},
                 location=last.location,

@@ -29,21 +29,22 @@ class PolicyMinimizesRewards(Rule):
         reward follows them: the loss falls, and so do the rewards.
 
     Fires:
-        Warning when in each of at least `looks` sampled backward passes of a line all products of
-        a log probability (or a ratio of two probabilities) and a number without a gradient have a
-        plus sign. The script must get the rewards from an environment (`state, reward, done, info =
-        env.step(action)`), or discount them (`total = reward + gamma * total`).
+        Warning when, in each of at least `looks` sampled backward passes at one line, all products
+        of a log probability (or a ratio of two probabilities) and a number without a gradient have
+        a plus sign. The script must get the rewards from an environment (`state, reward, done,
+        info = env.step(action)`), or discount them (`total = reward + gamma * total`).
 
     Stays quiet:
         If a file of the script negates or subtracts rewards, returns, or advantages, as in `value -
-        returns`, because these may be costs. If a log probability in the loss of another line has a
-        minus sign, as in games of two players. Without an environment or discounts, as for tours
-        whose length is minimized. For optimizers with `maximize=True`, and for updates without an
+        returns`, because these may be costs. If a log probability in another loss has a minus sign,
+        as in two-player games. Without an environment or discounts, as in routing problems whose
+        tour length is minimized. For optimizers with `maximize=True`, and for updates without an
         optimizer.
 
     What to do:
-        - Subtract the gain: `loss = -(log_prob * returns).mean()`.
-        - If the numbers are costs, name them so, or return their negative from the environment.
+        - Subtract the term: `loss = -(log_prob * returns).mean()`.
+        - If the numbers are costs, name the variables accordingly, or return negative costs from
+          the environment.
 
     Example:
         loss = (distribution.log_prob(action) * returns).mean()
@@ -71,7 +72,7 @@ class PolicyMinimizesRewards(Rule):
     )
 
     looks: int = threshold(
-        4, unit="backward passes", source="chosen by hand: how a loss is written does not change"
+        4, unit="backward passes", source="chosen by hand: the form of a loss does not change"
     )
 
     def check(self, window: Window) -> list[Finding]:

@@ -28,16 +28,17 @@ class PolicyWithoutReturns(Rule):
 
     Fires:
         Info when all advantages were 0, or no log probability had a factor, in each of at least
-        `looks` sampled passes among the first 80 backward passes of a line.
+        `looks` sampled passes among the first 80 backward passes at one line.
 
     Stays quiet:
         For rewards that are rare but not always 0. For imitation learning, in which the policy did
         not draw the actions. For actions that are not drawn by `torch.distributions.Categorical`.
 
     What to do:
-        - Advantages of 0: check their computation, such as rewards that are all equal within a
-          group, a mean over one sample, or returns minus themselves.
-        - No factor: multiply each log probability by the return or the advantage of its action:
+        - If advantages are 0, check how they are computed. Common causes are rewards that are all
+          equal within a group, a mean over one sample, and returns minus themselves.
+        - If there is no factor, multiply each log probability by the return or the advantage of its
+          action:
           `loss = -(log_prob * returns).mean()`.
 
     Example:

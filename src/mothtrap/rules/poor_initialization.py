@@ -32,7 +32,7 @@ class PoorInitialization(Rule):
 
     What it detects:
         Layers whose initial weights change the scale of their input by far more or far less than a
-        factor of 1, and layers whose weights are all the same constant.
+        factor of 1, and layers whose weights all equal one constant.
 
     Why it matters:
         The factors multiply from layer to layer. Factors that are too large saturate activations
@@ -45,7 +45,7 @@ class PoorInitialization(Rule):
         and its output is `effect_ratio` times its input. In `small_layers` or more hidden layers of
         a model without normalization it is less than 1/`theory_ratio` of the smallest recommended
         value (PyTorch: 1/3), and hardly any signal is left. All weights of a hidden layer are one
-        nonzero number. Off unless set: in the first `steps` steps the variances of layer outputs
+        nonzero number. Off by default: in the first `steps` steps the variances of layer outputs
         differ by more than `variance_ratio`, the middle 90 % of a layer's gradients lie within
         `distribution_range`, or the loss does not fall for `patience` consecutive steps.
         `layer_regex` selects the layers by path.

@@ -23,22 +23,22 @@ class PosteriorCollapse(Rule):
     """The code of a variational autoencoder no longer depends on its input.
 
     What it detects:
-        A model with a reconstruction and two further outputs of one shape, the mean and the log
-        variance of a code, in which both shrink to 0 and the reconstruction becomes equal for all
-        rows of a batch.
+        A model that outputs a reconstruction, and the mean and log variance of a code (two outputs
+        of the same shape). Both shrink to 0, and the reconstruction becomes equal for all rows of a
+        batch.
 
     Why it matters:
-        The KL term outweighs the reconstruction, so the encoder only sends noise. The decoder
-        learns the average of the data, and the loss looks low.
+        The KL term outweighs the reconstruction, so the code is only noise. The decoder learns the
+        average of the data, and the loss looks low.
 
     Fires:
         Warning when in the last `looks` checks, after `steps` steps, the root mean square of two
         outputs of one shape is below `small`, and another output differs between rows by less than
-        `share` of its size, although the inputs differ. Also when both are below `tiny` and
-        `shrunk` of their first size, whatever the decoder makes of the noise.
+        `share` of its size, although the inputs differ. Also when both are below `tiny` and below
+        `shrunk` of their first size, whatever the decoder outputs.
 
     Stays quiet:
-        For codes some of whose units are used. During the first steps, in which a code is small
+        For codes that still use some of their units. During the first steps, when a code is small
         because of its initial weights. While the reconstruction depends on the row.
 
     What to do:
@@ -76,7 +76,7 @@ class PosteriorCollapse(Rule):
     passes = True
 
     looks: int = threshold(
-        2, unit="checks", source="chosen by hand: checks come at steps that double"
+        2, unit="checks", source="chosen by hand: checks are made at doubling intervals"
     )
     steps: int = threshold(50, unit="steps", source="chosen by hand")
     small: float = threshold(0.1, unit="root mean square; the prior has 1", source="chosen by hand")

@@ -22,9 +22,9 @@ class ProbabilitiesAsLogits(Rule):
         contradiction and computes the loss from the input of the softmax.
 
     Why it matters:
-        Training is correct only because of this correction. With another backend, in half
-        precision, or with any operation between the softmax and the loss, the softmax is applied
-        twice, and the model hardly learns.
+        Training is correct only because the framework corrects the mistake. With another backend,
+        in half precision, or with any operation between the softmax and the loss, the softmax is
+        applied twice, and the model hardly learns.
 
     Fires:
         Warning at the first step whose loss undoes the softmax or sigmoid.

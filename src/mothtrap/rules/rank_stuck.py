@@ -36,20 +36,20 @@ class RankStuck(Rule):
         idle, has ended, has called fewer collectives, or waits in a different collective.
 
         In a job with `workers = "merged"`, a worker that shows no sign of life is also reported: it
-        neither trains nor says where it is, while most other workers do.
+        neither trains nor reports its position, while most other workers do.
 
     Why it matters:
         The job hangs and blocks all its devices. It ends only at a timeout, often after 30 minutes,
-        with an error that names no cause.
+        with an error that does not name the cause.
 
     Fires:
-        Error, with the rank, its line, and the line at which the others wait. Warning for a
+        Error that names the rank, its line, and the line at which the others wait. Warning for a
         rank without a sign of life while others train.
 
     Stays quiet:
-        Slow ranks: a rank that computes, reads, or writes is not stuck, however long the others
-        wait for it. Ranks that continue to call collectives, as in an evaluation. Jobs of one
-        rank. When steps continue, the finding becomes info.
+        Slow ranks: a rank that computes, reads, or writes is not stuck, no matter how long the
+        others wait for it. Ranks that continue to call collectives, as in an evaluation. Jobs of
+        one rank. When steps continue, the finding becomes info.
 
     What to do:
         - Call collectives on all ranks in the same order: never inside `if rank == 0`.
@@ -124,7 +124,7 @@ class RankStuck(Rule):
 def _silent(silent: Silences, waiting: Stalls) -> str:
     hosts = sorted({each.host for each in silent.values() if each.host})
     where = f" on {', '.join(hosts[:MAX_NAMED])}" if hosts else ""
-    verb = "give" if len(silent) > 1 else "gives"
+    verb = "have shown" if len(silent) > 1 else "has shown"
     since = min(each.step for each in silent.values())
     text = f"{_workers(silent)}{where} {verb} no sign of life since step {since}"
     if all(each.is_node for each in silent.values()):

@@ -34,12 +34,12 @@ class RanksDiverge(Rule):
         recorded steps: the script then averages gradients itself.
 
     Why it matters:
-        The ranks train different models. The saved checkpoint has the model of only one rank,
+        The ranks train different models. The saved checkpoint contains the model of only one rank,
         and the averaged gradients fit none of the models.
 
     Fires:
-        Error at the step after the last recorded step at which digests are equal, with the ranks
-        and the modules. Warning for models without a wrapper.
+        Error at the step after the last recorded step at which digests are equal. The finding
+        names the ranks and the modules. Warning for models without a wrapper.
 
     Stays quiet:
         Parameters that each rank holds for itself: shards, models that are not averaged, parameters

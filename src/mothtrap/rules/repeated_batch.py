@@ -40,10 +40,11 @@ class RepeatedBatch(Rule):
         the same indices are drawn twice, or the dataset returns equal rows for different indices.
         For a stream, at least `stream_part` of the batches that would repeat if every worker read
         all of it must repeat (1/2 with two workers, 3/4 with four). Warning when a stream that one
-        process reads, or a generator, has returned a single batch `single` times in a pass and no
-        other; info if the batch has more rows than `few`: it may be all the data. Error when 32
-        steps or more train on one batch of a loader that returns others, which no model gets. Info
-        when only evaluation data repeat: the data contain equal rows.
+        process reads, or a generator, has returned the same batch `single` times in a pass and no
+        other; info if the batch has more rows than `few`, because it may be all the data. Error
+        when 32 steps or more train on one batch, while the loader returns other batches that the
+        model never gets. Info when only evaluation data repeat, because the data contain equal
+        rows.
 
     Stays quiet:
         Samplers with replacement, and custom samplers. Other streams read by one process. The same

@@ -1,4 +1,4 @@
-"""RUN909: saved weights are restored, but they were never copied."""
+"""RUN909: weights are restored from a state that was never copied."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from mothtrap.core.window import Window
 
 @dataclass(frozen=True)
 class RestoreWithoutEffect(Rule):
-    """Saved weights are restored, but they were never copied.
+    """Weights are restored from a state that was never copied.
 
     What it detects:
-        `load_state_dict` of a state that `state_dict` returned some steps earlier and that still
-        holds the tensors of the model itself.
+        A call of `load_state_dict` with a state that `state_dict` returned some steps earlier and
+        that still contains the model's own tensors.
 
     Why it matters:
         `state_dict` returns the weights of the model, not a copy. Training changes them in place,
-        so the saved state is always the newest one. Loading it changes nothing: the model ends with
-        its last weights, not its best ones.
+        so the saved state always equals the current weights. Loading it changes nothing: the model
+        ends with its last weights, not its best ones.
 
     Fires:
         Warning at each model for which this happens.

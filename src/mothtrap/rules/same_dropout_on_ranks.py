@@ -21,12 +21,12 @@ class SameDropoutOnRanks(Rule):
     """All ranks drop the same values in dropout.
 
     What it detects:
-        Before the training forward of the same step, the random generators of all ranks are in
-        the same state, and the model has active dropout.
+        Before the training forward pass of the same step, the random generators of all ranks are
+        in the same state, and the model has active dropout.
 
     Why it matters:
         Each rank draws the same mask for its rows. The masks of a step are then no longer
-        independent, so averaging over ranks removes less of the noise of dropout.
+        independent, so averaging over ranks removes less of the dropout noise.
 
     Fires:
         Info when the generators are in the same state in `steps` recorded steps, and the state

@@ -98,7 +98,9 @@ class SaturatedActivation(Rule):
         source="chosen by hand: trained networks that work show up to 0.5",
     )
     persisting_looks: int = threshold(2, unit="consecutive samples", source="chosen by hand")
-    min_examples: int = threshold(32, unit="examples in the latest samples", source="by hand")
+    min_examples: int = threshold(
+        32, unit="examples in the latest samples", source="chosen by hand"
+    )
     min_units: int = threshold(
         8, unit="units", source="chosen by hand: with 2 of 4 units, half can saturate by chance"
     )

@@ -27,9 +27,9 @@ class ScheduleAtWrongPace(Rule):
         and then goes up and down.
 
     Fires:
-        Warning at the end of a job, when the planned number of calls equals the number of steps
-        (within `tolerance`) and there were fewer calls by a factor of `ratio`; or when it equals
-        the number of passes, and every step made a call, `ratio` times as many. PyTorch: A
+        Warning at the end of a job in two cases. The planned number of calls equals the number of
+        steps (within `tolerance`), and there were fewer calls by a factor of `ratio`. Or it equals
+        the number of passes, but every step made a call, so there were `ratio` times as many. A
         `LambdaLR` plans for a number that its function reads, such as a variable, a constant, or an
         argument of `functools.partial`. If there were enough steps for all calls of a warm-up, but
         it did not end: a note when a `LinearLR` or a linear `LambdaLR` got less than a tenth of its
@@ -37,13 +37,13 @@ class ScheduleAtWrongPace(Rule):
         its number is named after steps.
 
     Stays quiet:
-        Schedules that plan for any other number of calls, such as for a longer training or for
+        Schedules that plan for any other number of calls, such as for a longer run or for
         several cycles. Jobs with few steps per pass. Functions that compute the number.
 
     What to do:
         - Call `scheduler.step()` as often as the schedule plans: after each optimizer step if it
           counts steps, after each pass if it counts passes.
-        - Or plan for the calls that it gets: `T_max=epochs` with one call per pass,
+        - Or plan for the number of calls: `T_max=epochs` with one call per pass,
           `total_steps=epochs * len(loader)` with one call per step.
 
     Example:

@@ -24,17 +24,17 @@ class SettingsDifferOnRanks(Rule):
     """Ranks that train one model have different settings.
 
     What it detects:
-        After the same step, ranks that average their gradients differ in a learning rate, in the
-        parameters that require no gradient, or in the parameters that share a tensor.
+        After the same step, ranks that average their gradients differ in a learning rate, in their
+        frozen parameters, or in the parameters that share a tensor.
 
     Why it matters:
         A different learning rate makes the models of the ranks drift apart. A parameter that is
-        frozen on one rank adds nothing to the average there, so the others train it with a
-        smaller gradient. A weight that is tied on one rank only is a different model there.
+        frozen on one rank contributes nothing to the average, so the other ranks train it with a
+        smaller gradient. If a weight is tied on one rank only, that rank has a different model.
 
     Fires:
-        Error at the step after the last recorded step with equal settings, with the ranks and
-        the parameters.
+        Error at the step after the last recorded step with equal settings. The finding names the
+        ranks and the parameters.
 
     Stays quiet:
         Ranks that do not average gradients, such as separate training runs in one job, and

@@ -40,7 +40,7 @@ class SigmoidBeforeBceWithLogits(Rule):
         from 0 even if every prediction is right.
 
     Fires:
-        Error at the first step whose graph under the loss shows two sigmoids.
+        Error at the first step in which the graph of the loss contains two sigmoids.
 
     Stays quiet:
         Values that only happen to lie between 0 and 1: only the graph counts. A sigmoid with a

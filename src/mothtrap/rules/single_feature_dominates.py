@@ -39,15 +39,16 @@ class SingleFeatureDominates(Rule):
     Fires:
         Error when a feature has more than `share` of the gain of all splits and an evaluation is
         nearly perfect: an area under the curve of `auc` or an error rate of 1 - `auc` in the first
-        round, an explained variance of `explained` beyond the learning rate's limit after ten
-        rounds, or a logloss of `logloss` times its minimum at this learning rate. Warning when the
-        feature alone explains `alone` of the labels in held-out rows and has `used` of the gain, or
-        97 % of both; also with fewer than 300 rows. Info with the share only.
+        round; an explained variance after ten rounds that is within `explained` of the maximum at
+        this learning rate; or a logloss of `logloss` times its minimum at this learning rate.
+        Warning when the feature alone explains `alone` of the labels in held-out rows and has
+        `used` of the gain, or 97 % of both; also with fewer than 300 rows. Info with the share
+        only.
 
     Stays quiet:
         When the columns were inspected and the feature alone explains less than 95 % of the labels:
-        it leads, but other features count. With fewer than `columns` columns, one of which may well
-        dominate. Before `rounds`.
+        it leads, but other features matter. With fewer than `columns` columns, because one of a few
+        columns may well dominate. Before round `rounds`.
 
     What to do:
         - Train without the feature and compare: `x.drop(columns=[...])`. If the score falls to a

@@ -42,14 +42,14 @@ class SlowingDown(Rule):
         slowdown continues, so a run takes many times longer than its first steps suggest.
 
     Fires:
-        Warning when the median step of the last quarter is `growth` longer than that of the first,
-        and the second and third lie between them. Evaluations, saved checkpoints, and mothtrap's
-        own time are excluded. A note when the forward or backward pass takes longer, which larger
-        inputs also explain.
+        Warning when the median step of the last quarter is `growth` longer than the median step of
+        the first, and the second and third quarters lie in between. Evaluations, saved checkpoints,
+        and mothtrap's own time are excluded. A note when the forward or backward pass takes longer,
+        because larger inputs would also explain this.
 
     Stays quiet:
         Fewer than `times` observations (of 100 steps or 30 seconds) in each quarter. Processors
-        that were less than `idle` idle in the last quarter. Step times that vary more than they
+        that were idle for less than `idle` of the last quarter. Step times that vary more than they
         grow.
 
     What to do:
@@ -76,7 +76,7 @@ class SlowingDown(Rule):
     idle: float = threshold(
         0.25,
         unit="of the processors' time",
-        source=("chosen by hand: other programs need the machine"),
+        source=("chosen by hand: else other programs use the machine"),
     )
 
     def check(self, window: Window) -> list[Finding]:

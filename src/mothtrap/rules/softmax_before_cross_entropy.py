@@ -52,7 +52,7 @@ class SoftmaxBeforeCrossEntropy(Rule):
         predictions. Training is slow and stops improving early.
 
     Fires:
-        Error when the graph under the loss shows a softmax with only views and casts in between.
+        Error when the graph shows a softmax before the loss, with only views and casts in between.
         Without a graph, as in evaluation: error when the rows of the prediction are probabilities
         in `calls` calls from one line. Info for log-softmax twice.
 

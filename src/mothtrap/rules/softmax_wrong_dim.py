@@ -26,7 +26,7 @@ class SoftmaxWrongDim(Rule):
         the class axis: it runs over the batch or over positions.
 
     Why it matters:
-        The scores of different examples compete with each other, and the classes of one example do
+        The scores of different examples compete with each other, but the classes of one example do
         not. The prediction for an example depends on the rest of the batch. The loss falls a
         little, but the model is useless for single examples.
 
@@ -36,8 +36,8 @@ class SoftmaxWrongDim(Rule):
 
     Stays quiet:
         When both axes have the same size, as in contrastive losses over all pairs of a batch. When
-        another operation than views, casts and logarithms is in between. Softmaxes inside the
-        model, as in attention.
+        there is any operation in between other than views, casts and logarithms. Softmaxes inside
+        the model, as in attention.
 
     What to do:
         - PyTorch: Apply the softmax over the classes: `dim=1` for scores of shape (examples,
@@ -77,7 +77,7 @@ class SoftmaxWrongDim(Rule):
         """Compare the axis sizes under every loss."""
         calls = [call for call in train_calls(window) if call.softmax_sizes]
         if not calls:
-            raise NotApplicable("no softmax was found under a loss")
+            raise NotApplicable("no softmax was found before a loss")
         for same in by_place(calls):
             wrong = [call for call in same if _wrong_size(call) is not None]
             if wrong and not any(_is_square(call) for call in same):

@@ -21,7 +21,7 @@ from mothtrap.rules._weights import step_location
 
 @dataclass(frozen=True)
 class StaleGradient(Rule):
-    """Gradients of earlier steps are added to those of this step.
+    """Gradients of earlier steps are added to the gradients of the current step.
 
     What it detects:
         An optimizer whose gradients were never cleared (None or zero) at the start of a backward

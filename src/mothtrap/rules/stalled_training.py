@@ -1,4 +1,4 @@
-"""RUN901: the job is alive, but training does not continue."""
+"""RUN901: the job is running, but training makes no progress."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mothtrap.core.window import Window
 
 @dataclass(frozen=True)
 class StalledTraining(Rule):
-    """The job is alive, but training does not continue.
+    """The job is running, but training makes no progress.
 
     What it detects:
         A process that was training, but has recorded no step or evaluation for a long time.
@@ -30,8 +30,8 @@ class StalledTraining(Rule):
         `tf.data` has worked on the same file and record for `input_seconds` seconds.
 
     Stays quiet:
-        Jobs that have ended. Long evaluations with recorded forwards. When steps continue, the
-        finding becomes info.
+        Jobs that have ended. Long evaluations with recorded forward passes. When steps continue,
+        the finding becomes info.
 
     What to do:
         - Look at the file or the function that the message names: a network disk, a named pipe

@@ -33,21 +33,21 @@ class StepWithoutBackward(Rule):
         them. Stepping without gradients does nothing, so the model does not learn.
 
     Fires:
-        Error at once when the same gradients are applied again. Error after `absent_steps`
+        Error as soon as the same gradients are applied again. Error after `absent_steps`
         consecutive steps of the optimizer without any gradient; only a warning when another
         optimizer stepped with fresh gradients in those steps.
 
     Stays quiet:
         One step without gradients before training (which silences a scheduler's warning). PyTorch:
         Steps between which nothing is computed, which plot a schedule. LBFGS and other closures.
-        Several optimizers after one backward. Steps that a gradient scaler skips.
+        Several optimizers after one backward pass. Steps that a gradient scaler skips.
         Gradients that are assigned by hand.
 
     What to do:
         - Call `loss.backward()` before every `optimizer.step()`.
         - Check that the loss still depends on the model: no `.detach()`, `.item()`, `no_grad` or
           new tensor between model and loss.
-        - Step only the optimizer whose parameters took part in this backward.
+        - Step only the optimizers whose parameters took part in this backward pass.
         - Call `zero_grad()` before `backward()` or after `step()`. Between them it clears the
           gradients that the step should apply.
 

@@ -31,8 +31,8 @@ class StoppedTooLate(Rule):
         evaluation, have followed it, and the evaluation loss is `rise` above the best.
 
     Stays quiet:
-        Training that stops early, whatever its patience, or keeps its best rounds, as CatBoost
-        does. Evaluations on training data only. While the evaluation loss hovers at its best.
+        Training that stops early, with any patience, or keeps its best rounds, as CatBoost does.
+        Evaluations on training data only. While the evaluation loss hovers at its best.
 
     What to do:
         - XGBoost: Stop early: `xgboost.train(..., early_stopping_rounds=50)`, or

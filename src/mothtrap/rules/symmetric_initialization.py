@@ -27,9 +27,9 @@ class SymmetricInitialization(Rule):
         the same gradient step after step.
 
     Why it matters:
-        Equal units with equal gradients stay equal: however wide, the layer computes what one unit
-        could. With weights of 0 in several layers, no gradient passes at all, and only the last
-        bias learns.
+        Equal units with equal gradients stay equal, so even a wide layer computes no more than a
+        single unit. With weights of 0 in several layers, no gradient passes at all, and only the
+        last bias learns.
 
     Fires:
         Error when the units of a layer had the same weights before the first step, and had the same

@@ -34,15 +34,15 @@ class TargetsShiftedWrongly(Rule):
         same wrong offset. Warning if the classes are tokens (at least 20 classes), otherwise info.
 
     Stays quiet:
-        If any loss of the training has the next tokens as targets, as in models with several heads
-        for several later tokens. For sequences whose tokens repeat, so that the next tokens fit,
+        If any training loss has the next tokens as targets, as in models with several heads for
+        several later tokens. For sequences whose tokens repeat, so that the next tokens fit,
         too.
 
     What to do:
-        - Shift once: predict `tokens[:, 1:]` from `tokens[:, :-1]`. Models of the library
-          transformers shift labels themselves: pass them `labels=input_ids`.
-        - Roll targets to the left: `np.roll(tokens, -1)`, not `np.roll(tokens, 1)`. Read later
-          tokens than the inputs: `data[i + 1 : i + 1 + length]`.
+        - Shift once: predict `tokens[:, 1:]` from `tokens[:, :-1]`. Models in the transformers
+          library shift labels themselves: pass them `labels=input_ids`.
+        - Roll targets to the left: `np.roll(tokens, -1)`, not `np.roll(tokens, 1)`. With slices,
+          start the targets one position later: `data[i + 1 : i + 1 + length]`.
 
     Example:
         labels = input_ids[:, 1:]                      # the model shifts them again

@@ -36,8 +36,8 @@ class TensorVariance(Rule):
 
     Stays quiet:
         Unless `tensors` names some and a bound is set (the default of both is -1: no bound).
-        `tensors` takes patterns like those of collections, such as `activations:encoder.*`. They
-        are captured once every `every_steps` steps.
+        `tensors` takes the same patterns as collections, such as `activations:encoder.*`. The
+        tensors are captured once every `every_steps` steps.
 
     What to do:
         - Too large: scale the inputs, add a normalization layer, or lower the learning rate.

@@ -43,23 +43,23 @@ class TokenRatio(Rule):
         input of the model.
 
     Why it matters:
-        The model computes padding like all other tokens. If most of a batch is padding, most of the
-        time is wasted. If padding also counts in the loss, the model learns to predict padding.
+        The model processes padding like all other tokens. If most of a batch is padding, most of
+        the time is wasted. If padding also counts in the loss, the model learns to predict padding.
         Many unknown tokens mean that the vocabulary does not fit the text.
 
     Fires:
         Warning, over at least `samples` tokens, when the share of one of `token_values` is above
-        its entry of `token_thresholds_percent` (the last entry applies to all further tokens). Info
-        when the loss ignores that many positions or each sequence has one label: then at most time
-        is lost, as long as the model masks padding. If the model outputs (nearly) the same for each
-        sequence, it does not, and the finding is a warning. Also when any label that ends
-        sequences of different lengths, and occurs nowhere else, counts in the loss and fills
-        `padded_share` of the targets.
+        its entry in `token_thresholds_percent` (the last entry applies to all further tokens). Info
+        when the loss ignores that many positions, or each sequence has one label, because padding
+        then only costs time, as long as the model masks it. If the model outputs (nearly) the same
+        for each sequence, it does not mask padding, and the finding is a warning. Also a warning
+        when a label that occurs only at the ends of sequences of different lengths counts in the
+        loss and fills `padded_share` of the targets.
 
     Stays quiet:
         Models that read no integers in rows of four or more. Inputs of two values, such as masks. A
-        token that is not among the 16 most frequent ones counts as absent. Labels that also occur
-        inside sequences, such as dark pixels, are no padding.
+        token that is not among the 16 most frequent tokens counts as absent. Labels that also occur
+        inside sequences, such as dark pixels, do not count as padding.
 
     What to do:
         - Sort examples by length into buckets, or pad each batch only to its longest example.
@@ -89,12 +89,12 @@ class TokenRatio(Rule):
         "0", unit="tokens, separated by commas", source="SageMaker Debugger"
     )
     token_thresholds_percent: str = threshold(
-        "50", unit="percents, separated by commas", source="SageMaker Debugger"
+        "50", unit="percentages, separated by commas", source="SageMaker Debugger"
     )
     padded_share: float = threshold(
         0.3, unit="of the targets", source="chosen by hand: the average of the loss hides the rest"
     )
-    samples: int = threshold(500, unit="tokens", source="chosen by hand: some short batches")
+    samples: int = threshold(500, unit="tokens", source="chosen by hand: a few short batches")
 
     def check(self, window: Window) -> list[Finding]:
         """Compare the shares of the configured tokens with their limits."""

@@ -22,8 +22,8 @@ class TooFewPasses(Rule):
         loss was still falling.
 
     Why it matters:
-        The library only prints a warning, and the model is used although it would be better after
-        more passes.
+        The library only prints a warning, so the model is used although more passes would improve
+        it.
 
     Fires:
         Warning when all passes are used up and the training loss fell by more than `falling` in the

@@ -42,8 +42,8 @@ class TooLittleData(Rule):
 
     Stays quiet:
         While the number of samples is not known: no loader reported it, and rows that the script
-        slices by hand have not recurred. Models that do as well in evaluation. Samples of many
-        labels, such as sentences or masks: the labels are compared with the classes.
+        slices by hand have not recurred. Models that do as well in evaluation. Samples with many
+        labels, such as sentences or masks, for which the number of labels counts.
 
     What to do:
         - Get more data, or augment the existing data.

@@ -47,7 +47,7 @@ class TrainEvalOverlap(Rule):
         were trained on, nothing else is evaluated, and they are only a part of the training data or
         come from a loader with its own dataset.
         Info when the training data themselves are evaluated, or a single batch of them without
-        labels, as for a picture.
+        labels, for example to draw pictures.
 
     Stays quiet:
         Data with many equal rows, such as a few discrete features. Augmented inputs. Training data

@@ -37,8 +37,8 @@ class TrainEvalShift(Rule):
         from its value in training.
 
     Why it matters:
-        The model gets inputs unlike any it was trained on. The loss is high and the accuracy low,
-        however long it trains, so the evaluation says nothing about what it learned. Usually one of
+        The model gets inputs unlike any it was trained on. The loss stays high and the
+        accuracy low, so the evaluation says nothing about what the model learned. Usually one of
         the two datasets is normalized and the other is not.
 
     Fires:

@@ -25,7 +25,7 @@ class TrainModeInEvaluation(Rule):
     What it detects:
         Evaluations of a model during training in which its dropout or batch norm layers behave as
         in training. With PyTorch, an evaluation is recognized even without `torch.no_grad()`: no
-        backward follows its forwards.
+        backward pass follows its forward passes.
 
     Why it matters:
         The evaluation measures a different model: units are dropped at random, and each row is
@@ -34,22 +34,22 @@ class TrainModeInEvaluation(Rule):
 
     Fires:
         When every recorded evaluation of a model after its first step ran in training mode, with at
-        least `forwards` forwards in total, or `labelled` evaluations that compute a loss. Error
-        when the evaluations compute a loss from targets, and have several forwards each or are
-        `steps` training steps apart (the median). Warning when they are closer together. Warning,
-        too, when no loss was recorded but the output has the shape from which the training loss is
-        computed (as for an accuracy), and there are `evaluations` evaluations that far apart, or
-        each has several forwards. Warning, too, for one or two evaluations of one forward each,
-        after `trained` training steps or more, that compute a loss, or that give such an output for
-        at least `rows` rows with dropout. Info when there are `evaluations` evaluations that far
-        apart and nothing else is known.
+        least `forwards` forward passes in total, or in `labelled` evaluations that compute a loss.
+        Error when the evaluations compute a loss from targets, and have several forward passes each
+        or are `steps` training steps apart (the median). Warning when they are closer together.
+        Also a warning when no loss was recorded but the output has the shape from which the
+        training loss is computed (as for an accuracy), and there are `evaluations` evaluations that
+        far apart, or each has several forward passes. Also a warning for one or two evaluations of
+        one forward pass each, after `trained` training steps or more, that compute a loss, or that
+        give such an output for at least `rows` rows with dropout. Info when there are `evaluations`
+        evaluations that far apart and nothing else is known.
 
     Stays quiet:
-        Models that run in evaluation mode in any evaluation: then the user knows the mode. Models
-        that no optimizer holds (teachers, averaged copies). Models without dropout or batch norm.
-        The same input given several times, as for Monte Carlo dropout. Forwards at nearly every
-        step without a loss: they are part of training (pseudo labels, a generator's samples). In a
-        GAN at most info when no loss was recorded.
+        Models that run in evaluation mode in any evaluation, because the user then sets the mode on
+        purpose. Models that no optimizer holds (teachers, averaged copies). Models without dropout
+        or batch norm. The same input passed several times, as for Monte Carlo dropout. Forward
+        passes at nearly every step without a loss, because they are part of training (pseudo
+        labels, a generator's samples). In a GAN at most info when no loss was recorded.
 
     What to do:
         - PyTorch: Call `model.eval()` before the evaluation, and `model.train()` after it.
@@ -77,7 +77,7 @@ class TrainModeInEvaluation(Rule):
     )
     explains = ("labels_unrelated", "overfit", "overtraining")
 
-    forwards: int = threshold(3, unit="forwards", source="chosen by hand: excludes dry runs")
+    forwards: int = threshold(3, unit="forward passes", source="chosen by hand: excludes dry runs")
     steps: int = threshold(
         5,
         unit="training steps between two evaluations",
@@ -85,11 +85,13 @@ class TrainModeInEvaluation(Rule):
     )
     trained: int = threshold(
         50,
-        unit="training steps before an evaluation of one forward",
-        source="chosen by hand: what comes late measures the trained model",
+        unit="training steps before an evaluation of one forward pass",
+        source="chosen by hand: late evaluations measure the trained model",
     )
     rows: int = threshold(
-        50, unit="rows in one forward", source="chosen by hand: fewer may be samples to look at"
+        50,
+        unit="rows in one forward pass",
+        source="chosen by hand: fewer rows may be samples for display",
     )
     evaluations: int = threshold(3, unit="evaluations", source="chosen by hand")
     labelled: int = threshold(

@@ -18,21 +18,21 @@ class TargetWithGradient(Rule):
     """The target of a loss carries a gradient.
 
     What it detects:
-        A loss between a prediction and a target that a model computes with a graph: the target
+        A loss between a prediction and a target that carries a gradient: the target
         `reward + gamma * value` of Q-learning, or the output of a teacher or a target network. Also
-        a policy loss whose advantage, such as `returns - values`, has a graph.
+        a policy loss whose advantage, such as `returns - values`, carries a gradient.
 
     Why it matters:
-        The optimizer also moves the target toward the prediction. The values that are learned then
-        differ from those that the method defines. If no optimizer holds the target's parameters,
-        the backward pass through the target only costs time and memory. Through an advantage the
-        policy loss pushes the value up or down instead of toward the return.
+        The optimizer also moves the target toward the prediction, so the model learns other values
+        than the method defines. If no optimizer holds the target's parameters, the backward pass
+        through the target only costs time and memory. Through an advantage, the policy loss pushes
+        the value up or down instead of toward the return.
 
     Fires:
-        Warning when in at least `looks` observed backward passes of a line the target is a number
-        plus a weighted prediction, or a log probability is multiplied by an advantage, and the
-        gradient of the target or advantage changes parameters of the optimizer. Info when
-        the target reaches only parameters that neither the prediction nor the optimizer uses.
+        Warning when, in at least `looks` observed backward passes at one line, the target is a
+        number plus a weighted prediction, or a log probability is multiplied by an advantage, and
+        the gradient of the target or advantage changes parameters of the optimizer. Info when the
+        target reaches only parameters that neither the prediction nor the optimizer uses.
 
     Stays quiet:
         For losses between two outputs that are both trained on purpose, such as the two views of

@@ -99,7 +99,7 @@ class TreeNotGrowing(Rule):
             return None
         table = one.tables.get("")
         same = table is not None and table.label_distinct == 1 and table.label_min is not None
-        why = "no split is allowed or none improves the loss"
+        why = "no split is allowed, or no split improves the loss"
         if table is not None and same:
             why = f"all labels of the training data are {table.label_min:g}"
         limits = "" if same else self._limits(one)

@@ -25,8 +25,8 @@ class UnevenBatchesOnRanks(Rule):
     """Ranks average over batches of different sizes.
 
     What it detects:
-        In some steps, the batch of one rank has fewer rows than that of another, as at the end of
-        an epoch, while the ranks average their gradients.
+        In some steps, such as the last step of an epoch, the batch of one rank has fewer rows than
+        the batch of another, while the ranks average their gradients.
 
     Why it matters:
         Each rank averages over its own rows, and the result is averaged over the ranks. A row
@@ -34,12 +34,12 @@ class UnevenBatchesOnRanks(Rule):
         one rank is noisy.
 
     Fires:
-        Info when batches differ in at most `share` of the steps, and one has `ratio` times the rows
-        of another.
+        Info when batch sizes differ in at most `share` of the steps, and one batch has `ratio`
+        times the rows of another.
 
     Stays quiet:
-        Batches of equal sizes. Batches that differ in most steps, such as batches by number of
-        tokens. Ranks that do not average gradients.
+        Batches of equal size. Batch sizes that differ in most steps, as when batches are filled by
+        number of tokens. Ranks that do not average gradients.
 
     What to do:
         - Leave out the last batch: `DataLoader(..., drop_last=True)`, or use a

@@ -123,7 +123,7 @@ class UnnormalizedInput(Rule):
     channel: int = threshold(
         10**9,
         unit="channel whose mean is checked, from 1",
-        source="chosen by hand: beyond the last one = all together",
+        source="chosen by hand: beyond the last one: all channels together",
     )
     layer_regex: str = threshold(
         ANY_LAYER, unit="regular expression over layers", source="chosen by hand: all"

@@ -1,4 +1,4 @@
-"""DAT516: the regression targets are far beyond the model's predictions."""
+"""DAT516: the regression targets are far larger than the model's predictions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GREW = 10.0
 
 @dataclass(frozen=True)
 class UnscaledTargets(Rule):
-    """The regression targets are far beyond the model's predictions.
+    """The regression targets are far larger than the model's predictions.
 
     What it detects:
         Targets in raw units, such as prices or counts, that the predictions do not come near, or

@@ -45,8 +45,8 @@ class UnseenClasses(Rule):
 
     Why it matters:
         The model is always wrong on these rows, because its training data have no example of their
-        class. Validation stays bad however long it trains. Usually the rows are sorted by class and
-        were split without shuffling.
+        class. Validation stays bad even after long training. Usually the rows are sorted by class
+        and were split without shuffling.
 
     Fires:
         Warning when at least `share` of the labels of an evaluation belong to classes that none of

@@ -69,7 +69,9 @@ class UpdateDropped(Rule):
         "overtraining",
     )
 
-    num_steps: int = threshold(8, unit="consecutive calls with the same weights", source="by hand")
+    num_steps: int = threshold(
+        8, unit="consecutive calls with the same weights", source="chosen by hand"
+    )
 
     def check(self, window: Window) -> list[Finding]:
         """Report the function whose result is dropped."""

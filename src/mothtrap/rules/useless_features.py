@@ -22,8 +22,8 @@ class UselessFeatures(Rule):
         Columns without any value, with one value in all rows, or equal to another column.
 
     Why it matters:
-        Such a column is often the result of a join that found nothing, a lost unit, or a column
-        that was filled before it was split. No library reports it.
+        Such a column often comes from a join that matched no rows, a failed conversion, or a
+        filled column that was split later. No library reports it.
 
     Fires:
         Warning when a column has no value in any row, or when more than `share` of the columns, and

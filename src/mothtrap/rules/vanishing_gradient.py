@@ -67,7 +67,7 @@ MIN_SURE = 2.0
 
 @dataclass(frozen=True)
 class VanishingGradient(Rule):
-    """Hardly any gradient reaches the first layers.
+    """Almost no gradient reaches the first layers.
 
     What it detects:
         A gradient that shrinks from layer to layer during backward, so that the first layers get

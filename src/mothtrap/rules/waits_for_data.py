@@ -61,7 +61,7 @@ class WaitsForData(Rule):
     idle: float = threshold(
         0.25,
         unit="of the processors' time",
-        source=("chosen by hand: other programs need the machine"),
+        source=("chosen by hand: else other programs use the machine"),
     )
     times: int = threshold(3, unit="consecutive observations", source="chosen by hand")
 
@@ -102,7 +102,7 @@ class WaitsForData(Rule):
                     "needed": needed,
                 },
                 fixes=(
-                    f"Give {name} `num_workers={needed}`: that many keep up.",
+                    f"Give {name} `num_workers={needed}`, so that loading keeps up with training.",
                     *others,
                 ),
                 location=loader.location if loader is not None else None,

@@ -39,9 +39,9 @@ class WeightCollapse(Rule):
     Fires:
         Error when the norm of all weights together is below `collapsed_share` of its first captured
         value, over `samples` samples or more, and the loss is above `lost_share` of its initial
-        value. Also when predictions are the same for all rows and a class loss is above that of
-        guessing (because penalties in the loss may have fallen). Warning when this is true only of
-        single layers.
+        value. Also when predictions are the same for all rows and a class loss is above the loss
+        of guessing (because penalties in the loss may have fallen). Warning when this is true only
+        for single layers.
 
     Stays quiet:
         Weights that shrink while the loss falls (sparsity, normalized layers in balance with their

@@ -1,4 +1,4 @@
-"""OPT607: weight decay pulls harder than the gradient."""
+"""OPT607: weight decay is stronger than the gradient."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from mothtrap.rules._weights import (
 
 @dataclass(frozen=True)
 class WeightDecayDominates(Rule):
-    """Weight decay pulls harder than the gradient.
+    """Weight decay is stronger than the gradient.
 
     What it detects:
         An optimizer whose decay changes the weights more than the gradient of the loss does, while

@@ -33,7 +33,7 @@ class WrongObjectiveGradient(Rule):
         when any value is not finite.
 
     Stays quiet:
-        Objectives of the library. Labels that are all the same.
+        Built-in objectives. Labels that are all the same.
 
     What to do:
         - Return the derivative of the loss with respect to the prediction, not its negative:

@@ -60,17 +60,17 @@ class WrongSign(Rule):
         Error when the last `steps` losses are below 0 and the latest of them lie `falling_factor`
         times deeper than the first loss below 0. Error for a loss of any kind whose last three
         finite values fall, the last of them below 0 and `unbounded_factor` times as large as the
-        first loss (or as 1, if that loss is smaller). Warning for a sum of errors of which some are
+        first loss (or as 1, if that loss is smaller). Warning for a sum of errors in which some are
         subtracted, when the last `steps` losses fall and are below minus `subtracted`; error if all
-        of them are. Warning for a policy whose loss adds the minimum of two gains (advantage times
-        ratio of probabilities, and the same clipped), or subtracts their maximum. When, in each of
-        the first `updates` updates without an optimizer, the cosine of the change and the gradient
-        of a weight is above `cosine`: error if this is true of all sampled weights or the loss has
-        not fallen, else a warning. If a loss was not traced to its operation, only when it has
-        grown to `unbounded_factor` times its first value.
+        errors are subtracted. Warning for a policy whose loss adds the minimum of two gains
+        (advantage times ratio of probabilities, and the same clipped), or subtracts their maximum.
+        When, in each of the first `updates` updates without an optimizer, the cosine of the change
+        and the gradient of a weight is above `cosine`: error if this is true of all sampled weights
+        or the loss has not fallen, else a warning. If a loss was not traced to its operation, only
+        when it has grown to `unbounded_factor` times its first value.
 
     Stays quiet:
-        Losses with several terms, such as an entropy bonus or a policy gain, unless all of them are
+        Losses with several terms, such as an entropy bonus or a policy gain, unless all terms are
         errors. A subtracted error that stays near its value by chance. Losses of weighted
         single rows, as with an advantage. Losses not traced to an operation, such as the
         log-likelihood of a density, as long as they stay within `unbounded_factor`. Losses that dip

@@ -33,8 +33,9 @@ class ZeroAll(Rule):
         `tensors` are 0.
 
     Stays quiet:
-        Unless `tensors` names some, with patterns like those of collections, such as
-        `gradients:blocks.*, activations:*relu`. They are captured once every `every_steps` steps.
+        Unless `tensors` names some tensors, with the same patterns as collections, such as
+        `gradients:blocks.*, activations:*relu`. The tensors are captured once every `every_steps`
+        steps.
 
     What to do:
         - Gradients: look for an operation between the loss and the tensor whose derivative is 0,

@@ -26,12 +26,12 @@ class ZeroGradient(Rule):
         layers get a nonzero gradient.
 
     Why it matters:
-        The output of the layer has no influence on the loss. It is multiplied by 0, such as by a
-        gate, a mask, or a coefficient, or passes an operation whose derivative is 0.
+        The output of the layer has no influence on the loss. It is multiplied by 0 (a gate, a mask,
+        or a coefficient), or passes through an operation whose derivative is 0.
 
     Fires:
-        Info when the gradient of all parameters of a layer is 0 at each captured step, `num_steps`
-        at least, and at least the share `others` of the layers have gradients.
+        Info when the gradients of all parameters of a layer are 0 at each of at least `num_steps`
+        captured steps, and at least the share `others` of the layers have gradients.
 
     Stays quiet:
         For layers that had a gradient in one of these steps, such as layers behind a gate that

@@ -186,7 +186,7 @@ class Resumption:
         if matched:
             step, evidence = max(matched), f"its weights are those saved after {max(matched)} steps"
         elif own_steps:
-            step, evidence = own_steps, f"its optimizer has made {own_steps} steps"
+            step, evidence = own_steps, f"its optimizer has taken {own_steps} steps"
         elif self._own == self._opened:
             step = last
             evidence = (

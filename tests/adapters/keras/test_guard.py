@@ -161,7 +161,7 @@ def test_where_it_cannot_be_done_that_is_said_and_nothing_else() -> None:
     process, model = guarded("skip"), model_of(steps_per_execution=5)
     with process.watched(ADAPTER):
         model.fit(BAD, Y, batch_size=8, shuffle=False, verbose=0)
-    assert sum("one call makes several steps" in line for line in process.said) == 1
+    assert sum("one call runs several steps" in line for line in process.said) == 1
     assert [fact.setting for fact in ignored_in(process)] == ["on_nonfinite = skip"]
     assert not facts_of(process)
 

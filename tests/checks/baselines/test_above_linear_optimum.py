@@ -29,7 +29,7 @@ def test_columns_of_other_sizes_are_named() -> None:
     model = nn.Linear(4, 1)
     found = finding(CODE, model, [(x * SCALES, y)], nn.MSELoss(), optimizer=sgd(model))
     assert found.severity == "warning"
-    assert "columns of the input differ in size" in found.message
+    assert "scales of the input columns differ" in found.message
     own = LinearRegression().fit(x, y)
     least = float(((own.predict(x) - y.numpy()) ** 2).mean())
     assert found.evidence["optimum"] == pytest.approx(least, rel=1e-3)

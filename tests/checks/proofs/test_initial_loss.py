@@ -38,7 +38,7 @@ def test_a_model_that_knows_the_labels_is_found() -> None:
         return functional.cross_entropy(model(*batch), batch[1])
 
     found = finding("PRE103", model, table(), step=step)
-    assert "knows them before" in found.message
+    assert "predicts them before" in found.message
 
 
 def test_an_ordinary_start_is_no_fault() -> None:

@@ -18,7 +18,7 @@ from mothtrap.tracing.source import frames
 TREES: Final = {"gradients": "gradient", "parameters": "weight"}
 """Arguments of a step that may be trees of arrays, and the kind of their tensors."""
 UNGUARDED: Final[tuple[Option, ...]] = ("on_nonfinite", "max_gradient_norm", "snapshots")
-BY_SCRIPT: Final = "the script makes the steps itself, and reports them to `step` afterwards"
+BY_SCRIPT: Final = "the script runs the steps itself, and reports them to `step` afterwards"
 
 
 class StepsByHand(BaseHandle):

@@ -223,7 +223,7 @@ class JaxHandle(BaseHandle):
             self._unseen[layout.function] = "many of its calls trace it again"
             return False
         if layout.repeats and not jitted.traced.logs:
-            self._unseen[layout.function] = "a call makes several steps in a loop"
+            self._unseen[layout.function] = "a call runs several steps in a loop"
             return False
         if not all_here(inputs):  # processes would have to run it at the same steps
             self._no_shadow(jitted, "arrays are sharded across processes")

@@ -58,7 +58,7 @@ class JaxSnapshotTaker(SnapshotsOfSteps):
             kept.append(_kept(call.layout, stretch, place, step if place == calls else None, value))
         note = ""
         if call.layout.repeats:
-            note = f"one call of {call.layout.function} makes several steps, which are all replayed"
+            note = f"one call of {call.layout.function} runs several steps, which are all replayed"
         steps = [KeptStep(recorded=each, arrays={}) for each in kept[:-1]]
         return SnapshotDraft(
             order=order,

@@ -456,7 +456,7 @@ def _has_several(looks: Sequence[Look]) -> bool:
 def _obstacle(model: Any) -> str:
     """Return the reason why the state before a step of `fit` is unknown; '' if it is known."""
     if internals.steps_per_call(model) > 1 and internals.hides_steps(model):
-        return "one call makes several steps (steps_per_execution)"
+        return "one call runs several steps (steps_per_execution)"
     if internals.hides_steps(model) and size_of(variables_of(model)) > LARGE_BYTES:
         return LARGE
     if model.distribute_strategy.num_replicas_in_sync > 1:

@@ -30,10 +30,10 @@ class AnomalousRows(Probe):
     What it detects:
         New rows that are far from the training rows, or from the held-out rows if there are no
         training rows. A row is far if the distance to its tenth nearest neighbor is above 99.9 %
-        of the distances of usual rows. All columns are scaled alike.
+        of the distances of usual rows. All columns are scaled in the same way.
 
     Why it matters:
-        Rows from another source, or with errors, get an answer like any other row.
+        Rows from another source, or with errors, are predicted like any other row.
 
     Fires:
         When there are at least 5 times as many far rows as expected, and significantly more than

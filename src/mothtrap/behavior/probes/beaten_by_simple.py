@@ -27,9 +27,9 @@ class BeatenBySimple(Probe):
 
     Fires:
         When the loss of the simple model is at least 5 % lower, its error rate is not higher, and
-        the paired difference is significant, with the p-value times the number
-        of simple models. Error if a constant prediction is better. A note if the p-value is above
-        0.001: a simple model that is fitted to more rows than this one is often a little better.
+        the paired difference is significant. The p-value is multiplied by the number of simple
+        models. Error if a constant prediction is better. A note if the p-value is above 0.001,
+        because a simple model that is fitted to more rows is often a little better.
 
     Stays quiet:
         Differences below 5 % of the loss.

@@ -27,19 +27,19 @@ class Biased(Probe):
     """Predictions are too high or too low on average, overall or in a segment.
 
     What it detects:
-        For regression, a mean of target minus prediction that is not 0. For probabilities, a share
-        of a class that differs from its mean probability. Both overall, and for conditions on one
-        column.
+        For regression, a mean of target minus prediction that is not 0. For probabilities, a class
+        whose share of the rows differs from its mean probability. Both are tested overall, and for
+        segments given by a condition on one column.
 
     Why it matters:
         Sums and averages of the predictions are wrong, and so is every threshold set on them.
 
     Fires:
         When the mean differs from 0 by more than 0.1 standard deviations of the target, with a
-        p-value below 1e-4. For numbers also when the overall mean exceeds 0.1 standard
-        deviations of the residuals and 0.02 of the target: correcting it removes 1 % of the squared
-        error. In a segment, the mean must also differ that much from the mean of rows with a
-        similar prediction, without the segments that were found before.
+        p-value below 1e-4. For numbers also when the overall mean exceeds 0.1 standard deviations
+        of the residuals and 0.02 of the target: correcting it removes 1 % of the squared error. In
+        a segment, the mean must also differ that much from the mean of other rows with a similar
+        prediction. Segments that were found before are excluded.
 
     Stays quiet:
         Models that return only labels, because the most frequent label is a fair answer.

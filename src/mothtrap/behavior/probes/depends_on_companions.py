@@ -27,11 +27,11 @@ class DependsOnCompanions(Probe):
         or in halves.
 
     Why it matters:
-        The same customer gets a different answer depending on who else is in the batch. Scores
+        The same customer gets a different prediction depending on who else is in the batch. Scores
         that were measured on large batches are not valid for single rows.
 
     Fires:
-        When an answer changes by more than 1 % of the range of the outputs.
+        When a prediction changes by more than 1 % of the range of the outputs.
 
     Stays quiet:
         Rounding differences between batch sizes.

@@ -19,7 +19,7 @@ ROWS = 30
 
 @dataclass(frozen=True)
 class EasyFlip(Probe):
-    """A very small change of a row changes its predicted class.
+    """A very small change to a row changes its predicted class.
 
     What it detects:
         The smallest change of at most three columns that changes the predicted class, for 30 rows.

@@ -25,11 +25,11 @@ class EnsembleHelps(Probe):
         has a lower loss than both.
 
     Why it matters:
-        The two models make different errors: each has learned something that the other has not.
+        The two models make different errors: each has learned something that the other one has not.
 
     Fires:
-        When the loss of the mean is at least 5 % below that of both models in the confirming half,
-        and the paired difference is significant.
+        When, in the confirming half, the loss of the mean is at least 5 % below the loss of either
+        model, and the paired difference is significant.
 
     Stays quiet:
         Models that return only labels.

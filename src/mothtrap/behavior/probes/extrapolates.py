@@ -40,10 +40,10 @@ class Extrapolates(Probe):
 
     Fires:
         For classes, when the mean confidence is below 0.95 on the data, rises with the distance,
-        and is above 0.95 at 100 %, with less than half of the doubt that it has on the data and at
-        10 %. For regression, when more than half of the outputs
-        at 100 % are outside of the range of the targets by more than that range. It is a note,
-        because nearly all linear models and networks behave like this.
+        and is above 0.95 at 100 %. The distance to 1 must also be less than half of the distance on
+        the data and at 10 %. For regression, when more than half of the outputs at 100 % are
+        outside of the range of the targets by more than that range. It is a note, because nearly
+        all linear models and networks behave like this.
 
     Stays quiet:
         Models whose outputs stay the same beyond the data, such as trees.

@@ -28,13 +28,13 @@ class FeaturesNotSeparated(Probe):
     """Nearest neighbors in the features are wrong where the network is right.
 
     What it detects:
-        The features are the input of the last layer. The five nearest rows of one half vote on the
-        class of each row of the other half, by the distance of the features. Their error rate is
-        compared with the network's.
+        The features are the input of the last layer. For each row of one half, the five nearest
+        rows of the other half, by the distance of their features, vote on its class. Their error
+        rate is compared with the error rate of the network.
 
     Why it matters:
-        The distance of such features says nothing about the class. Pictures of the latent space,
-        search for similar rows, and a model that reuses the features do not work.
+        The distance between such features says nothing about the class. Pictures of the latent
+        space, searches for similar rows, and models that reuse the features do not work.
 
     Fires:
         When the neighbors' error rate is at least 10 points above the network's and at least twice

@@ -34,14 +34,14 @@ class FlipsOnNoise(Probe):
         compared with a smooth model, 25 nearest neighbors.
 
     Why it matters:
-        The answer depends on digits that carry no information. It changes between two measurements
-        of the same thing.
+        The prediction depends on digits that carry no information. It changes between two
+        measurements of the same thing.
 
     Fires:
-        When the share is above 2 % and above 3 times that of the smooth model.
+        When the share is above 2 %, and more than 3 times the share of the smooth model.
 
     Stays quiet:
-        Rows close to a decision boundary that a smooth model has, too. Regression.
+        Rows close to a decision boundary, if a smooth model has it, too. Regression.
 
     What to do:
         - Regularize the model: more neighbors, larger leaves, weight decay, fewer trees.

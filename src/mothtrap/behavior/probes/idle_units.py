@@ -23,11 +23,11 @@ class IdleUnits(Probe):
         gradient in any row, and channels that are a multiple of another one in all rows.
 
     Why it matters:
-        Such channels cost time and memory, and add nothing. Many of them mean that the training
-        went wrong early: a learning rate that switched activations off, or equal initial weights.
+        Such channels cost time and memory, and add nothing. If there are many, training went wrong
+        early: the learning rate switched activations off, or initial weights were equal.
 
     Fires:
-        A tenth of a layer's channels, and at least two, are dead or copies.
+        When a tenth of a layer's channels, and at least two, are dead or copies.
 
     Stays quiet:
         Models that are not PyTorch or Keras networks, and the last layer.
@@ -55,7 +55,7 @@ class IdleUnits(Probe):
                 continue
             parts = []
             if layer.dead:
-                parts.append(f"{len(layer.dead):,} have no effect on any answer")
+                parts.append(f"{len(layer.dead):,} have no effect on any prediction")
             if layer.copies:
                 parts.append(f"{len(layer.copies):,} copy another channel")
             yield Suspicion(

@@ -19,7 +19,7 @@ class InputWithoutEffect(Probe):
     """Some columns have no effect on the output.
 
     What it detects:
-        Columns whose values can be permuted three times among 2,000 rows without any change of the
+        Columns whose values can be permuted three times among 2,000 rows without any change in the
         output.
 
     Why it matters:

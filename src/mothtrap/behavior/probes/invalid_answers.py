@@ -33,20 +33,20 @@ class InvalidAnswers(Probe):
         categories, unusual combinations of values, extreme values, and columns in another order.
 
     Why it matters:
-        A refusal is noticed and handled. NaN and predictions from wrong columns are used in
+        An exception is noticed and handled. NaN and predictions from the wrong columns end up in
         decisions.
 
     Fires:
-        When an answer is not finite, a single row is refused, or a data frame with columns in
-        another order gets other answers. An exception for a missing, infinite, or unseen value is
-        fine. NaN for a missing, infinite, or very low number is a note, and so are columns that
-        are read by position, as LightGBM reads them.
+        When a prediction is not finite, a single row is refused, or a data frame with columns in
+        another order gets other predictions. An exception for a missing, infinite, or unseen value
+        is fine. NaN for a missing, infinite, or very low number is a note, and so are columns that
+        are read by position, as in LightGBM.
 
     Stays quiet:
         Arrays without column names, which are not reordered.
 
     What to do:
-        - Check inputs before the prediction, and refuse what the model was not trained for.
+        - Check inputs before the prediction, and refuse rows that the model was not trained for.
         - Select the columns by name: `X = X[names]`.
         - Train the model with a separate level for unseen categories.
     """
@@ -86,7 +86,7 @@ class InvalidAnswers(Probe):
             _reraise_own(err)
             yield Suspicion(
                 message=f"the model fails on a single row: {err}",
-                fixes=("Keep statistics of the rows of a call out of the prediction.",),
+                fixes=("Do not use statistics of the rows of a call in the prediction.",),
                 exact=True,
                 evidence={"value": str(err)},
             )
@@ -136,7 +136,7 @@ class InvalidAnswers(Probe):
         if changed_R.any():
             yield Suspicion(
                 message=f"with its columns in another order, {percent(changed_R.mean())}"
-                + " of the rows get another answer and no error: columns are taken by position",
+                + " of the rows get another prediction and no error: columns are read by position",
                 severity=Severity.INFO,
                 fixes=("Select the columns by name before the prediction: `X = X[names]`.",),
                 exact=True,

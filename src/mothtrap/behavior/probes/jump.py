@@ -49,8 +49,8 @@ class Jump(Probe):
         of the range of a column at which the output jumps.
 
     Why it matters:
-        There are no data between a code and the first real value. The answers there are arbitrary,
-        and a missing value is treated as a very small number.
+        There are no data between a code and the nearest real value. The predictions in between are
+        arbitrary, and a missing value is treated as a very small number.
 
     Fires:
         When, in more than 10 % of 64 rows, the output changes by more than 25 % of its range
@@ -73,7 +73,7 @@ class Jump(Probe):
 
     least: float = threshold(0.25, unit="share of the output's range", source="chosen by hand")
     rows_share: float = threshold(0.1, unit="share of the rows", source="chosen by hand")
-    least_missed: float = threshold(0.1, unit="R2", source="as BEH203")
+    least_missed: float = threshold(0.1, unit="R2", source="as in BEH203")
 
     def look(self, subject: Subject) -> Iterator[Suspicion]:
         """Follow the output along each numeric column."""

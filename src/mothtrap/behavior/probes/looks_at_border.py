@@ -36,19 +36,20 @@ class LooksAtBorder(Probe):
 
     What it detects:
         In one half of the rows, integrated gradients give the border's share of the decision. In
-        the other half, the border is replaced by the mean border of all rows, and the classes that
-        change are counted. The border is a tenth of the image on each side, at least one pixel.
-        For each predicted class, each corner (a quarter of both sides) is tested in the same way,
-        and replaced by the mean corner of the other classes.
+        the other half, the border is replaced by the mean border of all rows, and the check counts
+        the classes that change. The border is a tenth of the image on each side, at least one
+        pixel. For each predicted class, each corner (a quarter of both sides) is tested in the same
+        way, and replaced by the mean corner of the other classes.
 
     Why it matters:
-        Objects are rarely at the border. A frame, a watermark, or a scanner's mark that belongs to
-        a class lets a model be right for the wrong reason, and it fails where the mark is missing.
+        Objects are rarely at the border. If a frame, a watermark, or a scanner's mark occurs with
+        one class, the model is right for the wrong reason, and fails where the mark is missing.
 
     Fires:
-        More than 45 % of the attribution is at the border, and the class changes in more than 15 %
-        of the rows without it. Or more than a quarter of the attribution of a class is in one
-        corner, and the class changes in more than 30 % of its rows without the corner.
+        When more than 45 % of the attribution is at the border, and the class changes in more than
+        15 % of the rows without the border. Or when more than a quarter of the attribution of a
+        class is in one corner, and the class changes in more than 30 % of its rows without the
+        corner.
 
     Stays quiet:
         Inputs that are not images, and models that are not PyTorch or Keras networks.

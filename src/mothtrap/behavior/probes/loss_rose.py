@@ -16,7 +16,7 @@ from mothtrap.core.thresholds import threshold
 
 @dataclass(frozen=True)
 class LossRose(Probe):
-    """The model is worse on the new rows, or the level of its outputs does not fit them.
+    """The model is worse on the new rows, or its outputs are at the wrong level for them.
 
     What it detects:
         A mean loss of new rows with targets that is higher than that of the held-out rows. A

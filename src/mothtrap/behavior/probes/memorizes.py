@@ -39,16 +39,16 @@ class Memorizes(Probe):
     What it detects:
         The membership inference attack by the loss: an attacker who knows a row and its target
         queries the model, and classifies rows with a small loss as training rows. The result is a
-        lower bound of what an attacker can learn, since there are stronger attacks.
+        lower bound of what an attacker can learn, because there are stronger attacks.
 
     Why it matters:
-        If the data are about people, the model reveals who is in them. Personal data can leak from
-        a model that is published or served.
+        If the data are about people, the model reveals who is in the data. Personal data can leak
+        from a model that is published or served.
 
     Fires:
-        The lower bound of the AUC is above 0.6, or the lower bound of the training rows that are
-        named with 1 % false positives is above 3 %. A note if that share is at most 1 %: then no
-        single row can be named with confidence.
+        When the lower bound of the AUC is above 0.6, or the lower bound of the share of training
+        rows that the attacker identifies with 1 % false positives is above 3 %. A note if this
+        share is at most 1 %, because then no single row can be identified with confidence.
 
     Stays quiet:
         Without training rows, and where a boosted model can distinguish training rows from held-out
@@ -98,7 +98,7 @@ class Memorizes(Probe):
         z = (auc - self.least_auc) / error if low > self.least_auc else Z
         yield Suspicion(
             message=f"an attacker who knows the targets distinguishes training rows from others "
-            f"with an AUC of {auc:.2f} (at least {low:.2f}, limit {self.least_auc:g}), and names "
+            f"with an AUC of {auc:.2f} (at least {low:.2f}, limit {self.least_auc:g}), and identifies "
             f"{percent(share, 1)} of them with {percent(FALSE_RATE)} false positives",
             p=math.erfc(z / math.sqrt(2)) / 2,
             severity=Severity.INFO if share <= FALSE_RATE else None,

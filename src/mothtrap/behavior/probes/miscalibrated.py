@@ -23,15 +23,15 @@ DRAWS = 50
 
 @dataclass(frozen=True)
 class Miscalibrated(Probe):
-    """The probabilities do not match how often they come true.
+    """The predicted probabilities do not match the observed frequencies.
 
     What it detects:
-        Probabilities that differ from the share of rows for which they came true, in 10 bins of
-        equal size: those of class 1, or of the predicted class if there are several. A
-        recalibration is fitted to one half of the rows, and scored on the other half.
+        Predicted probabilities that differ from the observed frequency of the class, in 10 bins of
+        equal size. The class is class 1, or the predicted class if there are more than two classes.
+        A recalibration is fitted to one half of the rows, and scored on the other half.
 
     Why it matters:
-        Thresholds, expected costs, and comparisons of models are wrong if the probabilities are.
+        Thresholds, expected costs, and model comparisons are wrong if the probabilities are wrong.
 
     Fires:
         When the expected calibration error, minus the error of a calibrated model with as many

@@ -20,11 +20,11 @@ class ModelChanged(Probe):
         the same path with `mothtrap.log_artifact`.
 
     Why it matters:
-        The record of the training run describes another model: its parameters, data, and scores say
-        nothing about this one.
+        The training run describes another model: its parameters, data, and scores say nothing about
+        this one.
 
     Fires:
-        No run logged a file with this digest, and a run logged another file at this path.
+        When no run logged a file with this digest, but a run logged another file at this path.
 
     Stays quiet:
         Models that no run logged, and functions.

@@ -24,7 +24,7 @@ hand."""
 
 @dataclass(frozen=True)
 class NoGain(Probe):
-    """A simple model is as good as this one, within a standard error.
+    """A simple model is as good as this model, within one standard error.
 
     What it detects:
         A mean loss that is hardly below that of a constant prediction, a linear model, or a tree

@@ -37,17 +37,18 @@ class NotRobust(Probe):
         Networks with image inputs: the accuracy after FGSM and after 20 steps of PGD, which change
         each pixel by at most 1/255, 2/255, and 8/255 of the range. Tables: the share of rows whose
         class changes when the best two numbers are changed by 5 % of their range. The results are
-        lower bounds of what an attacker can do, since there are stronger attacks.
+        lower bounds of what an attacker can do, because there are stronger attacks.
 
     Why it matters:
         Anyone who can change the inputs slightly can control the prediction. Such models also
-        depend on features that people do not see, and that disappear with another camera or another
-        source.
+        depend on features that people do not see, and that disappear when the camera or the data
+        source changes.
 
     Fires:
-        Warning: PGD with 1/255 halves the accuracy, and random changes of the same size lower it by
-        less than a tenth. Note: PGD with 8/255 does, or two columns of a table change half of the
-        classes, and random changes of the same size less than a third of that.
+        Warning when PGD with 1/255 halves the accuracy, and random changes of the same size lower
+        it by less than a tenth. A note when PGD with 8/255 has this effect, or when changing two
+        columns of a table changes half of the classes, and random changes of the same size change
+        less than a third as many.
 
     Stays quiet:
         Models that predict numbers, and models for which random changes are just as harmful (see

@@ -22,7 +22,7 @@ LEAST_COLUMNS = 3
 
 @dataclass(frozen=True)
 class OneFeatureDecides(Probe):
-    """One column decides nearly everything: a leak, or a rule that needs no model.
+    """One column determines nearly all predictions: a leak, or a rule that needs no model.
 
     What it detects:
         A column whose permutation raises the loss far more than that of all other columns, and
@@ -34,8 +34,8 @@ class OneFeatureDecides(Probe):
     Fires:
         When the column has more than 80 % of the importance (its rise of the loss, as a share of
         the sum over all columns), and a tree of depth 5 on the column alone reaches 95 % of what
-        the model gains over a constant prediction. A note if the model has more than half of the
-        errors of a constant prediction: then it is rather that the other columns do not help.
+        the model gains over a constant prediction. A note if the model makes more than half of the
+        errors of a constant prediction, because the other columns may then just not help.
 
     Stays quiet:
         Tables of fewer than three columns.

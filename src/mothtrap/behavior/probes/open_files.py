@@ -24,10 +24,10 @@ class OpenFiles(Probe):
         a poisoned row is hard to find later.
 
     Fires:
-        A file is writable by everyone.
+        When a file is writable by everyone.
 
     Stays quiet:
-        Permissions of a group, access over a network, and access lists.
+        For group permissions, access over a network, and access control lists.
 
     What to do:
         - Remove the permission: `chmod o-w FILE`, also for its folder.

@@ -25,13 +25,13 @@ class OverfitBySegment(Probe):
         A segment in which the gap between held-out and training error is larger than elsewhere.
 
     Why it matters:
-        The model has memorized the training rows of the segment. Its answers there are worse than
-        the training error suggests.
+        The model has memorized the training rows of the segment. Its predictions in the segment are
+        worse than the training error suggests.
 
     Fires:
         When, in the confirming half, the gap in the segment is at least twice the gap elsewhere,
-        held-out errors in the segment are at least 1.5 times those elsewhere, and the excess is
-        significant.
+        held-out errors in the segment are at least 1.5 times the errors elsewhere, and the excess
+        is significant.
 
     Stays quiet:
         Models that overfit everywhere to the same degree. Without training rows.

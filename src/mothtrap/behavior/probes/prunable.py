@@ -17,9 +17,9 @@ class Prunable(Probe):
     """A third or more of the hidden channels are not needed.
 
     What it detects:
-        Channels of linear and convolutional layers of a network that can be removed. They are
-        ordered by the mean of |deviation x gradient of the answer| in one half of the rows. The
-        least important ones are held at their mean, as if they were removed and the next bias
+        Channels of linear and convolutional layers that can be removed from a network. They are
+        ordered by the mean of |deviation x gradient of the prediction| in one half of the rows. The
+        least important channels are held at their mean, as if they were removed and the next bias
         corrected, and the score is measured in the other half.
 
     Why it matters:

@@ -24,14 +24,14 @@ class ResidualsInOrder(Probe):
 
     Why it matters:
         The model misses a trend, a season, or a change. Also, successive rows are not independent
-        test rows: a score from shuffled folds is too good.
+        test rows, so a score from shuffled folds is too good.
 
     Fires:
         When the first autocorrelation is above 0.1 or below -0.1, and the Ljung-Box test over 10
         lags gives a p-value below 1e-4.
 
     Stays quiet:
-        Without a time.
+        Without a time column.
 
     What to do:
         - Add lagged targets, or features for season and trend.

@@ -22,8 +22,8 @@ class SegmentGrew(Probe):
         A weak segment (BEH201) whose share is larger in the new rows than in the held-out rows.
 
     Why it matters:
-        The model gets worse although it has not changed: more rows are of the kind for which it is
-        weak.
+        The model gets worse although it has not changed, because there are more rows of the kind
+        that it predicts badly.
 
     Fires:
         When the share has at least doubled, with a p-value below 1e-6.

@@ -26,8 +26,8 @@ class SimpleIsRight(Probe):
     """A model fitted for comparison is right in a segment in which this model is wrong.
 
     What it detects:
-        Segments in which the errors of the model are much larger than those of the best of a
-        linear model, a tree, and gradient boosting with default settings.
+        Segments in which the errors of the model are much larger than the errors of a simple model:
+        the best of a linear model, a tree, and gradient boosting with default settings.
 
     Why it matters:
         The answer is in the data. The model misses a rule that is easy to learn, often because the
@@ -35,8 +35,8 @@ class SimpleIsRight(Probe):
 
     Fires:
         When, in the confirming half, the error of the model in the segment is at least 1.5 times
-        that of the other model, for classes also 5 points higher, and the difference is
-        significant.
+        the error of the other model (for classes, also at least 5 points higher), and the
+        difference is significant.
 
     Stays quiet:
         Segments that are hard for all models.

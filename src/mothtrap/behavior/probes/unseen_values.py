@@ -34,12 +34,13 @@ class UnseenValues(Probe):
         is enough. Without training rows, the held-out rows are used instead.
 
     Why it matters:
-        Nothing was learned about such values. The answers are guesses, even if they look confident.
+        The model has learned nothing about such values. Its predictions are guesses, even if they
+        look confident.
 
     Fires:
-        When at least 1 % of the new rows have such a value, and so many have a p-value below 1e-6.
-        The expected number follows from the number of training rows. For categories, it follows
-        from those that one half of the training rows has and the other half does not.
+        When at least 1 % of the new rows have such a value, and the number of these rows has a
+        p-value below 1e-6. The expected number follows from the number of training rows. For
+        categories, it follows from the categories that occur in only one half of the training rows.
 
     Stays quiet:
         Columns in which new categories are common, such as names. Small training sets, beyond

@@ -37,23 +37,24 @@ class WeakSegment(Probe):
     """The model is wrong much more often in one segment of the rows.
 
     What it detects:
-        A segment is a condition on at most three columns, such as `age >= 60 and kind = b`.
-        Segments with a high error are searched in one half of the rows, and tested in the other
-        half.
+        A segment is a condition on at most three columns, such as `age >= 60 and kind = b`. The
+        probe searches for segments with a high error in one half of the rows, and tests them in the
+        other half.
 
     Why it matters:
         An overall score hides groups of rows for which the model is of little use.
 
     Fires:
         When, in the confirming half, the error in the segment is at least 1.5 times the error
-        elsewhere, for classes also 5 points higher, and the difference is significant (Welch's
-        test, 1 % false discoveries among all suspicions). A note unless a boosted model that is
-        fitted for comparison has at most 0.6 times the error in these rows (paired test, p-value
-        below 0.01): else they are hard, or their labels are noisy.
+        elsewhere (for classes, also at least 5 points higher), and the difference is significant
+        (Welch's test, 1 % false discoveries among all candidates). A note unless a boosted model
+        that is fitted for comparison has at most 0.6 times the error in these rows (paired test,
+        p-value below 0.01): otherwise the rows are hard, or their labels are noisy.
 
     Stays quiet:
         Segments of fewer than 30 rows or 1 % of the rows. Segments of more than 75 % of the rows,
-        because then the other rows are easy. Parts of a segment that are not 1.5 times as bad.
+        because then the other rows are easy. Parts of a segment whose error is less than 1.5 times
+        the error of the segment.
 
     What to do:
         - Look at the rows of the segment first: their labels, missing values, and units.

@@ -31,13 +31,13 @@ class AboveLinearOptimum(Check):
     """A linear model stays above its optimum.
 
     What it detects:
-        A model without nonlinearities whose loss on the recorded batches stops falling above the
-        least possible loss, which is known: that of least squares, of a logistic regression, or,
-        for a linear autoencoder, of a principal component analysis with as many components.
+        A model without nonlinearities whose loss on the recorded batches stops falling above its
+        known minimum: the loss of least squares, of a logistic regression, or, for a linear
+        autoencoder, of a principal component analysis with as many components.
 
     Why it matters:
         Only the optimizer, its rate, the scale of the inputs, or a penalty can keep a linear model
-        above its optimum. The same fault would hide behind a large network.
+        above its optimum. In a large network, the same fault would go unnoticed.
 
     Fires:
         Warning when, after `steps` steps on the latest batches, at most ten, the loss is above the
@@ -100,7 +100,7 @@ class AboveLinearOptimum(Check):
         if len(trial.losses) < self.least_steps:
             why = f": {trial.ended}" if trial.ended else ""
             raise NotEnoughData(
-                f"the trial made {len(trial.losses)} steps, {self.least_steps} are needed{why}"
+                f"needs {self.least_steps} steps, but the trial made {len(trial.losses)}{why}"
             )
         losses = _rounds(trial.losses, batches)
         level = _level(losses)
@@ -136,7 +136,11 @@ class AboveLinearOptimum(Check):
             severity="warning",
             message=f"the model is linear: on {batches} batch{'es' * (batches > 1)}, its loss goes "
             f"from {first:.4g} to {level:.4g} and stays there, and {twin} reaches {least:.4g}"
-            + (f"; the columns of the input differ in size {ratio:,.0f} times" if unequal else "")
+            + (
+                f"; the scales of the input columns differ by a factor of {ratio:,.0f}"
+                if unequal
+                else ""
+            )
             + (f"; {helped}, it falls further" if helped else ""),
             location=loss.location if loss is not None else None,
             fixes=("Scale the inputs to mean 0 and standard deviation 1.",)
@@ -239,7 +243,7 @@ def _optimum(
         with simple_models.one_thread():
             least, constant = simple_models.logistic_optimum(x.astype(float), target)
         return least, constant, "a logistic regression"
-    raise NotApplicable("the least loss of a linear model is not known for this loss")
+    raise NotApplicable("the minimum of this loss is not known for a linear model")
 
 
 def _least_squares(forward: Forward, x: Array, y: Array) -> tuple[float, float, str]:

@@ -21,7 +21,7 @@ from mothtrap.core.thresholds import threshold
 
 @dataclass(frozen=True)
 class PersonToBeat(Check):
-    """A person is asked to predict samples that the model has to predict.
+    """A person predicts the same samples as the model.
 
     What it detects:
         Nothing: it measures the score of a person. `mothtrap check --human 20` shows 20 samples

@@ -22,9 +22,9 @@ class ScoreToBeat(Check):
     """Simple models learn nothing from the data.
 
     What it detects:
-        Data from which no simple model learns anything. The check fits three models of
-        scikit-learn: a constant guess (dummy), a linear model, and gradient boosting. Their scores
-        are the scores to beat: accuracy for classes, R2 for numbers.
+        Data from which no simple model learns anything. The check fits three scikit-learn models: a
+        constant guess (dummy), a linear model, and gradient boosting. Their scores are the scores
+        to beat: accuracy for classes, R2 for numbers.
 
     Why it matters:
         A network that is worse than a linear model has a fault, or is not needed. If no simple
@@ -63,7 +63,7 @@ class ScoreToBeat(Check):
     )
     least_rows: int = threshold(100, unit="training rows", source="chosen by hand")
     least_held_out: int = threshold(50, unit="evaluation rows", source="chosen by hand")
-    most_rows: int = threshold(5000, unit="rows", source="chosen by hand: some seconds")
+    most_rows: int = threshold(5000, unit="rows", source="chosen by hand: takes a few seconds")
     most_work: float = threshold(
         1e6, unit="rows x columns x classes", source="measured: about 5 s on one core"
     )

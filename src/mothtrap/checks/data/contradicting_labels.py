@@ -23,8 +23,8 @@ class ContradictingLabels(Check):
         Training samples with equal inputs and different class numbers.
 
     Why it matters:
-        No model can predict two labels for one input. The loss has a floor, and the model learns
-        to be uncertain.
+        No model can predict two labels for one input. The loss cannot fall below a certain value,
+        and the model learns to be uncertain.
 
     Fires:
         Warning when more than `share` of the rows have an equal row with another label. A note when

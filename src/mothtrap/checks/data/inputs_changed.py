@@ -25,8 +25,8 @@ class InputsChanged(ContractCheck):
         `mothtrap check --save-invariants FILE`.
 
     Why it matters:
-        Another library, file, or unit changes the data without an error. The model then trains on
-        values that it was not made for.
+        A different library version, file, or unit changes the data without an error. The model then
+        trains on values that it was not designed for.
 
     Fires:
         Error when type or shape of an input has changed, or when it has NaN or infinite values that
@@ -51,7 +51,7 @@ class InputsChanged(ContractCheck):
     code = "PRE305"
     title = "the inputs have changed"
     uses = ("datasets",)
-    passed = "the inputs are known"
+    passed = "the inputs have not changed"
     costs = 3
     margin: float = threshold(0.5, unit="of the learned range", source="chosen by hand")
 

@@ -33,8 +33,8 @@ class IntegersWrapped(Check):
         smooth.
 
     Why it matters:
-        Bright areas become darker than black. The model has to learn around a jump in the middle of
-        the brightness, and other pictures look different to it.
+        Bright areas become darker than black. The model has to cope with a jump in the middle of
+        the brightness range, and correctly read images look different to it.
 
     Fires:
         Error when at least `pairs` pairs of neighboring pixels cross from 127 to -128 by a small
@@ -43,7 +43,7 @@ class IntegersWrapped(Check):
     Stays quiet:
         Pictures that were shifted afterwards, such as by a mean; values that are not evenly spaced;
         pictures without smooth areas, such as digits of 8 x 8 pixels; tables. Swapped color
-        channels cannot be seen.
+        channels are not detected.
 
     What to do:
         - Read the file as unsigned bytes: `numpy.uint8`, not `numpy.int8`.

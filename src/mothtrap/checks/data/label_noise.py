@@ -28,14 +28,14 @@ class LabelNoise(Check):
         the row (confident learning).
 
     Why it matters:
-        The model memorizes wrong labels, and the evaluation punishes right answers.
+        The model memorizes wrong labels, and the evaluation counts right predictions as errors.
 
     Fires:
-        Warning when `share` of the rows are contradicted, and the model is nearly as often wrong in
-        the quarter of the rows in which it is most confident as elsewhere: in `share` of them,
-        `sure_ratio` times as often, and `least_wrong` times. Errors of a simple model gather where
-        it is unsure; wrong labels are everywhere. The message names the rows, the most confident
-        first. In larger datasets, `most_rows` rows are checked.
+        Warning when `share` of the rows are contradicted, and the model is wrong nearly as often in
+        the quarter of the rows in which it is most confident as elsewhere: in `share` of these
+        rows, `sure_ratio` times as often as elsewhere, and at least `least_wrong` times. A simple
+        model usually errs where it is unsure, but wrong labels are everywhere. The message names
+        the rows, the most confident first. In larger datasets, `most_rows` rows are checked.
 
     Stays quiet:
         Without scikit-learn; targets that are not class numbers; inputs that are neither a table
@@ -69,7 +69,7 @@ class LabelNoise(Check):
     least_wrong: int = threshold(5, unit="rows", source="chosen by hand")
     accuracy: float = threshold(0.6, unit="of held-out rows", source="chosen by hand")
     least_rows: int = threshold(20, unit="rows of a class", source="chosen by hand")
-    most_rows: int = threshold(4000, unit="rows", source="chosen by hand: some seconds")
+    most_rows: int = threshold(4000, unit="rows", source="chosen by hand: takes a few seconds")
 
     def run(self, subject: Subject) -> Iterable[Found]:
         """Predict the label of each row with a model that did not see the row."""

@@ -56,7 +56,7 @@ class LabelShift(Check):
     explains = ("unseen_classes", "overfit")
     warning: float = threshold(0.25, unit="of the labels", source="chosen by hand")
     note: float = threshold(0.1, unit="of the labels", source="chosen by hand")
-    unseen: float = threshold(0.05, unit="of the evaluation labels", source="as DAT514")
+    unseen: float = threshold(0.05, unit="of the evaluation labels", source="as in DAT514")
     noise: float = threshold(3.0, unit="times the distance by chance", source="chosen by hand")
     least_rows: int = threshold(30, unit="rows", source="chosen by hand")
 

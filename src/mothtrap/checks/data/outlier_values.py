@@ -53,7 +53,7 @@ class OutlierValues(Check):
     far: float = threshold(
         100.0,
         unit="times the distance of 99 % of the rows",
-        source="computed: 2 % of columns of 20,000 numbers with a Pareto tail of 2 have one beyond",
+        source="computed: 2 % of columns of 20,000 numbers with a Pareto tail of 2 have one",
     )
     share: float = threshold(0.01, unit="of the rows", source="the rows beyond 99 %")
     often: float = threshold(

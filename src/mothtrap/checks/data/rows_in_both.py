@@ -26,13 +26,13 @@ IDENTIFIES = 0.9
 
 @dataclass(frozen=True)
 class RowsInBoth(Check):
-    """Evaluation rows are training rows.
+    """Rows are in both the training data and the evaluation data.
 
     What it detects:
         Samples that training and evaluation datasets share by index, and evaluation samples whose
         inputs equal those of a training sample. Samples that change each time they are read, such
-        as augmented images, are compared as the dataset stores them: in an array that is one of its
-        attributes, in files that a list names, or in a dataset that it wraps.
+        as augmented images, are compared in the form in which the dataset stores them: in an array
+        attribute, in the files of a list, or in a wrapped dataset.
 
     Why it matters:
         The model can memorize these rows. The score is too good, and overfitting stays hidden.
@@ -42,14 +42,15 @@ class RowsInBoth(Check):
         and `share` of them more than `times` the equal rows within a dataset, are in training. A
         note below `share`. Warning instead of an error when the purpose of the dataset is unclear:
         its loader shuffles, `whole` of it is in training, or there are more than `sets` such
-        datasets, as in cross-validation. Also a warning when rows repeat within a dataset as often,
-        but at least `copied` of the evaluation is in training, and a column with a different value
-        in nearly every row shows that the rows are copies. A note when `whole` of it is in training
-        and there is another evaluation dataset: some scripts measure the training score this way.
+        datasets, as in cross-validation. Also a warning when rows repeat just as often within a
+        dataset, but at least `copied` of the evaluation rows are in training, and a column with a
+        different value in nearly every row shows that the rows are copies. A note when `whole` of
+        an evaluation dataset is in training and there is another evaluation dataset: some scripts
+        measure the training score this way.
 
     Stays quiet:
-        Data in which rows repeat anyway, such as a few discrete columns; augmented samples that are
-        stored in another way; blank samples, whose values are all equal.
+        Data in which rows repeat anyway, such as a few discrete columns; augmented samples whose
+        originals are stored in another way; blank samples, whose values are all equal.
 
     What to do:
         - Split once, by indices that do not overlap: `random_split(data, lengths,
@@ -78,7 +79,9 @@ class RowsInBoth(Check):
         unit="of the rows",
         source="as in DAT510: above it, the evaluation data are training data",
     )
-    times: float = threshold(3.0, unit="times the equal rows within a dataset", source="by hand")
+    times: float = threshold(
+        3.0, unit="times the equal rows within a dataset", source="chosen by hand"
+    )
     sets: int = threshold(2, unit="evaluation datasets", source="validation and test")
 
     def run(self, subject: Subject) -> Iterable[Found]:

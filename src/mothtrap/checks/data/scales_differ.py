@@ -28,7 +28,7 @@ class ScalesDiffer(Check):
 
     Why it matters:
         The model is evaluated on inputs unlike any that it was trained on. Usually one dataset is
-        normalized and the other is not, or each with its own statistics.
+        normalized and the other is not, or each is normalized with its own statistics.
 
     Fires:
         Error when the standard deviation of all inputs together is `error_ratio` times larger or
@@ -60,9 +60,9 @@ class ScalesDiffer(Check):
     costs = 3
     explains = ("train_eval_shift", "overfit")
     error_ratio: float = threshold(5.0, unit="times the deviation", source="chosen by hand")
-    error_shift: float = threshold(5.0, unit="deviations in training", source="chosen by hand")
-    ratio: float = threshold(2.5, unit="times the deviation", source="as DAT509")
-    shift: float = threshold(1.5, unit="deviations in training", source="as DAT509")
+    error_shift: float = threshold(5.0, unit="deviations in training", source="as in DAT509")
+    ratio: float = threshold(2.5, unit="times the deviation", source="as in DAT509")
+    shift: float = threshold(1.5, unit="deviations in training", source="as in DAT509")
     columns: float = threshold(1 / 3, unit="of the columns", source="chosen by hand")
     least_rows: int = threshold(30, unit="rows", source="chosen by hand")
 

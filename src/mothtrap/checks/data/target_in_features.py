@@ -53,8 +53,8 @@ class TargetInFeatures(Check):
     costs = 3
     explains = ("too_good_to_be_true", "initial_loss")
     explained: float = threshold(0.99, unit="of the variance", source="chosen by hand")
-    column_share: float = threshold(0.5, unit="of the columns", source="as LOS409")
-    least_columns: int = threshold(3, unit="columns", source="as LOS409")
+    column_share: float = threshold(0.5, unit="of the columns", source="as in LOS409")
+    least_columns: int = threshold(3, unit="columns", source="as in LOS409")
     least_rows: int = threshold(40, unit="rows", source="chosen by hand")
 
     def run(self, subject: Subject) -> Iterable[Found]:

@@ -21,23 +21,23 @@ class TargetsOfOtherRows(Check):
     """Batches pair inputs with the targets of other rows.
 
     What it detects:
-        Batches that hold the targets of other rows. The check finds the rows of a batch in the data
-        set, also if they are padded, and compares their targets. Two loaders whose data sets have
-        equally many rows, one of inputs and one of targets, are compared by index. Of a Keras
-        `PyDataset`, the arrays that it holds are compared.
+        Batches that contain the targets of other rows. The check finds the rows of a batch in the
+        dataset, even if they are padded, and compares their targets. If one loader provides inputs
+        and another provides targets, and their datasets have the same number of rows, the rows are
+        compared by index. For a Keras `PyDataset`, its array attributes are compared.
 
     Why it matters:
         The model can memorize such batches, but learns nothing that helps with other rows. The loss
         may fall as usual.
 
     Fires:
-        Error when in `share` of the watched batches, and in at least two, the targets are those of
-        the rows in another order. At least `rows` rows of a batch must be found in the data set.
-        Warning when the targets of two loaders or of a `PyDataset` belong to other rows, and agree
-        with the right ones no more often than by chance.
+        Error when in `share` of the watched batches, and in at least two, the targets are the right
+        ones in another order. At least `rows` rows of a batch must be found in the dataset. Warning
+        when the targets of two loaders or of a `PyDataset` belong to other rows, and agree with the
+        right ones no more often than by chance.
 
     Stays quiet:
-        Batches that are augmented, mixed, or relabeled; data sets with equal rows; streams.
+        Batches that are augmented, mixed, or relabeled; datasets with equal rows; streams.
 
     What to do:
         - Sort, shuffle, or pad inputs and targets together, with one order of indices.
@@ -80,7 +80,7 @@ class TargetsOfOtherRows(Check):
                     break
         if not judged:
             raise NotApplicable(
-                "the rows of the watched batches were not found in a data set with targets"
+                "the rows of the watched batches were not found in a dataset with targets"
             )
         subject.figures["batches"] = judged
 

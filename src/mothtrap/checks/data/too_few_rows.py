@@ -23,14 +23,14 @@ class TooFewRows(Check):
         Classes with few rows, and tables with few rows per column, counted in the whole dataset.
 
     Why it matters:
-        A model can memorize so few rows. Its scores then depend on the split and the seed.
+        A model can memorize such a small dataset. Its scores then depend on the split and the seed.
 
     Fires:
         A note when a class has fewer than `per_class` rows, or a table has fewer than `per_column`
         rows for each column that varies.
 
     Stays quiet:
-        Streams, whose number of rows is unknown. Columns of integers: they may be words.
+        Streams, whose number of rows is unknown. Columns of integers, because they may be words.
 
     What to do:
         - Get more rows, or augment them.
@@ -51,7 +51,7 @@ class TooFewRows(Check):
     passed = "there are enough rows"
     costs = 3
     explains = ("too_little_data",)
-    per_class: float = threshold(30.0, unit="rows of a class", source="as DAT512")
+    per_class: float = threshold(30.0, unit="rows of a class", source="as in DAT512")
     per_column: float = threshold(10.0, unit="rows per column", source="a common rule of thumb")
 
     def run(self, subject: Subject) -> Iterable[Found]:

@@ -26,7 +26,7 @@ class ArchitectureChanged(ContractCheck):
         checkpoints no longer fit, and scores cannot be compared.
 
     Fires:
-        Error when a layer differs. The message names `max_named` of them.
+        Error when a layer differs. The message names up to `max_named` layers.
 
     Stays quiet:
         Without an invariants file that lists layers.
@@ -45,7 +45,7 @@ class ArchitectureChanged(ContractCheck):
     code = "PRE502"
     title = "the architecture has changed"
     uses = ("step",)
-    passed = "the layers are known"
+    passed = "the layers have not changed"
     costs = 1
     max_named: int = threshold(4, unit="layers", source="chosen by hand")
 

@@ -26,15 +26,16 @@ class BatchMixing(Check):
         in evaluation mode.
 
     Why it matters:
-        Samples are independent. A model that mixes them gives a sample a different prediction in
-        each batch, and learns from neighbors that it will not have later.
+        Samples should be independent. A model that mixes them gives a sample a different prediction
+        in each batch, and learns from neighbors that will be missing later.
 
     Fires:
         Error when the output of the first row changes by more than `least` standard deviations in
         evaluation mode, and by more than `noise_times` the difference between two equal calls. The
-        other rows are replaced by copies of the second row, because attention over the wrong axis
-        does not notice a permutation. A note when only training mode mixes rows, and the model has
-        no batch normalization: a layer that keeps running statistics does so on purpose.
+        other rows are replaced by copies of the second row, because the output of attention over
+        the wrong axis does not change under a permutation. A note when only training mode mixes
+        rows, and the model has no batch normalization: a layer that keeps running statistics mixes
+        rows on purpose.
 
     Stays quiet:
         Batch normalization in training mode; batches of graphs, such as a table of nodes with its

@@ -55,24 +55,24 @@ class CannotOverfit(Check):
 
     Fires:
         Error when the loss of one batch falls by less than `flat` in the last quarter of a trial of
-        `steps` steps or `seconds`, above `remaining` and its lower bound, and the same happens
-        with two rows of the batch. `remaining` applies to a loss of classes or numbers that is the
-        only term. Other losses may end above 0: they need `remaining_unknown`, and are a warning
-        unless they are `unchanged`. Info when two rows can be fitted, but the batch cannot: the
-        model is too small. Info when `all_right` of the predictions are right at the end: the model
-        limits its own scores. Further trials change the learning rate, the regularization, or the
-        optimizer. If one of them `helps`, a warning names it: model and loss can learn. Also a
-        warning if the loss is not computed by a loss function of the framework, or becomes NaN or
-        infinite in the trial.
+        `steps` steps or `seconds`, above `remaining` and its lower bound, and the same happens with
+        two rows of the batch. `remaining` applies to a class or regression loss that is the only
+        term. Other losses may end above 0: for them the limit is `remaining_unknown`, and the
+        finding is a warning unless the loss is `unchanged`. Info when two rows can be fitted, but
+        the batch cannot: the model is too small. Info when `all_right` of the predictions are right
+        at the end: the model limits its own scores. Further trials change the learning rate, the
+        regularization, or the optimizer. If a change `helps`, the finding is a warning that names
+        the change, because model and loss can learn. Also a warning if the loss is not computed by
+        a loss function of the framework, or becomes NaN or infinite in the trial.
 
     Stays quiet:
-        Losses that still fall, however slowly, as in a warm-up, unless they are `unchanged`: they
-        are undecided, as are losses that fell by less than `fallen`. Negative losses. Steps with
-        several optimizers in turn. Trials below `least_steps`. Batches in which equal rows have
-        different targets. Data that reach the loss neither through a loader nor through a model,
-        because two rows then cannot replace the batch. If predictions are equal from the start, as
-        those of a bigram model for one token, the loss of the best constant guess is the lower
-        bound.
+        Losses that still fall, however slowly, as in a warm-up, unless they are `unchanged`. The
+        check cannot decide about them, nor about losses that fell by less than `fallen`. Negative
+        losses. Steps with several optimizers in turn. Trials of fewer than `least_steps` steps.
+        Batches in which equal rows have different targets. Data that reach the loss neither through
+        a loader nor through a model, because two rows then cannot replace the batch. If predictions
+        are equal from the start, such as the predictions of a bigram model for one token, the loss
+        of the best constant guess is the lower bound.
 
     What to do:
         - Check the last layer against the loss: cross-entropy expects logits, and binary
@@ -95,7 +95,9 @@ class CannotOverfit(Check):
     costs = 3
     explains = ("loss_not_decreasing", "stuck_at_chance", "input_ignored")
     steps: int = threshold(
-        200, unit="steps", source="29 healthy programs fell by 60 % or more within 150 steps"
+        200,
+        unit="steps",
+        source="losses of 29 healthy programs fell by 60 % or more within 150 steps",
     )
     seconds: float = threshold(30.0, unit="seconds", source="chosen by hand")
     least_steps: int = threshold(40, unit="steps", source="chosen by hand")
@@ -138,7 +140,7 @@ class CannotOverfit(Check):
             raise NotEnoughData("the loss of two rows is not finite")
         if np.array_equal(two[:3], losses[:3]):
             raise NotEnoughData(
-                f"the loss stays at {level:.4g}; its batch cannot be replaced by two of its rows"
+                f"the loss stays at {level:.4g}; the batch cannot be replaced by two of its rows"
             )
         yield self._found(subject, step, trial, two)
 
@@ -199,7 +201,7 @@ class CannotOverfit(Check):
         loss, first, level = step.loss, float(trial.losses[0]), _level(trial.losses)
         floor = known_floor(loss, level, trial.right) if loss is not None else ""
         if floor:
-            return "error", f"that is where {floor} ends"
+            return "error", f"this is the lowest loss with {floor}"
         if trial.right >= self.all_right:
             limits = "the model limits its own confidence"
             return "info", f"every prediction is right by then, so {limits}"

@@ -24,13 +24,13 @@ class DeadInputs(Check):
         output of the model at all.
 
     Why it matters:
-        The model never sees a part of the data: an index, a slice, or a mask drops it, or a layer
-        has weights of zero there.
+        The model never sees a part of the data: an index, a slice, or a mask drops it, or its
+        weights in a layer are zero.
 
     Fires:
         Warning when the gradient of the outputs with respect to a column is exactly 0, and the
         outputs stay exactly the same when the column gets the values of other rows. The message
-        names `max_named` columns.
+        names up to `max_named` columns.
 
     Stays quiet:
         Columns that are constant in the batch; integer inputs; sequences.

@@ -31,8 +31,8 @@ class EvaluationRandom(Check):
         states, but not with the same ones. The message names the first layer whose output differs.
 
     Stays quiet:
-        Models that draw noise, such as variational autoencoders, get an info: only values that are
-        dropped at random are a warning.
+        Models that draw noise, such as variational autoencoders, get a note. Only values that are
+        dropped at random give a warning.
 
     What to do:
         - `F.dropout(x, p)` also drops values in evaluation: pass `training=self.training`, or use

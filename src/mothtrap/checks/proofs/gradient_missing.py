@@ -38,15 +38,15 @@ class GradientMissing(Check):
 
     Why it matters:
         A parameter without a gradient keeps its initial value. The layer stays random, and the rest
-        of the network has to learn around it.
+        of the network has to compensate.
 
     Fires:
-        Error when the parameters of a called layer have no gradient in all watched steps. Warning
+        Error when the parameters of a called layer have no gradient in any watched step. Warning
         when each gradient of a layer is exactly zero; the message names the first layer whose
-        output is a single value. The check disturbs the layer's output and
+        output is a single value. The check perturbs the layer's output and
         runs the model again: if the model's output changes, the graph is cut, and the check names
-        the last layer that still has a graph. If it does not change, no other layer uses the
-        output. The message names `max_named` layers.
+        the last layer that still has a graph. If the model's output does not change, no other layer
+        uses the layer's output. The message names up to `max_named` layers.
 
     Stays quiet:
         A bias alone whose gradient is zero, because it may cancel in a difference of two outputs;
@@ -150,5 +150,5 @@ def _reason(cut: Cut, module: str) -> str:
     if cut.reason == "detached" and cut.next:
         return f"the graph is cut between {cut.last} and {cut.next}"
     if cut.reason == "detached":
-        return f"the graph is cut behind {cut.last}"
+        return f"the graph is cut after {cut.last}"
     return "the loss does not depend on them"

@@ -21,14 +21,13 @@ class InitialLoss(Check):
     """The loss of the first step is far from the loss of guessing.
 
     What it detects:
-        A loss before the first update that is far above, or far below, the loss of a model that
-        knows nothing: ln k for k classes, ln 2 for binary targets, and the mean square of the
-        targets for numbers.
+        A loss before the first update that is far above, or far below, the loss of guessing: ln k
+        for k classes, ln 2 for binary targets, and the mean square of the targets for numbers.
 
     Why it matters:
-        If it is far above, the model starts out confident and wrong, and the first steps only undo
-        that. If it is far below, the model knows the answer before it has learned anything: a label
-        is among its inputs, or the loss is not computed from what you think.
+        If the loss is far above, the model starts out confident and wrong, and the first steps only
+        undo that. If the loss is far below, the model has the answer before it has learned
+        anything: the label is among its inputs, or the loss is not computed as you think.
 
     Fires:
         Warning when a class loss is above `high` times the loss of guessing and above it by
@@ -60,7 +59,7 @@ class InitialLoss(Check):
     passed = "the first loss is the loss of guessing"
     costs = 1
     explains = ("wrong_initial_loss", "unscaled_targets")
-    high: float = threshold(2.0, unit="times guessing", source="as in LOS408")
+    high: float = threshold(2.0, unit="times the loss of guessing", source="as in LOS408")
     margin: float = threshold(1.0, unit="nats", source="chosen by hand")
     low: float = threshold(0.7, unit="times the entropy of the labels", source="chosen by hand")
     high_number: float = threshold(3.0, unit="times the mean square", source="chosen by hand")
@@ -98,7 +97,7 @@ class InitialLoss(Check):
                 step=0,
                 severity="warning",
                 message=f"the first loss is {loss.value:.4g}, below {self.low:g} times "
-                f"{labels:.3g}, the entropy of the labels: the model knows them before it has "
+                f"{labels:.3g}, the entropy of the labels: the model predicts them before it has "
                 "learned anything",
                 location=loss.location,
                 evidence={"value": loss.value, "guessing": guessing, "labels": labels},

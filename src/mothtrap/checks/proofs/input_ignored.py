@@ -26,7 +26,7 @@ class InputIgnored(Check):
         A script that learns just as much when all rows of a batch have the same input.
 
     Why it matters:
-        The model predicts the same for every sample: it has learned how often each answer occurs,
+        The model predicts the same for every sample: it has learned how often each target occurs,
         and nothing from the inputs.
 
     Fires:
@@ -130,11 +130,11 @@ class InputIgnored(Check):
         if fall <= self.least_fall * abs(real[0]):
             raise NotEnoughData(f"the loss hardly fell on one batch, from {real[0]:.4g}")
         if without < 0.9 * _entropy(loss, 0 if forward is None else forward.rows):
-            raise NotApplicable("random numbers of the model distinguish the rows of a batch")
+            raise NotApplicable("the model's random numbers distinguish the rows of a batch")
         if not self._are_alike(end, without, fall):
             return end, without, fall
         if forward is not None and _draws(forward):
-            raise NotApplicable("random numbers of the model may distinguish the rows of a batch")
+            raise NotApplicable("the model's random numbers may distinguish the rows of a batch")
         if _is_same_course(real, blind):
             return end, without, fall
         real, blind = self._trials(subject, self.longer * self.steps)
@@ -217,7 +217,7 @@ def _judged(trial: Trial) -> Array:
         why = f": {trial.ended}" if trial.ended else ""
         raise NotEnoughData(f"needs 20 steps, but the trial took {len(losses)}{why}")
     if np.nanmin(losses) < 0:
-        raise NotApplicable("the loss is negative, so a lower loss need not be better")
+        raise NotApplicable("the loss is negative, so a lower loss is not always better")
     if not np.isfinite(losses).all():
         raise NotEnoughData("a loss of the trial is not finite")
     return losses

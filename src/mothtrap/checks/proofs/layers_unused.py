@@ -20,15 +20,15 @@ class LayersUnused(Check):
 
     What it detects:
         Layers with parameters in the optimizer that were not called in the watched steps, and got
-        no gradient; layers of Keras that are called on a tensor of the model, but belong to no
-        model. The check also counts layers, parameters, and multiplications, and makes the
-        table that `mothtrap check --layers FILE` writes: data sets, inputs, layers, and the loss.
+        no gradient; Keras layers that are called on a tensor of the model, but belong to no model.
+        The check also counts layers, parameters, and multiplications, and makes the table that
+        `mothtrap check --layers FILE` writes: datasets, inputs, layers, and the loss.
 
     Why it matters:
         A layer that is created but forgotten in `forward` makes the model smaller than it looks.
 
     Fires:
-        Info if there are such layers. The message names `max_named` of them.
+        Info if there are such layers. The message names up to `max_named` layers.
 
     Stays quiet:
         Layers whose parameters got a gradient in another way, such as tied weights.

@@ -32,19 +32,19 @@ class MemoryNearlyFull(Check):
     What it detects:
         A step that needs more than `most` of the memory of the accelerator, or of the machine if
         the model is trained on the CPU. The check repeats the step with 1, 2, 4, and 8 times the
-        rows. From the growth of the memory it computes the largest batch, in rows and as a power of
-        two, that needs at most `safe` of the memory.
+        rows. From the growth of the memory it computes the largest batch that needs at most `safe`
+        of the memory. Its number of rows is a power of two.
 
     Why it matters:
-        A longer sequence or a larger last batch ends a run that is close to the limit. A batch that
-        is far smaller than it could be makes a run on an accelerator slow.
+        If a run is close to the limit, a longer sequence or a larger last batch ends it. On an
+        accelerator, a batch that is far smaller than it could be makes a run slow.
 
     Fires:
-        Warning when the present batch needs more than `most` of the memory. The largest batch that
-        fits is one that needs at most `safe` of it. A trial takes at most `seconds`.
+        Warning when the present batch needs more than `most` of the memory. A batch fits if it
+        needs at most `safe` of the memory. A trial takes at most `seconds`.
 
     Stays quiet:
-        Systems that do not report how much memory a process needed: Linux and CUDA do.
+        Systems that do not report how much memory a process needed. Linux and CUDA report it.
 
     What to do:
         - Use a smaller batch, and accumulate gradients over several of them.

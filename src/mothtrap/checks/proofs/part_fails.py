@@ -24,18 +24,18 @@ class PartFails(Check):
         outputs and computes nothing, so that the other code runs early.
 
     Why it matters:
-        Code at the end of an epoch runs for the first time after hours. An error there loses the
-        epoch.
+        Code at the end of an epoch runs for the first time after hours. If it fails, the epoch is
+        lost.
 
     Fires:
-        Error when an exception leaves the script. Warning when batches have more than `forms`
-        distinct numbers or types of arrays.
+        Error when an exception ends the script. Warning when batches have more than `forms`
+        different structures (types and shapes of their arrays).
 
     Stays quiet:
         Without `--part data` or `--part callbacks`.
 
     What to do:
-        - Correct the error at the line that is named, and check the part again.
+        - Fix the error at the named line, and check the part again.
 
     Example:
         torch.save(model.state_dict(), f"missing_folder/{epoch}.pt")
@@ -61,13 +61,16 @@ class PartFails(Check):
             subject.figures["slowest"] = max(seen.seconds, default=0.0)
         else:
             subject.figures["epochs"] = seen.epochs
-            subject.figures["batches of evaluation"] = seen.evaluations
+            subject.figures["evaluation batches"] = seen.evaluations
             subject.figures["files written"] = len(seen.files)
         if seen.error:
             yield Found(
                 step=0,
                 severity="error",
-                message=f"{seen.part} alone, after {seen.turns} steps: {seen.error}",
+                message=(
+                    f"with --part {seen.part}, the script failed after {seen.turns} steps: "
+                    f"{seen.error}"
+                ),
                 location=seen.location,
                 evidence={"steps": seen.turns, "epochs": seen.epochs},
             )
@@ -75,7 +78,7 @@ class PartFails(Check):
             yield Found(
                 step=0,
                 severity="warning",
-                message=f"batches have {len(seen.forms)} forms: {'; '.join(seen.forms[:3])}",
+                message=f"batches have {len(seen.forms)} structures: {'; '.join(seen.forms[:3])}",
                 location=seen.location,
                 evidence={"forms": len(seen.forms)},
             )

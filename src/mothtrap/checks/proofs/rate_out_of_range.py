@@ -29,22 +29,23 @@ class RateOutOfRange(Check):
 
     What it detects:
         A learning rate at which the loss does not fall, or hardly falls, although it falls at a
-        much lower or a much higher one. The check also measures the band of rates that work.
+        much lower or a much higher rate. The check also measures the band of rates that work.
 
     Why it matters:
-        The learning rate is the option that most often decides whether training succeeds. A wrong
-        order of magnitude costs the whole run.
+        The learning rate is the option that most often decides whether training succeeds. If its
+        order of magnitude is wrong, the whole run is wasted.
 
     Fires:
-        Warning when the loss, after `steps` steps on the recorded batches, is above `stays` times
-        the first loss, and with `lower` times the rate below `falls` times the first loss and half
-        of the other. Warning when the loss of the watched steps rises above `jumps` times the
-        first, and `steps` steps from the first weights with `lower` times the rate lead to half of
-        the loss to which they lead with the script's rate. Warning when the loss falls by less than
-        `slow` of the first loss in `long` steps on one batch, and with `higher` times the rate, or
-        a quarter, the square, or ten times the square of that factor, below `learns` times it. For
-        the band, three sweeps raise the rate in each step. It begins where the loss has fallen by
-        `slow`, and ends where it is `diverged` times the first.
+        Warning when, after `steps` steps on the recorded batches, the loss is above `stays` times
+        the first loss, while with `lower` times the rate it is below `falls` times the first loss
+        and less than half as high. Warning when the loss of the watched steps rises above `jumps`
+        times the first loss, and `steps` steps from the initial weights with `lower` times the rate
+        reach half of the loss that the script's rate reaches. Warning when the loss falls by less
+        than `slow` of the first loss in `long` steps on one batch, and falls below `learns` times
+        the first loss with `higher` times the rate (or with a quarter, the square, or ten times the
+        square of that factor). For the band, three sweeps raise the rate in each step. The band
+        begins where the loss has fallen by `slow`, and ends where it is `diverged` times the first
+        loss.
 
     Stays quiet:
         Rates that rise in the watched steps, as in a warm-up: then only the band is measured.
@@ -73,7 +74,7 @@ class RateOutOfRange(Check):
     least_steps: int = threshold(40, unit="steps", source="chosen by hand")
     stays: float = threshold(0.97, unit="of the first loss", source="chosen by hand")
     falls: float = threshold(0.85, unit="of the first loss", source="chosen by hand")
-    long: int = threshold(200, unit="steps", source="as PRE104")
+    long: int = threshold(200, unit="steps", source="as in PRE104")
     learns: float = threshold(0.5, unit="of the first loss", source="chosen by hand")
     slow: float = threshold(0.1, unit="of the first loss", source="chosen by hand")
     lower: float = threshold(0.03, unit="of the rate", source="chosen by hand")

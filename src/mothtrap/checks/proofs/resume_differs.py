@@ -26,16 +26,16 @@ class ResumeDiffers(Check):
         resumes the training from this checkpoint, and compares the first steps.
 
     Why it matters:
-        A long run is interrupted sooner or later. If a part of its state is lost then, the loss
-        jumps, the learning rate starts again, and the result cannot be repeated.
+        A long run is interrupted sooner or later. If a part of its state is then lost, the loss
+        jumps, the learning rate starts over, and the result cannot be reproduced.
 
     Fires:
-        Error when weights differ. Warning when tensors of the optimizer or learning rates differ
-        by more than `least`. A note when only the losses differ by more than `least_loss`: the
-        order of the data, or random numbers.
+        Error when weights differ. Warning when tensors of the optimizer or learning rates differ by
+        more than `least`. A note when only the losses differ by more than `least_loss`, because of
+        the order of the data or random numbers.
 
     Stays quiet:
-        Without `--resume-command`; scripts that write no checkpoint in time.
+        Without `--resume-command`; scripts that do not write a checkpoint in time.
 
     What to do:
         - Save and load the `state_dict` of model, optimizer, scheduler, and scaler, and the number
@@ -71,7 +71,7 @@ class ResumeDiffers(Check):
         if changed:
             yield self._found("warning", " and ".join(changed), seen)
         elif not self._has_same_losses(before, after):
-            yield self._found("info", "the loss, and therefore in the data or random numbers", seen)
+            yield self._found("info", "the loss, so the data or the random numbers differ", seen)
 
     def _found(self, severity: str, what: str, seen: Resumed) -> Found:
         losses = ""

@@ -24,13 +24,13 @@ class RunTakesLong(Check):
     """The whole run takes longer than allowed.
 
     What it detects:
-        A run whose steps take longer together than `most_hours`. The check starts the script once
+        A run whose steps take longer than `most_hours` in total. The check starts the script once
         more without observing it, and measures the median time of its steps, how long they wait for
         data, and the memory. The loops around the step show how many steps and epochs follow: loops
         over `range(epochs)` or over a loader, and the arguments of Keras `fit`.
 
     Why it matters:
-        It is better to know before the run that it takes three weeks.
+        If a run takes three weeks, you want to know before you start it.
 
     Fires:
         Warning when the run takes more than `most_hours`; `--deadline HOURS` sets this limit. A
@@ -42,7 +42,7 @@ class RunTakesLong(Check):
         Evaluations, checkpoints, and early stopping are not counted.
 
     What to do:
-        - Train fewer steps, or a smaller model, or use a faster machine.
+        - Train for fewer steps, train a smaller model, or use a faster machine.
         - If the steps wait for data, give the loader workers: `DataLoader(..., num_workers=4)`.
 
     Example:

@@ -27,8 +27,8 @@ class SeesTheFuture(Check):
         the targets are the inputs shifted by one.
 
     Why it matters:
-        The model copies the answer from its input. The training loss falls to almost nothing, and
-        generation fails, because the future does not exist yet.
+        The model copies the answer from its input. The training loss falls to almost nothing, but
+        generation fails, because the next tokens do not exist yet.
 
     Fires:
         Error when an output at a position changes by more than `least`, and the target at that
@@ -39,7 +39,7 @@ class SeesTheFuture(Check):
         Targets that are not the shifted inputs; classification of sequences.
 
     What to do:
-        - Pass a causal mask, and check its diagonal: position t may see the positions up to t.
+        - Pass a causal mask, and check its diagonal: position t may only see positions up to t.
         - A boolean mask has opposite meanings in `nn.MultiheadAttention` (True = hidden) and
           `scaled_dot_product_attention` (True = visible).
 

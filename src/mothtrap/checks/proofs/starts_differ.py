@@ -23,8 +23,8 @@ class StartsDiffer(Check):
         The check starts the script once more, up to the same step.
 
     Why it matters:
-        If two equal runs differ, you cannot tell whether a change of the script or chance has
-        changed the result, and a failure cannot be repeated.
+        If two runs of the same script differ, you cannot tell whether a result changed because of
+        an edit or by chance, and you cannot reproduce a failure.
 
     Fires:
         Warning when the script sets a seed of its framework, and a loss still differs by more than

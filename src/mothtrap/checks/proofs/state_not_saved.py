@@ -25,13 +25,13 @@ class StateNotSaved(Check):
         layers in a Python list.
 
     Why it matters:
-        A checkpoint does not contain these tensors. A model that is loaded from it has their
-        initial values, and returns different outputs from the trained model.
+        A checkpoint does not contain these tensors. After loading the checkpoint, they have their
+        initial values, so the model returns different outputs than the trained model.
 
     Fires:
         Warning when the output in evaluation mode changes by more than `least` standard deviations
         after such a tensor is reset to its value before the first step. The change must also be ten
-        times the difference between two equal calls. The message names `max_named` tensors.
+        times the difference between two equal calls. The message names up to `max_named` tensors.
 
     Stays quiet:
         Tensors that do not change, such as masks; tensors with an axis as long as the batch, such

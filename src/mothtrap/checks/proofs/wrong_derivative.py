@@ -1,4 +1,4 @@
-"""PRE108: the backward of the model does not compute the derivative of its forward."""
+"""PRE108: the backward pass of the model does not compute the derivative of its forward pass."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ class WrongDerivative(Check):
     """The model's backward pass does not compute the derivative of its forward pass.
 
     What it detects:
-        A model whose gradient, computed by backward in float64, differs from finite differences of
-        its forward along random directions.
+        A model whose gradient, computed by the backward pass in float64, differs from finite
+        differences of its forward pass along random directions.
 
     Why it matters:
-        The optimizer follows the wrong direction. The loss may still fall slowly, to a worse value,
-        and nothing looks broken.
+        The optimizer moves in the wrong direction. The loss may still fall slowly, to a worse
+        value, and nothing looks broken.
 
     Fires:
         When the gradient differs from the finite difference by more than `limit` along two of three
-        directions, while the finite differences at two step widths `agree`: a warning if the model
-        applies an `autograd.Function` of yours. A note if it applies none, or only functions with a
+        directions, while the finite differences at two step widths `agree`. A warning if the model
+        applies a custom `autograd.Function`. A note if it applies none, or only functions with a
         few different output values, such as a sign: then values are detached, or a straight-through
         estimator is used, usually on purpose.
 
@@ -37,7 +37,7 @@ class WrongDerivative(Check):
 
     What to do:
         - Test each custom `backward` with `torch.autograd.gradcheck`.
-        - Look for values that are changed in place, or detached, inside the forward.
+        - Look for values that are changed in place, or detached, inside the forward pass.
 
     Example:
         return grad_output * 2 * x   # the forward is x ** 3
@@ -47,9 +47,9 @@ class WrongDerivative(Check):
     """
 
     code = "PRE108"
-    title = "backward computes a wrong derivative"
+    title = "the backward pass computes a wrong derivative"
     uses = ("step",)
-    passed = "backward computes the derivative of the forward"
+    passed = "the backward pass computes the right derivative"
     costs = 2
     limit: float = threshold(1e-2, unit="relative", source="chosen by hand")
     agree: float = threshold(1e-3, unit="relative", source="chosen by hand")
@@ -75,9 +75,9 @@ class WrongDerivative(Check):
             own = [name for name, estimates in subject.forward.own_backwards().items()
                    if not estimates]  # fmt: skip
             why = (
-                f"the backward of {' or '.join(own)} is wrong"
+                f"the backward pass of {' or '.join(own)} is wrong"
                 if own
-                else "values are detached in the forward, or a straight-through estimator is used"
+                else "the forward pass detaches values, or uses a straight-through estimator"
             )
             yield Found(
                 step=0,

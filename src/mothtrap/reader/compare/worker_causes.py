@@ -104,7 +104,7 @@ def _one_factor(factors: dict[str, float], workers: int) -> WorkerCause | None:
     elif abs(factor * workers - 1) <= SAME_FACTOR:
         sentence = (
             f"the gradients are divided by the number of ranks ({workers}) once too often, as "
-            "when the script divides what the wrapper has averaged"
+            "when the script divides gradients that the wrapper has averaged"
         )
     else:
         sentence = f"all gradients are scaled by {factor:.3g}"

@@ -87,10 +87,12 @@ def offsets(tokens: Iterable[Array], target: Array, ignored: int | None) -> tupl
 
 
 def are_decoded(tokens: Sequence[Array], target: Array, ignored: int | None) -> bool:
-    """Return whether a decoder is given its targets: the last tokens that align equal them.
+    """Return whether a decoder is given its targets.
 
-    An encoder is given its tokens first. An autoencoder gives it the targets, and the decoder those
-    that are shifted.
+    It is, if the last input tokens that can be aligned with the targets are equal to them.
+
+    An encoder is given its tokens first. In an autoencoder, the encoder is given the targets, and
+    the decoder the shifted targets.
 
     Args:
         tokens: inputs of the layers that embed tokens, in the order of the calls.

@@ -12,7 +12,10 @@ from mothtrap.capture.containment import say_on_stderr
 from mothtrap.core.working_folder import absolute
 from mothtrap.tracing.source import frames
 
-HELP = "mothtrap: p VARIABLE prints a variable, u and d go up and down, n steps, c or q continues"
+HELP = (
+    "mothtrap: p VARIABLE prints a variable, u and d go up and down, n runs the next line, "
+    "c or q continues"
+)
 
 
 class _Debugger(pdb.Pdb):

@@ -99,7 +99,7 @@ def test_forwards_inside_a_compiled_function_are_told_of_and_their_model_is_name
             optimizer.zero_grad()
             loss_of(*batch()).backward()
             optimizer.step()
-    told = [what for what in seen.blind() if what.startswith("forwards inside")]
+    told = [what for what in seen.blind() if what.startswith("forward passes inside")]
     assert len(told) == 1
     assert "loss_of" in told[0]
     assert list(seen.rows("gradient:body.0.weight", "l2")) == [0, 1]

@@ -189,7 +189,7 @@ class KerasChecking:
             self._hold()
         else:
             used = time.time() - self._plan.began_s
-            why = f"the script made 0 steps in {used:.0f} of {self._plan.budget_s:.0f} s"
+            why = f"the script completed 0 steps in {used:.0f} of {self._plan.budget_s:.0f} s"
             self._unmade(f"{why}; use a larger --budget", in_time=False)
 
     def _script_ended(self) -> None:

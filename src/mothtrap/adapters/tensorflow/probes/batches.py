@@ -71,7 +71,7 @@ def opened_data() -> list[Any]:
     return [data for data in alive if data is not None]
 
 
-SEVERAL = "one call makes several steps"
+SEVERAL = "one call runs several steps"
 REPLICAS = "the step runs on several replicas"
 FORM = "it contains more than plain tensors"
 

@@ -128,7 +128,7 @@ class Checking:
         self._recording.finish()
         budget = self._plan.budget_s
         used = budget * (1 - CLOSING_SHARE) - (self._deadline - self._began) + passed
-        why = f"the script made {self._recording.turns} steps in {used:.0f} of {budget:.0f} s"
+        why = f"the script completed {self._recording.turns} steps in {used:.0f} of {budget:.0f} s"
         self._end_early(f"{why}; use a larger --budget", in_time=False)
 
     def _noticed(self, original: Callable[..., Any]) -> Callable[..., Any]:

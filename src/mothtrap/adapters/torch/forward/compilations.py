@@ -144,7 +144,7 @@ class CompilationObserver:
         before, self._roots_called = self._roots_called, roots_called
         if self.functions and roots_called == before:
             self._tell(
-                f"forwards inside {_listed([*self.functions])}",
+                f"forward passes inside {_listed([*self.functions])}",
                 "compiled by torch.compile as a function: its modules, losses, and labels are "
                 "not observed; parameters, gradients, and steps are",
             )

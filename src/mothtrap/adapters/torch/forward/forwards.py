@@ -259,7 +259,7 @@ class ForwardObserver:
             self._job.contain_part("activations", self.calls.left, module, output, None)
 
     def _look(self, look: Callable[..., None], *about: Any) -> None:
-        self._job.contain_part("looks at layers", look, *about)
+        self._job.contain_part("inspection of layers", look, *about)
 
     def _take_inputs(self, module: nn.Module, args: Any, kwargs: Mapping[str, Any]) -> None:
         outermost = not self._running

@@ -160,7 +160,7 @@ def _tried(path: Path, draft: Path, found: Localized, title: str) -> str:
                     file.write(draft.with_suffix(suffix).read_bytes())
             limit = f"; it does not test a fix of {subject.unguarded}" * bool(subject.unguarded)
             return (
-                f"{path.name} shows it with {subject.words} alone: pytest {path} "
+                f"{path.name} reproduces it with {subject.words} alone: pytest {path} "
                 f"(needs {path.stem}.npz in its folder){limit}"
             )
         why = f"{subject.words} alone does not go wrong"

@@ -313,7 +313,7 @@ class Replaying:
         self.outcome.finish(
             ReplayResult(
                 instead=(*self.cues.reached, f"a step of {name}"),
-                notes=("the script made a step before it reached the recorded one",),
+                notes=("the script ran a step before it reached the recorded one",),
             )
         )
 

@@ -175,7 +175,7 @@ function Loss({ about, found }) {
   }
   const title = names.length && !names[0].includes("/loss") ? "Metrics" : "Loss";
   return html`<section><h2>${title}${about.workers.length > 1 ? ` of rank ${worker ?? about.workers[0]}` : ""}</h2>
-    ${!names.length && html`<${Empty}>${!about.steps ? `The job made no ${about.unit}s.` : html`No loss was recorded yet.
+    ${!names.length && html`<${Empty}>${!about.steps ? `The job completed no ${about.unit}s.` : html`No loss was recorded yet.
       With <code>mothtrap.watch</code>, pass it: <code>dbg.step(loss=loss)</code>.`}</${Empty}>`}
     <${Notice} found=${answer} what="the loss" />
     ${answer.value && html`<${LineChart} curves=${answer.value.curves} gaps=${runAnswer.value.value?.gaps} title=${title} marks=${marks}

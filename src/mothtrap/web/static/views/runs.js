@@ -132,7 +132,7 @@ function Table({ rows, ticked, columns }) {
   const names = rows.map((row) => row.name);
   return html`<div class="scroll" tabindex="0" role="region" aria-label="Table of runs"><table class="list runs-table">
     <thead><tr>
-      <th scope="col"><input type="checkbox" checked=${all} aria-label="Tick all of this page"
+      <th scope="col"><input type="checkbox" checked=${all} aria-label="Select all on this page"
         onChange=${() => change({ tick: all ? ticked.filter((each) => !names.includes(each))
           : [...new Set([...ticked, ...names])].slice(-MOST) })} /></th>
       ${Object.entries(OWN).map(([id, title]) => html`<${Sorted} key=${id} id=${id} title=${title}
