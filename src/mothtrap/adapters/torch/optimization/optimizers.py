@@ -47,8 +47,7 @@ class Known:
     """A live optimizer, with data from its last step.
 
     Attributes:
-        marks: for each parameter with a gradient at that step: the parameter, its gradient, and the
-            version of the gradient.
+        marks: each parameter with a gradient at that step, the gradient, and its version.
         clean: a backward pass has begun with cleared gradients since then.
         backward: any backward pass has begun since then.
         births: number of modules that existed when it was created.
@@ -80,8 +79,7 @@ class OptimizerObserver:
     """Tracks every optimizer created since the start, or passed by the user.
 
     Attributes:
-        alive: returns every known optimizer that still exists, by its data; those of other threads
-            are omitted.
+        alive: returns every known optimizer that still exists, without those of other threads.
         other_threads: tracks the optimizers that other threads train.
         owned: indices of roots that are known to have parameters in an optimizer.
         unapplied: latest optimizer that had never stepped when its gradients were cleared.
