@@ -98,7 +98,7 @@ class EpsilonTooLarge(Rule):
     def _large(
         self, window: Window, optimizer: OptimizerFacts, gradients: Matrix, rms_ST: Floats
     ) -> list[Finding]:
-        """Judge an epsilon that was chosen: it may be intended."""
+        """Judge a large epsilon, which may be intended."""
         epsilon = optimizer.epsilon or 0.0
         rms = float(np.median(np.nanmax(rms_ST, axis=1, initial=0.0)))
         if not 0 < rms * self.ratio <= epsilon:
@@ -115,7 +115,7 @@ class EpsilonTooLarge(Rule):
     def _usual(
         self, window: Window, optimizer: OptimizerFacts, gradients: Matrix, rms_ST: Floats
     ) -> list[Finding]:
-        """Judge an epsilon that nobody chose: the gradient is too small for it."""
+        """Judge a default epsilon: the gradient may be too small for it."""
         epsilon = optimizer.epsilon or 0.0
         elements_T = np.array([max(1, int(np.prod(one.shape))) for one in gradients.tensors])
         known_T = ~np.isnan(rms_ST).all(axis=0)

@@ -33,7 +33,8 @@ class InitialLoss(Check):
         Warning when a class loss is above `high` times the loss of guessing and above it by
         `margin`, or when a squared error is above `high_number` times the mean square of the
         targets plus `high_number`. The message names the inputs as the cause if their root mean
-        square is above `far`, else the last layer. Warning when a class loss is below `low` times
+        square is above `far`, else the last layer: its bias if the mean of the predictions is above
+        `offset` times their deviation. Warning when a class loss is below `low` times
         the entropy of the batch's labels.
 
     Stays quiet:

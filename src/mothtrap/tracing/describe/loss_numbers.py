@@ -138,7 +138,8 @@ def sample(
     finite = target.astype(np.float64)
     finite = finite[np.isfinite(finite)]
     telling = _telling_columns(inputs, called) if columns else None
-    offsets, decoded = _input_offsets(called, [*inputs, *decoder])
+    tokens = [*inputs, *decoder] if called.operation == "cross_entropy" else ()
+    offsets, decoded = next_tokens.compared(tokens, called.target, called.classes)
     return TargetSample(
         dtype=called.target.dtype.name,
         count=target.size,
@@ -162,24 +163,6 @@ def _row_sums(called: Called) -> tuple[float, float] | None:
         return None
     sums_R = called.target.sum(axis=-1, dtype=np.float64)
     return (float(sums_R.min()), float(sums_R.max())) if np.isfinite(sums_R).all() else None
-
-
-def _input_offsets(called: Called, inputs: Sequence[Array]) -> tuple[tuple[int, ...] | None, bool]:
-    """Compare the labels with the input tokens, in rows stored of both.
-
-    Returns:
-        The offsets at which they are equal, and whether a decoder is given its targets.
-    """
-    if called.operation != "cross_entropy" or called.target.dtype.kind not in "iu":
-        return None, False
-    rows = len(called.target) if called.target.ndim else 0
-    tokens = [t for t in next_tokens.sequences(inputs, called.classes) if len(t) > 1]
-    kept = min([rows, *(len(given) for given in tokens)])
-    if not kept or called.target.ndim < 2:
-        return None, False
-    target, tokens = called.target[:kept], [given[:kept] for given in tokens]
-    found = next_tokens.offsets(tokens, target, None)
-    return found, 0 in (found or ()) and next_tokens.are_decoded(tokens[1:], target, None)
 
 
 def _outside_share(called: Called, finite_N: Array) -> float | None:

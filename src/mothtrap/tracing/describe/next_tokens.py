@@ -86,6 +86,26 @@ def offsets(tokens: Iterable[Array], target: Array, ignored: int | None) -> tupl
     return ()
 
 
+def compared(
+    inputs: Sequence[Array], target: Array, classes: int | None
+) -> tuple[tuple[int, ...] | None, bool]:
+    """Compare the labels with the input tokens, in the rows that were stored of both.
+
+    Returns:
+        The offsets at which they are equal, as from `offsets`, and whether a decoder is given its
+        targets.
+    """
+    if target.dtype.kind not in "iu" or target.ndim < 2:
+        return None, False
+    tokens = [one for one in sequences(inputs, classes) if len(one) > 1]
+    kept = min([len(target), *(len(given) for given in tokens)])
+    if not kept:
+        return None, False
+    target, tokens = target[:kept], [given[:kept] for given in tokens]
+    found = offsets(tokens, target, None)
+    return found, 0 in (found or ()) and are_decoded(tokens[1:], target, None)
+
+
 def are_decoded(tokens: Sequence[Array], target: Array, ignored: int | None) -> bool:
     """Return whether a decoder is given its targets.
 
