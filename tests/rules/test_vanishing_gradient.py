@@ -84,6 +84,16 @@ def test_a_milder_fall_is_a_warning() -> None:
     assert finding.severity is Severity.WARNING
 
 
+def test_a_mild_fall_is_a_warning_only_if_the_loss_stays_at_its_first_level() -> None:
+    mild = falling_by(0.13, count=4)
+    [finding] = check(layers(mild), loss(LEVEL))
+    assert finding.severity is Severity.WARNING
+    assert "(limit 0.004)" in finding.message
+    assert check(layers(mild), loss(FALLING)) == []
+    assert check(layers(mild), loss(LEVEL[:100])) == []
+    assert check(layers(falling_by(0.5, count=4)), loss(LEVEL)) == []
+
+
 def test_is_no_error_before_it_has_lasted() -> None:
     [finding] = check(layers(falling_by(0.1), steps=100), loss(LEVEL[:100]))
     assert finding.severity is Severity.WARNING

@@ -83,8 +83,9 @@ class VanishingGradient(Rule):
         `ratio_limit` of the last layers' gradient, falling with depth, while the loss fell by less
         than `fallen_share` in total or by less than `recent_share` recently. Error from
         `error_steps` steps on if the ratio is below `error_ratio`; otherwise a warning. Also a
-        warning when the mean absolute gradient of most weights is below `mean_limit` from the start
-        and the loss does not fall.
+        warning below `stuck_limit`, if the only loss has not fallen by `fallen_share` in
+        `error_steps` steps, and when the mean absolute gradient of most weights is below
+        `mean_limit` from the start and the loss does not fall.
 
     Stays quiet:
         A falling loss. Small gradients of a loss that has reached its minimum. The few steps that
@@ -158,6 +159,11 @@ class VanishingGradient(Rule):
         unit="captured steps",
         source=("measured: 20 layers trained with Adam learn from step 200 on"),
     )
+    stuck_limit: float = threshold(
+        4e-3,
+        unit="of the last layers' gradient",
+        source="measured: as for `ratio_limit`; three layers of sigmoids at chance have 2e-3",
+    )
     fallen_share: float = threshold(0.1, unit="of the first loss", source="chosen by hand")
     recent_share: float = threshold(
         0.03, unit="of the loss half a window earlier", source="chosen by hand"
@@ -185,12 +191,13 @@ class VanishingGradient(Rule):
         ratio_S = front_to_back(group.rms_SL)
         level_L = np.median(group.rms_SL[-self.num_steps :], axis=0)
         ratio = float(np.median(ratio_S[-self.num_steps :]))
-        if not 0 < ratio < self.ratio_limit or rank_correlation(level_L) < ORDERED:
+        limit = self.stuck_limit if self._stands(window) else self.ratio_limit
+        if not 0 < ratio < limit or rank_correlation(level_L) < ORDERED:
             return None
         if self._learns(window, int(group.steps_S[0])):
             return None
-        held = np.flatnonzero(ratio_S < self.ratio_limit)
-        weak = np.flatnonzero(level_L < self.ratio_limit**0.5 * level_L.max())
+        held = np.flatnonzero(ratio_S < limit)
+        weak = np.flatnonzero(level_L < limit**0.5 * level_L.max())
         grave = float(np.median(ratio_S)) < self.error_ratio and len(held) >= self.error_steps
         severity = Severity.ERROR if grave and not has_players(window) else Severity.WARNING
         cut = self._cut(window, group, level_L)
@@ -212,11 +219,11 @@ class VanishingGradient(Rule):
             layers=tuple(group.modules[i] for i in weak[:LAYERS_NAMED]),
             message=(
                 f"the gradient of the first layers is {ratio:.2g} times that of the last layers "
-                f"(limit {self.ratio_limit:g}), {through}"
+                f"(limit {limit:g}), {through}"
             ),
             evidence={
                 "value": ratio,
-                "limit": self.ratio_limit,
+                "limit": limit,
                 "first": float(level_L[0]),
                 "last": float(level_L[-1]),
                 **strongest_ends(group.modules, level_L),
@@ -229,6 +236,14 @@ class VanishingGradient(Rule):
             if cut is not None
             else next((group.tensors[i].location for i in weak), None),
         )
+
+    def _stands(self, window: Window) -> bool:
+        """Return whether the only loss has stayed at its first level for many steps."""
+        every = [finite_part(series)[1] for series in window.scalars("loss")]
+        if len(every) != 1 or len(every[0]) < self.error_steps or every[0].min() <= 0:
+            return False
+        first = float(np.median(every[0][: self.num_steps // 5]))
+        return float(np.median(every[0][-self.num_steps :])) > (1 - self.fallen_share) * first
 
     def _cut(self, window: Window, group: LayerGradients, level_L: Floats) -> DataTaken | None:
         """Return the layer whose input was detached and before which all layers are weak."""
