@@ -98,8 +98,8 @@ class Memorizes(Probe):
         z = (auc - self.least_auc) / error if low > self.least_auc else Z
         yield Suspicion(
             message=f"an attacker who knows the targets distinguishes training rows from others "
-            f"with an AUC of {auc:.2f} (at least {low:.2f}, limit {self.least_auc:g}), and identifies "
-            f"{percent(share, 1)} of them with {percent(FALSE_RATE)} false positives",
+            f"with an AUC of {auc:.2f} (at least {low:.2f}, limit {self.least_auc:g}), and "
+            f"identifies {percent(share, 1)} of them with {percent(FALSE_RATE)} false positives",
             p=math.erfc(z / math.sqrt(2)) / 2,
             severity=Severity.INFO if share <= FALSE_RATE else None,
             evidence={
