@@ -23,7 +23,7 @@ class DdpBypassed(Rule):
         calls the inner model directly, or because every forward call runs under `no_sync()`.
 
     Why it matters:
-        The wrapper averages gradients only if its own forward is called. Without the wrapper
+        The wrapper averages gradients only if its own `forward` is called. Without the wrapper
         each rank trains a separate model on its share of the data.
 
     Fires:

@@ -40,10 +40,10 @@ class MetricWatchedBackwards(Rule):
         direction is not known. Checkpoints of every epoch.
 
     What to do:
-        - Pass `mode="min"` for a loss or an error, or omit `mode`: `"auto"` knows the direction of
-          the loss and of the framework's metrics.
-        - Pass `mode="max"` for an accuracy or a score, or omit `mode`: `"auto"` knows the direction
-          of the framework's metrics.
+        - Pass `mode="min"` for a loss or an error, or omit `mode`: `"auto"` picks the direction for
+          the loss and the framework's metrics.
+        - Pass `mode="max"` for an accuracy or a score, or omit `mode`: `"auto"` picks the direction
+          for the framework's metrics.
 
     Example:
         EarlyStopping(monitor="val_loss", mode="max", patience=4)

@@ -32,8 +32,8 @@ class OptimizerWithoutModel(Rule):
         parameter of the same shape has a gradient but is in no optimizer.
 
     Stays quiet:
-        Optimizers that step before their first backward, that take turns, or whose parameters get
-        zero gradients.
+        Optimizers that step before their first backward pass, that take turns, or whose parameters
+        get zero gradients.
 
     What to do:
         - Create the optimizer after the model is complete: after the last `model = ...`,
@@ -63,7 +63,7 @@ class OptimizerWithoutModel(Rule):
     own_steps: int = threshold(
         5,
         unit="consecutive steps of the optimizer",
-        source="chosen by hand: a step or two may come before the first backward",
+        source="chosen by hand: a step or two may come before the first backward pass",
     )
 
     def check(self, window: Window) -> list[Finding]:

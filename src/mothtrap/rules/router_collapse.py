@@ -79,7 +79,7 @@ class RouterCollapse(Rule):
                 by_router.setdefault(load.router, []).append(load)
         if not by_router:
             if window.total_steps < self.persisting_looks:
-                raise NotEnoughData("no forward was sampled")
+                raise NotEnoughData("no forward pass was sampled")
             raise NotApplicable("no router of experts was recognized")
         if max(len(loads) for loads in by_router.values()) < self.persisting_looks:
             raise NotEnoughData(f"fewer than {self.persisting_looks} samples")

@@ -116,7 +116,7 @@ class SaturatedActivation(Rule):
                 seen.setdefault(look.module, []).append(look)
         if not seen:
             if window.total_steps < self.persisting_looks:
-                raise NotEnoughData("no forward was sampled")
+                raise NotEnoughData("no forward pass was sampled")
             raise NotApplicable("no sigmoid or tanh module was observed (functions are not)")
         inside = {
             name: looks

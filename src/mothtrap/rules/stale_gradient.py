@@ -25,8 +25,8 @@ class StaleGradient(Rule):
 
     What it detects:
         An optimizer whose gradients were never cleared (None or zero) at the start of a backward
-        since its previous step. Or a closure that the optimizer evaluates several times per step
-        and that does not clear the gradients.
+        pass since its previous step. Or a closure that the optimizer evaluates several times per
+        step and that does not clear the gradients.
 
     Why it matters:
         Backward adds to the existing gradients. Without clearing, every step applies the sum of all
@@ -38,7 +38,7 @@ class StaleGradient(Rule):
 
     Stays quiet:
         Gradient accumulation (no step between the micro-batches). GANs (the other player's
-        gradients are cleared before its own backward). SAM. Closures that clear gradients.
+        gradients are cleared before its own backward pass). SAM. Closures that clear gradients.
         Gradients cleared before or after the step.
 
     What to do:

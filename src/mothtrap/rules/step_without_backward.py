@@ -111,7 +111,7 @@ class StepWithoutBackward(Rule):
     ) -> Finding:
         held = np.flatnonzero(mask_S)
         step, last = (int(series.steps_S[held[place]]) for place in (0, -1))
-        again = " again, without a backward between" if did.endswith("same") else " at all"
+        again = " again, without a backward pass in between" if did.endswith("same") else " at all"
         cleared = _cleared(window, series.of, step, last) if did == "has no" else None
         fixes = self.fixes(window)
         if cleared is not None:

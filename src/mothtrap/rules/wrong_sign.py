@@ -47,10 +47,10 @@ class WrongSign(Rule):
     """A loss falls below its lower bound, has none, or rises because updates have the wrong sign.
 
     What it detects:
-        A loss made of one cross-entropy, squared or absolute error, which cannot be negative, that
-        is below 0 and keeps falling. A loss of any kind that falls below 0 to many times its
-        initial size. Weights that the script's own update moves along the gradient of such an
-        error, instead of against it.
+        A loss that is below 0 and keeps falling, although it consists of one cross-entropy, squared
+        error, or absolute error, which cannot be negative. A loss of any kind that falls below 0 to
+        many times its initial size. Weights that the script's own update moves along the gradient
+        of such an error, instead of against it.
 
     Why it matters:
         The optimizer maximizes an error, or a term without a bound. Nothing stops it, so the

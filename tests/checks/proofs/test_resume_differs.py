@@ -39,7 +39,7 @@ def compared(**after: object) -> CheckResult:
         ({"moments": {}}, "warning", "exp_avg, step of the optimizer"),
         ({"rates": ((0.02,), (0.009,))}, "warning", "0.01 before and 0.02 in the first step"),
         ({"rates": ((0.01,), (0.01,))}, "warning", "in step 2"),
-        ({"losses": (0.9, 0.6)}, "info", "the data or random numbers"),
+        ({"losses": (0.9, 0.6)}, "info", "so the data or the random numbers differ"),
     ],
     ids=["weights", "moments", "rate", "later rate", "losses"],
 )

@@ -41,7 +41,7 @@ class Cubes(nn.Module):
 def test_a_wrong_factor_is_found() -> None:
     found = finding("PRE108", Cubes(2.0), table(), LOSS)
     assert found.severity == "warning"
-    assert "the backward of Cube is wrong" in found.message
+    assert "the backward pass of Cube is wrong" in found.message
 
 
 def test_the_right_derivative_is_no_fault() -> None:

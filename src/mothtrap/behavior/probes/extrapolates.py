@@ -77,8 +77,8 @@ class Extrapolates(Probe):
             if outside_R.mean() > 0.5:
                 yield Suspicion(
                     message=f"{percent(outside_R.mean())} of the outputs"
-                    + " leave the range of the targets by more than that range when all numbers "
-                    f"lie 100 % beyond the data: targets {low:.4g} to {high:.4g}, outputs "
+                    + " are outside the range of the targets by more than its width when all "
+                    f"numbers lie 100 % beyond the data: targets {low:.4g} to {high:.4g}, outputs "
                     f"{output_R.min():.4g} to {output_R.max():.4g}",
                     features=names,
                     exact=True,
