@@ -1,4 +1,4 @@
-"""The number of lines that a task makes one read does not grow."""
+"""The number of lines that a task requires reading does not grow."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from tests.harness.running import run
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "reading_size.py"
 MOST_LINES = {"a rule": 400, "a small adapter": 366, "a wrong loss fact in Keras": 846}
-"""Lower a bound when the number falls. The aims, which the script prints, are 400, 350 and 700."""
+"""Lower a bound when the number falls. The targets, which the script prints, are 400, 350 and 700.
+"""
 
 
 def test_little_must_be_read_for_a_task(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ _ANY = re.compile(rf"\b({'|'.join(PHRASES)})\b", re.IGNORECASE)
 
 
 def texts(place: Path) -> Iterator[Path]:
-    """Files that a person wrote, in a place or the place itself."""
+    """Return files that a person wrote, in a folder or the path itself."""
     found = [place] if place.is_file() else sorted(place.rglob("*"))
     for path in found:
         if path.suffix in SUFFIXES and not NOT_OURS & {*path.parts} and path != Path(__file__):
@@ -51,7 +51,7 @@ def texts(place: Path) -> Iterator[Path]:
 
 
 def phrases_in(text: str) -> list[str]:
-    """The phrases in a text; a line break, of a comment too, may stand between their words."""
+    """Return the phrases in a text; a line break, also in a comment, may separate their words."""
     return [found[1].lower() for found in _ANY.finditer(re.sub(r"[\s#*]+", " ", text))]
 
 
@@ -72,7 +72,7 @@ def test_a_phrase_is_seen_over_a_line_break_and_only_as_whole_words() -> None:
 
 
 def strings(text: str) -> Iterator[str]:
-    """Docstrings of a module, its classes, functions and attributes."""
+    """Return docstrings of a module, its classes, functions and attributes."""
     for node in ast.walk(ast.parse(text)):
         body = getattr(node, "body", None)
         for statement in body if isinstance(body, list) else ():
@@ -82,7 +82,7 @@ def strings(text: str) -> Iterator[str]:
 
 
 def questions_in(text: str) -> list[str]:
-    """Docstrings that begin like a question, instead of a noun or an imperative."""
+    """Return docstrings that begin like a question, instead of a noun or an imperative."""
     first = ((text.split() or [""])[0].strip(".,:;") for text in strings(text))
     return [word for word in first if word in QUESTIONS]
 
@@ -102,14 +102,14 @@ def test_questions_are_seen_in_docstrings_of_every_kind() -> None:
 
 
 def names_in(text: str) -> Iterator[str]:
-    """Names in a program; texts and comments are not looked at."""
+    """Return the names in a program; texts and comments are ignored."""
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.NAME:
             yield token.string
 
 
 def words_of(name: str) -> list[str]:
-    """Words of a name of any style, in lower case."""
+    """Return the words of a name in any style, in lower case."""
     return [word.lower() for word in re.split(r"[_\W]+|(?<=[a-z])(?=[A-Z])", name) if word]
 
 

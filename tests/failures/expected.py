@@ -1,4 +1,4 @@
-"""Expected report of each program that a mistake ends."""
+"""Expected report of each program that ends with a mistake."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ FAILURES = {
         fix="num_workers=0",
     ),
 }
-"""By program; the line is the one of the user's own code that was running."""
+"""By program; the line is the line of the user's code that was running."""
 
 UNEXPLAINED = {"own_key_error": 1, "own_refusal": 1, "caught_and_tried_again": 3}
-"""Programs that end by themselves, or of which the framework says nothing, by exit code."""
+"""Programs that end normally, or that the framework does not explain, with their exit codes."""

@@ -1,8 +1,8 @@
-"""Stands for Python: has a program run by a process forked from a preloaded one.
+"""A replacement for Python that lets a preloaded process fork and run a program.
 
-`python -IS asking.py ADDRESS COMMAND ARGS...`, where COMMAND is what the program is to call
-its interpreter. Whatever is no plain script, module or child of multiprocessing is run by
-Python itself. It imports little, as it is started for every program.
+`python -IS asking.py ADDRESS COMMAND ARGS...`, where COMMAND becomes the program's
+`sys.executable`. Anything but a plain script, module or child of multiprocessing is run by Python
+itself. It imports little, because it is started for every program.
 """
 
 import array
@@ -17,7 +17,7 @@ FORWARDED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
 
 
 def is_plain(arguments: list[str], environment: dict[str, str]) -> bool:
-    """Return whether a forked process does the same as an interpreter given these words."""
+    """Return whether a forked process does the same as an interpreter with these arguments."""
     if any(name.startswith("PYTHON") and name not in HONORED for name in environment):
         return False
     words = arguments[2:] if arguments[:1] == ["-W"] else arguments
@@ -28,7 +28,7 @@ def is_plain(arguments: list[str], environment: dict[str, str]) -> bool:
 
 
 def ask(address: str, executable: str, arguments: list[str]) -> int:
-    """Have a program run with our files, folder and environment; return its exit code."""
+    """Request a run of a program with our files, folder and environment; return its exit code."""
     import json
 
     connection = socket.socket(socket.AF_UNIX)
@@ -69,7 +69,7 @@ def _inherited() -> list[int]:
 
 
 def main(address: str, executable: str, arguments: list[str]) -> None:
-    """Run a program, and end as it ends."""
+    """Run a program, and exit with its exit code."""
     if not (is_plain(arguments, dict(os.environ)) and os.path.exists(address)):
         os.execv(sys.executable, [sys.executable, *arguments])
     code = ask(address, executable, arguments)

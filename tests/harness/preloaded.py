@@ -1,8 +1,8 @@
 """An interpreter for the tests' programs that has already imported torch and mothtrap.
 
-Importing them takes seconds, most programs of the tests far less. So one process imports
-them, and forks for each program. A forked process is a process of its own, observed like
-any other. `python -m tests.harness.preloaded ADDRESS` is the process that forks.
+Importing them takes seconds, and most programs of the tests take far less. So one process imports
+them and forks for each program. A forked process is a process of its own, observed like any other.
+`python -m tests.harness.preloaded ADDRESS` is the process that forks.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ OF_BOOSTING = ("joblib", "narwhals", "pandas", "polars", "scipy.stats")
 
 
 class Preloaded:
-    """A folder of commands: `python`, and `torchrun` and `mothtrap` that are run by it."""
+    """A folder of commands: `python`, and the `torchrun` and `mothtrap` that it runs."""
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="preloaded-")
@@ -74,7 +74,7 @@ class Preloaded:
         return self._process.pid if self._process else None
 
     def begin(self, environment: Mapping[str, str]) -> None:
-        """Start the process that forks, unless it has been."""
+        """Start the process that forks, unless it is running."""
         if self._process is not None:
             return
         command = [sys.executable, "-m", __name__, str(self._address)]
@@ -89,7 +89,7 @@ class Preloaded:
             time.sleep(0.02)
 
     def _end(self) -> None:
-        """End it; programs that it started go on."""
+        """End it; programs that it started continue."""
         assert self._process is not None
         self._process.communicate()
 
@@ -112,7 +112,7 @@ def serve(address: str) -> None:
             importlib.import_module(module)
     del sys.modules["torch.distributed.run"]  # to be run as a script, from the start
     rule_classes()
-    only_call("")  # looks at every module that is there
+    only_call("")  # inspects every loaded module
     becoming.prepare()
     _leave_libraries()
     listener = socket.socket(socket.AF_UNIX)
@@ -153,7 +153,7 @@ def serve(address: str) -> None:
 
 
 def _leave_libraries() -> None:
-    """Let programs end without taking torch's operations apart one by one: half a second each."""
+    """Let programs end without freeing torch's operations one by one, which takes half a second."""
     for library in [x for x in gc.get_objects() if type(x) is weakref.finalize]:
         taken = library.peek()
         if taken is not None and getattr(taken[1], "__name__", "") == "_del_library":

@@ -1,4 +1,4 @@
-"""Tests of the adapter of JAX: on the CPU, seen as two devices.
+"""Tests of the JAX adapter on the CPU, which is presented to JAX as two devices.
 
 A fault and its twin, and a run and its replay, compile the same programs: the second takes them
 from a cache, which is a third of the time of these tests.

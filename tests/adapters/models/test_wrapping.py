@@ -1,4 +1,4 @@
-"""A wrapped model of any framework answers as it does alone, also when read from a file."""
+"""A wrapped model of any framework gives the same answers, also when loaded from a file."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_files_of_skops(tmp_path: Path) -> None:
 
 
 class Trap:
-    """Says, when it is read from a pickle, that code has run."""
+    """Reports, when it is unpickled, that code was executed."""
 
     ran = False
 

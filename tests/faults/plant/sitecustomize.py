@@ -1,4 +1,4 @@
-"""Breaks one part of mothtrap in the processes of an observed job, and nowhere else.
+"""Break one part of mothtrap in the processes of an observed job, and nowhere else.
 
 `PLANT` says what: `module:function` or `module:Class.method` raises from its first call
 on, `module:!full` makes every write of the module's `os` find the disk full once
@@ -39,7 +39,7 @@ def full_disk() -> types.SimpleNamespace:
 
 
 class Planter:
-    """Lets everybody else find the module, and breaks it when it has been executed."""
+    """Lets all other finders find the module, and breaks it once it has been executed."""
 
     def __init__(self, module: str, path: str) -> None:
         self._module, self._path = module, path

@@ -47,7 +47,7 @@ class Wrapped(nn.Module):
 
 
 def line_of(text: str) -> str:
-    """`file:line` of the last line of this file that holds a text."""
+    """`file:line` of the last line of this file that contains a text."""
     lines, _ = inspect.findsource(line_of)
     number = max(n for n, line in enumerate(lines, 1) if text in line and "line_of" not in line)
     return frames._place(__file__, number)
@@ -196,7 +196,7 @@ def test_bare_tensors_go_by_their_optimizer_and_place() -> None:
 
 def test_modules_know_the_line_that_asked_for_them() -> None:
     with watched() as seen:
-        model = Pair()  # the whole
+        model = Pair()  # the whole model
         plain = nn.Linear(2, 2)  # a layer of the script
     book = seen.tracer.book
     assert book.location(model.encoder) == line_of("self.encoder = nn.Linear(6, 4)")
@@ -210,7 +210,7 @@ def test_the_line_of_a_subclass_is_where_it_was_made_and_not_its_init() -> None:
             super().__init__(2, 2)
 
     with watched() as seen:
-        layer = Small()  # made here
+        layer = Small()  # created here
     assert seen.tracer.book.location(layer) == line_of("# made here")
 
 
