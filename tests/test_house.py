@@ -91,8 +91,9 @@ READ_WHEN_TRUSTED = {
     "adapters/_models/pickled.py": {"joblib"},
     "monitor/executors/processes.py": {"concurrent.futures.ProcessPoolExecutor"},
 }
-"""Files that read a pickle if the user says to trust it (`mothtrap probe --trust-pickle`), or that
-only read the bytes that processes return which they started themselves."""
+"""Files that read a pickle if the user trusts it explicitly (`mothtrap probe --trust-pickle`), or
+that only read bytes from processes that they started themselves.
+"""
 EXECUTING = {"eval", "exec", "compile"}
 MAX_LINES = 500
 LONG_FILES: dict[str, str] = {}

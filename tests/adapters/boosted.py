@@ -64,11 +64,11 @@ def looks(
     """Count the observations in a training with a 2 % budget and rounds of about 10 ms each.
 
     Args:
-        monkeypatch: of the test.
-        adapter: of the library.
-        model: what the adapter looks at a booster with.
-        train: trains.
-        look_s: time that a look takes, in seconds of a clock that nothing else moves.
+        monkeypatch: fixture of the test.
+        adapter: adapter of the library.
+        model: function with which the adapter inspects a booster.
+        train: runs the training.
+        look_s: time of an inspection, in seconds of a clock that nothing else advances.
     """
     now, made = [0.0], Counter[str]()
 

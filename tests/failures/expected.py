@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Expected:
-    """A failure: `says` are parts of its sentence, `fix` of its first help, `batch` of where
-    the data came from."""
+    """A failure: `says` are parts of its sentence, `fix` is part of its first help, and `batch` is
+    part of the origin of the data.
+    """
 
     kind: str
     step: int

@@ -93,7 +93,8 @@ def _start_up(path: str) -> None:
     hook = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(hook)
     finder = sys.meta_path[0]
-    if type(finder).__name__ == "_AfterImport":  # torch is there: it will not be asked for it
+    # torch is already loaded, so the hook will not run for it
+    if type(finder).__name__ == "_AfterImport":
         finder._frameworks.discard("torch")  # type: ignore[attr-defined]
         hook._attach("torch")
 

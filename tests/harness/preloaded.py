@@ -119,10 +119,10 @@ def serve(address: str) -> None:
     listener.bind(address + ".new")
     listener.listen(64)
     gc.collect()
-    gc.freeze()  # what a collection never visits stays shared
-    os.rename(address + ".new", address)  # there when it listens
+    gc.freeze()  # memory that garbage collection never visits stays shared
+    os.rename(address + ".new", address)  # it appears once the socket is listening
     programs: dict[int, tuple[int, socket.socket]] = {}
-    """Process, and the connection of who asked for it, by the file that tells its end."""
+    """Process, and the connection of the requester, by the file that signals its end."""
     while True:
         connections = {asked: ended for ended, (_, asked) in programs.items()}
         ready, _, _ = select.select([listener, 0, *programs, *connections], [], [])
@@ -132,7 +132,7 @@ def serve(address: str) -> None:
             if ended in ready:
                 _tell_end(*programs.pop(ended))
                 os.close(ended)
-            elif asked in ready:  # who asked for it was killed
+            elif asked in ready:  # the requester was killed
                 os.kill(programs[ended][0], signal.SIGKILL)
         if listener in ready:
             asked, _ = listener.accept()
@@ -162,7 +162,7 @@ def _leave_libraries() -> None:
 
 def _tell_end(pid: int, asked: socket.socket) -> None:
     _, status = os.waitpid(pid, 0)
-    with asked, suppress(OSError):  # who asked for it may have been killed
+    with asked, suppress(OSError):  # the requester may have been killed
         asked.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
 
 

@@ -47,8 +47,8 @@ def test_wrong_credentials_are_said_once_and_the_job_runs(
     assert out == "trained\n"
     assert err.count("InvalidAccessKeyId") == 2  # at the start, and in the last message
     assert "the job continues" in err
-    # run.json, end.json, source.json and the end of the output: the job makes no step.
-    # How much that is depends on what of this repository is not committed.
+    # run.json, end.json, source.json and the end of the output: the job makes no step. The size
+    # depends on the uncommitted changes in this repository.
     assert re.search(r"4 files \(\d+\.\d MB\) of this run are not in", err)
     assert f"mothtrap upload {sending.spooled()[0]}" in err
     command("upload", "seen")

@@ -1,4 +1,4 @@
-"""State of a possibly running run: determined by its processes or, remotely, by new data."""
+"""State of a run that may still be running, from its processes or, remotely, from new data."""
 
 from __future__ import annotations
 

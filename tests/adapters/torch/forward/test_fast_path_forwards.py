@@ -23,8 +23,9 @@ pytestmark = pytest.mark.skipif(
 )
 ONLY_WEIGHTS = whole("weight")
 QUIET_STEP = 40
-"""One in which nothing looks at forwards; in the first ones much does, and in all of them where
-a parameter that an optimizer has is never reached."""
+"""A step in which no forward is inspected. The first steps inspect much, and all steps do if a
+parameter in an optimizer is never reached.
+"""
 
 
 class Nested(nn.Module):

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(
     fast_path.compiled is None, reason="the package was built without a C compiler"
 )
 STEPS = 40
-"""In the last of them nothing looks at forwards any more."""
+"""The last of these steps no longer inspect forwards."""
 LATE = Schedule(every=1, start=STEPS - 8)
 VALUES = (
     *whole("activation", schedule=LATE),

@@ -69,7 +69,7 @@ def test_ranks_that_join_with_uneven_batches_are_not_held_up(tmp_path: Path) -> 
 
 
 class Ranks:
-    """Two of them, one of which is not there: what it says of each step is known beforehand."""
+    """Two ranks, one of which does not run: its message for each step is set in advance."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *other: tuple[int, int]) -> None:
         self.other = list(other)

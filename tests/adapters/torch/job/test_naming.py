@@ -130,7 +130,7 @@ def test_a_model_in_a_wrapper_keeps_its_names() -> None:
 
 
 def test_a_model_that_was_first_called_with_other_parameters_keeps_its_names() -> None:
-    """As with those of a teacher, or under `torch.func.grad`: its own are elsewhere meanwhile."""
+    """Such as those of a teacher, or under `torch.func.grad`, while its own are not in place."""
     model = classifier()
     teacher = {name: p.detach().clone() for name, p in model.named_parameters()}
 

@@ -411,7 +411,7 @@ class Deep(torch.autograd.Function):
 
 
 def deep_backward(thread: TrainingThread) -> dict[int, set[bool]]:
-    """Return by thread what is said in it of whether it is another one."""
+    """Return, by thread, the answers given on it whether it is another one."""
     found: dict[int, set[bool]] = {}
 
     def tell() -> None:

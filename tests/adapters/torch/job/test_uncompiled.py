@@ -135,7 +135,7 @@ def test_marked_code_is_passed_over_and_unmarked_code_is_not() -> None:
         function.__code__ = function.__code__.replace()  # marks and graphs are attached to the code
         return function
 
-    assert _graphs_of(fresh(ours)) == 1  # the twin: without a mark
+    assert _graphs_of(fresh(ours)) == 1  # the counterpart: without a mark
     assert _graphs_of(frame_uncompiled(fresh(ours))) == 1  # what it calls
     assert _graphs_of(uncompiled(fresh(ours))) == 0
 
