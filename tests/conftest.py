@@ -20,8 +20,8 @@ os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
 os.environ["TRITON_INTERPRET"] = "1"  # kernels run on the CPU; read when Triton is imported
 for variable in ("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE"):
     os.environ.pop(variable, None)
-gc.disable()  # until all is collected: a fifth of the time to collect
-sys.dont_write_bytecode = False  # pytest caches its rewritten tests: half of the time to collect
+gc.disable()  # until collection ends, which saves a fifth of its time
+sys.dont_write_bytecode = False  # pytest caches rewritten tests, which halves collection
 # A shell's background job ignores these signals, as would everything started here.
 for number, usual in (
     (signal.SIGINT, signal.default_int_handler),

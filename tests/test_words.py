@@ -19,7 +19,7 @@ PHRASES = (
 )
 CODE = ("src", "tests", "bench", "scripts", "docs")
 NOT_OURS = {"vendor", "faultbench", "treebench"}
-"""Folders of foreign code, and of programs with faults, written as people write them."""
+"""Folders of third-party code, and of faulty programs written the way people write them."""
 SUFFIXES = (".py", ".pyi", ".c", ".h", ".js", ".html", ".css", ".md")
 QUESTIONS = ("What", "Which", "Whether", "How", "Knows", "Tells")
 REPLACED = {
@@ -28,17 +28,18 @@ REPLACED = {
     *("hindrance", "hindrances", "departure", "deaths"),
     *("lookfacts", "datalook", "outputlook", "routerlook", "unitlook"),
 }
-"""Words that were terms here, in the names of code and of files: the field has others.
+"""Words that were once terms in names of code and files, and now have better replacements.
 
-Ordinary English words that were terms, too, are free: given, held, known, part, places, lanes,
-waiting, telling, asking, narrowing, rest.
+Ordinary English words that were also such terms are allowed: given, held, known, part, places,
+lanes, waiting, telling, asking, narrowing, rest.
 """
 CLASSES = {"Wish", "Taken", "Taking", "Judge"}
-"""Classes that have other names; as words of longer names these are free."""
+"""Classes that were renamed; within longer names these words are allowed."""
 AS_A_WHOLE = {"Watch", "sick", "SICK", "_passage", "Passage"}
 """Names that stay: those that users write (`mothtrap.Watch`, `RuleTests.sick`), that of a compiled
-module, which editable installations would lack until they are built again, and the argument
-`sick` of the programs of JAX."""
+module, which editable installations would lack until they are built again, and the argument `sick`
+of the programs of JAX.
+"""
 _ANY = re.compile(rf"\b({'|'.join(PHRASES)})\b", re.IGNORECASE)
 
 
