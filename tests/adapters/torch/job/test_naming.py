@@ -210,7 +210,7 @@ def test_the_line_of_a_subclass_is_where_it_was_made_and_not_its_init() -> None:
             super().__init__(2, 2)
 
     with watched() as seen:
-        layer = Small()  # created here
+        layer = Small()  # made here
     assert seen.tracer.book.location(layer) == line_of("# made here")
 
 
