@@ -14,7 +14,7 @@ NO_BROWSER = "no Chromium was found: the page is not tested; install the package
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
-    """The system's Chromium: one a process, as Playwright cannot be started twice in a thread."""
+    """The system's Chromium: one per process, as Playwright cannot start twice in a thread."""
     required = os.environ.get("BROWSER_TESTS") == "required"
     if not required:
         pytest.importorskip("playwright.sync_api", reason="playwright is not installed")

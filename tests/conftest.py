@@ -11,17 +11,18 @@ from tests.browser import browser
 from tests.harness.cpu_time import CpuTimes
 from tests.harness.running import FULL, ready
 
-__all__ = ["browser"]  # a fixture of every folder
+__all__ = ["browser"]  # a fixture for every folder
 
-# Of every process that a test starts, however it does so. Threads that spin while they wait
-# take what other tests need; with the others a process must be started by Python itself.
+# For every process that a test starts, however it is started. Threads that spin while they wait
+# take CPU time that other tests need; the other variables require that Python itself starts the
+# process.
 os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
 os.environ["TRITON_INTERPRET"] = "1"  # kernels run on the CPU; read when Triton is imported
 for variable in ("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE"):
     os.environ.pop(variable, None)
-gc.disable()  # until all is collected: a fifth of the time to collect
-sys.dont_write_bytecode = False  # pytest keeps its rewritten tests: half of the time to collect
-# A shell's job in the background ignores these signals, and so would all that is started here.
+gc.disable()  # until collection ends, which saves a fifth of its time
+sys.dont_write_bytecode = False  # pytest caches rewritten tests, which halves collection
+# A shell's background job ignores these signals, as would everything started here.
 for number, usual in (
     (signal.SIGINT, signal.default_int_handler),
     (signal.SIGQUIT, signal.SIG_DFL),
@@ -35,12 +36,12 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """One more than there are processors: tests wait for their processes a third of the time."""
+    """One more than there are processors: tests spend a third of the time waiting for processes."""
     return (os.cpu_count() or 1) + 1
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests of the full harness, unless it is asked for."""
+    """Skip the tests of the full harness unless they are requested."""
     if FULL:
         return
     config.hook.pytest_deselected(items=[i for i in items if i.get_closest_marker("full")])
@@ -59,14 +60,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Measure what tests cost: workers measure, and the first process reports."""
+    """Measure the cost of tests: workers measure, and the first process reports."""
     limit_s = config.getoption("--cpu-limit")
     if config.getoption("--cpu-times") or limit_s is not None:
         config.pluginmanager.register(CpuTimes(limit_s, config.getoption("--cpu-planned")))
 
 
 def pytest_collection_finish() -> None:
-    """Spare every later garbage collection all that was imported and collected up to now."""
+    """Exclude everything imported and collected so far from later garbage collections."""
     gc.collect()
     gc.freeze()
     gc.enable()
@@ -74,5 +75,5 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session")
 def python() -> str:
-    """Python, or what stands for it, for a test that starts it without `running`."""
+    """Python, or its replacement, for a test that starts it without `running`."""
     return ready()

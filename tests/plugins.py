@@ -1,4 +1,4 @@
-"""A foreign distribution, installed into a folder of its own without pip."""
+"""A third-party distribution, installed into its own folder without pip."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def install(
         parts: for each group of entry points the source of its modules, by name.
     """
     for name in [name for name in sys.modules if name.partition(".")[0] == "theirs"]:
-        monkeypatch.delitem(sys.modules, name)  # of another test
+        monkeypatch.delitem(sys.modules, name)  # from another test
     package = folder / "theirs"
     package.mkdir()
     (package / "__init__.py").write_text("")

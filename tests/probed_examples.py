@@ -14,7 +14,7 @@ EXAMPLE = Path(__file__).parents[1] / "examples" / "probing" / "train.py"
 
 
 def probed(framework: str, folder: Path, *more: str) -> tuple[mothtrap.Run, str]:
-    """Return the run of the printed command, and what the command shows."""
+    """Return the run of the printed command, and the output of the command."""
     shutil.copy(EXAMPLE, folder)
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "3"}
     environment["PYTHONPATH"] = os.pathsep.join([str(folder), *filter(None, sys.path)])

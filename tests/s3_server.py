@@ -25,10 +25,10 @@ _BUSY = b"<Error><Code>SlowDown</Code><Message>Please reduce your request rate.<
 
 
 class S3Server:
-    """Keeps its objects while it is stopped, and its port.
+    """Keeps its objects and its port while it is stopped.
 
     Attributes:
-        log: what was asked, e.g. `PUT /bucket/key?partNumber=1`, in order.
+        log: the requests, e.g. `PUT /bucket/key?partNumber=1`, in order.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class S3Server:
         return f"http://127.0.0.1:{self.port}"
 
     def start(self) -> None:
-        """Listen, on the port of before."""
+        """Listen on the previous port."""
         self._server = make_server(
             "127.0.0.1", self.port, self._answer, threaded=True, request_handler=MotoRequestHandler
         )
@@ -61,7 +61,7 @@ class S3Server:
 
     @contextmanager
     def busy(self, requests: int) -> Iterator[None]:
-        """Tell so many requests to come again later; they are used up at the end."""
+        """Answer that many requests with "try again later"; unused ones are cleared at the end."""
         self._refused = requests
         yield
         assert self._refused == 0
@@ -107,7 +107,7 @@ class S3Server:
 
 
 def credentials(server: S3Server) -> dict[str, str]:
-    """The environment of a user of the server."""
+    """Return the environment of a user of the server."""
     return {
         "AWS_ACCESS_KEY_ID": "key",
         "AWS_SECRET_ACCESS_KEY": "secret",
@@ -118,7 +118,7 @@ def credentials(server: S3Server) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def s3_server() -> Iterator[S3Server]:
-    """One server for the tests of a file."""
+    """Run one server for the tests of a file."""
     server = S3Server()
     yield server
     server.stop()
@@ -128,7 +128,7 @@ def s3_server() -> Iterator[S3Server]:
 def s3_url(
     s3_server: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> str:
-    """The URL of an empty place for runs, with credentials, and caches of its own."""
+    """Return the URL of an empty folder for runs, with credentials and separate caches."""
     home = tmp_path_factory.mktemp("home")
     environment = {**credentials(s3_server), "HOME": str(home), "MOTHTRAP_CACHE": str(home / "c")}
     for name, value in environment.items():

@@ -1,4 +1,4 @@
-"""Adapters reach the session through `core.adapters.Job` only; that of PyTorch reaches further."""
+"""Adapters reach the session through `core.adapters.Job` only; that of PyTorch goes further."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BEHIND = (f"{JOBS}.adapter_job", f"{JOBS}.process_job", f"{PACKAGE}.capture.")
 
 
 def seam_offences(source: Path) -> list[str]:
-    """Adapters that import what stands behind a job."""
+    """Return the adapters that import the modules behind a job."""
     return [
         f"{path}:{line} imports {name}"
         for path, tree in files(source)

@@ -1,4 +1,4 @@
-"""The bench of capture: its arithmetic, its table, and a small run of it."""
+"""The capture benchmark: its arithmetic, its table, and a small run of it."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_what_processes_measured_is_one_line() -> None:
 
 
 def test_a_ratio_is_taken_inside_each_pair() -> None:
-    """A machine that slows down meanwhile slows both sides: medians apart would say 0.2."""
+    """A machine that slows down slows both sides: separate medians would give 0.2."""
     plain_s = [[0.1], [0.2], [1.0], [1.0], [10.0]]
     told = figures.of_pairs(measured(plain_s, [[0.11], [0.22], [1.1], [1.1], [0.1]]))
     assert told["ratio"][0] == pytest.approx(1.1)
@@ -193,7 +193,7 @@ def test_work_beside_the_training_is_counted_apart() -> None:
 def test_memory_of_a_long_run_is_followed(tmp_path: Path) -> None:
     kept: list[mmap.mmap] = []
 
-    def grow() -> None:  # by memory that is new: a list of bytes may lie where others lay before
+    def grow() -> None:  # in new memory: a list of bytes may reuse an earlier address
         piece = mmap.mmap(-1, 100_000)
         piece.write(b"x" * 100_000)
         kept.append(piece)
@@ -280,7 +280,7 @@ def test_a_process_that_fails_has_a_line_with_its_last_words(tmp_path: Path) -> 
 
 @pytest.mark.full
 def test_a_peer_is_measured_as_it_says(tmp_path: Path) -> None:
-    """TensorBoard's, which is installed beside the tests; what it cannot do it says."""
+    """The peer is TensorBoard, which is installed for the tests; it reports what it cannot do."""
     script = ROOT / "bench" / "peers" / "tensorboard_capture.py"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
 

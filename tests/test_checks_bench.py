@@ -1,4 +1,4 @@
-"""The bench of `mothtrap check`: its programs, and what counts as named and as a false alarm."""
+"""The benchmark of `mothtrap check`: its programs, and the counts of hits and false alarms."""
 
 from __future__ import annotations
 

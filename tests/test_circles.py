@@ -1,4 +1,4 @@
-"""No module imports one that imports it, by way of others too."""
+"""No module imports a module that imports it, directly or indirectly."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tests.test_house import PACKAGE, SOURCE, files, plant
 
 
 def circle_offences(source: Path) -> list[str]:
-    """Modules that import one another, by way of others too; for a type checker only counts."""
+    """Return modules that import one another, also indirectly or for type checkers only."""
     return _on_circles(_imports(_trees(source)))
 
 
 def package_offences(source: Path, of: str) -> list[str]:
-    """Packages inside of one that import one another; its own modules are a package too."""
+    """Return the packages within one that import one another; its own modules count as one."""
     packages: dict[str, set[str]] = {}
     prefix = f"{PACKAGE}.{of}."
     folders = {_dotted(path).rpartition(".")[0] for path, _ in files(source)}
@@ -46,10 +46,10 @@ def _on_circles(imported: Mapping[str, set[str]]) -> list[str]:
     left = dict(imported)
     while free := [module for module, names in left.items() if not names & left.keys()]:
         for module in free:
-            del left[module]  # imports nothing that is on a circle, or leads to one
+            del left[module]  # imports nothing that is on a circle or leads to one
     while used := left.keys() - {name for names in left.values() for name in names}:
         for module in used:
-            del left[module]  # leads to a circle, and is not on it
+            del left[module]  # leads to a circle, but is not on it
     return [f"on a circle of imports: {', '.join(sorted(left))}"] if left else []
 
 
@@ -87,7 +87,7 @@ def test_packages_inside_of_one_do_not_import_one_another(of: str) -> None:
 
 
 def test_folders_of_the_torch_adapter_do_not_import_one_another() -> None:
-    """A folder is one, with all folders in it."""
+    """A folder is taken together with all folders in it."""
     prefix = f"{PACKAGE}.adapters.torch."
     used: dict[str, set[str]] = {}
     for module, names in _imports(_trees(SOURCE)).items():

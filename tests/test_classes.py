@@ -1,4 +1,4 @@
-"""A class has few public methods: one with more does several things."""
+"""A class has few public methods: one with more has several responsibilities."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src" / "mothtrap"
 MOST_METHODS = 10
-"""Properties are not counted; protocols and suites of tests are not bound."""
+"""Properties are not counted; protocols and test suites have no limit."""
 UNBOUND = {"reader/run.py:Run"}
 """The public objects."""
 KNOWN = {
@@ -21,11 +21,11 @@ KNOWN = {
     "adapters/torch/recording/recording.py:Recording": 15,
     "tracing/jobs/adapter_job.py:AdapterJob": 21,  # `core.adapters.Job`
 }
-"""Classes that have more, and how many: they may only become fewer."""
+"""Classes that have more, and their numbers, which may only decrease."""
 
 
 def public_methods(node: ast.ClassDef) -> int:
-    """Number of its own; inherited ones are their class's."""
+    """Return the number of its own methods; inherited ones count for their class."""
     return sum(
         isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
         and not each.name.startswith("_")
@@ -35,7 +35,7 @@ def public_methods(node: ast.ClassDef) -> int:
 
 
 def large_classes(source: Path) -> dict[str, int]:
-    """Classes with more public methods than they may have, and how many."""
+    """Return classes with more public methods than permitted, and their numbers."""
     found = {}
     for path in sorted(source.rglob("*.py")):
         place = path.relative_to(source)

@@ -1,4 +1,4 @@
-"""The documentation points at what exists, and speaks of commands that exist."""
+"""The documentation links only to existing pages, and mentions only existing commands."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COMMAND = re.compile(r"(?:^|`|\$ )mothtrap ([a-z]+)", re.MULTILINE)
 
 
 def dead_links(page: Path) -> list[str]:
-    """Relative links of a page that lead to no file."""
+    """Return the relative links of a page that lead to no file."""
     targets = LINK.findall(CODE.sub("", page.read_text(encoding="utf-8")))
     return [target for target in targets if not (page.parent / target).exists()]
 
@@ -61,7 +61,7 @@ def test_every_setting_is_documented() -> None:
 
 
 def options_that_no_page_names(folder: Path) -> list[str]:
-    """Options that the command's section of `cli.md`, or else a page about it, leaves out."""
+    """Return options that neither the command's section of `cli.md` nor a page about it names."""
     overview = (folder / "cli.md").read_text(encoding="utf-8")
     common = overview.partition("\n## ")[0]
     found = re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", overview, re.MULTILINE | re.DOTALL)
@@ -139,7 +139,7 @@ def test_costs_in_the_readme_are_those_of_the_benchmarks() -> None:
 
 
 def names_of_the_api(page: str) -> list[str]:
-    """Objects that a page of the API documents one by one."""
+    """Return the objects that a page of the API documents one by one."""
     return re.findall(r"^\.\. auto(?:class|function|exception):: (\S+)$", page, re.MULTILINE)
 
 

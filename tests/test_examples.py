@@ -1,4 +1,4 @@
-"""The examples run under mothtrap, and what their settings ask for is captured and drawn."""
+"""The examples run under mothtrap, and the requested tensors are captured and displayed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
 def ran(name: str, folder: Path) -> tuple[mothtrap.Run, float]:
-    """The run of one epoch, and the share of scans read right after it."""
+    """Return the run of one epoch, and the share of scans read right after it."""
     ready()
     shutil.copytree(EXAMPLES / name, folder / name)
     command = [*MOTHTRAP, "run", "--name", "x", "--runs-dir", "..", "train.py", "--epochs", "1"]

@@ -1,4 +1,4 @@
-"""Some cases of the fault bench, and what counts as named, seen and a false alarm."""
+"""Some cases of the fault bench, and the counts of named faults and false alarms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bench on a GPU, as far as it can be tested without one."""
+"""The GPU benchmark, as far as it can be tested without one."""
 
 from __future__ import annotations
 

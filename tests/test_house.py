@@ -1,7 +1,7 @@
-"""The rules of the house: who may import whom, and what no file may contain.
+"""The rules of the repository: permitted imports, and what no file may contain.
 
-Every check is a function of a source tree, so that its twin can plant an offence in a
-copy and prove that the check sees it.
+Every check is a function of a source tree, so that a counterpart can plant an offence in a copy and
+prove that the check finds it.
 """
 
 from __future__ import annotations
@@ -91,8 +91,9 @@ READ_WHEN_TRUSTED = {
     "adapters/_models/pickled.py": {"joblib"},
     "monitor/executors/processes.py": {"concurrent.futures.ProcessPoolExecutor"},
 }
-"""Files that read a pickle if the user says to trust it (`mothtrap probe --trust-pickle`), or that
-only read the bytes that processes return which they started themselves."""
+"""Files that read a pickle if the user trusts it explicitly (`mothtrap probe --trust-pickle`), or
+that only read bytes from processes that they started themselves.
+"""
 EXECUTING = {"eval", "exec", "compile"}
 MAX_LINES = 500
 LONG_FILES: dict[str, str] = {}
@@ -105,7 +106,7 @@ def files(source: Path) -> Iterator[tuple[Path, ast.Module]]:
 
 @cache
 def _parsed(path: Path, changed_ns: int) -> ast.Module:
-    gc.disable()  # which would visit millions of nodes again and again: most of the time
+    gc.disable()  # which would visit millions of nodes repeatedly: most of the time
     try:
         return ast.parse(path.read_text(encoding="utf-8"))
     finally:
@@ -113,7 +114,7 @@ def _parsed(path: Path, changed_ns: int) -> ast.Module:
 
 
 def imported(tree: ast.AST) -> Iterator[tuple[str, int]]:
-    """Every dotted name that is imported anywhere in a file, with its line."""
+    """Yield every dotted name that is imported anywhere in a file, with its line."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names)
@@ -125,7 +126,7 @@ def imported(tree: ast.AST) -> Iterator[tuple[str, int]]:
 
 
 def layering_offences(source: Path) -> list[str]:
-    """Imports that go up, sideways, or to a package that has no place in the house."""
+    """Return imports that go up, sideways, or to a package without a level."""
     offences = []
     for path, tree in files(source):
         own = path.parts[0] if len(path.parts) > 1 else ""
@@ -150,7 +151,7 @@ def layering_offences(source: Path) -> list[str]:
 
 
 def framework_offences(source: Path) -> list[str]:
-    """Frameworks imported outside a file or folder that bears their name: `on_torch`, too."""
+    """Return frameworks imported outside a file or folder with their name, such as `on_torch`."""
     offences = []
     for path, tree in files(source):
         if path.parts[0] == PROGRAMS:
@@ -167,7 +168,7 @@ def framework_offences(source: Path) -> list[str]:
 
 
 def pickle_offences(source: Path) -> list[str]:
-    """Ways to run code from stored bytes."""
+    """Return ways to execute code from stored bytes."""
     offences = []
     for path, tree in files(source):
         offences += [
@@ -188,7 +189,7 @@ def pickle_offences(source: Path) -> list[str]:
 
 
 def named(tree: ast.AST) -> Iterator[tuple[str, str]]:
-    """Yield the names that a file imports and what they stand for: `t`, `torch`."""
+    """Yield the names that a file imports and the objects to which they refer: `t`, `torch`."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((a.asname, a.name) for a in node.names if a.asname)
@@ -197,20 +198,20 @@ def named(tree: ast.AST) -> Iterator[tuple[str, str]]:
 
 
 def whole(node: ast.Attribute, named: dict[str, str]) -> str:
-    """The dotted name that an expression stands for."""
+    """Return the dotted name to which an expression refers."""
     first, dot, rest = ast.unparse(node).partition(".")
     return named.get(first, first) + dot + rest
 
 
 def _imports_by_text(call: ast.Call) -> bool:
-    """Return whether a call imports a module of pickle by a name in a text."""
+    """Return whether a call imports a module of pickle by a name in a string."""
     called = ast.unparse(call.func).rpartition(".")[2]
     texts = [arg.value for arg in call.args if isinstance(arg, ast.Constant)]
     return called in ("import_module", "__import__") and bool(NO_PICKLE_MODULES & set(texts))
 
 
 def _executes(call: ast.Call) -> bool:
-    """Return whether a call runs text as code, except text that stands in the source."""
+    """Return whether a call executes text as code, except text that is a literal in the source."""
     written = bool(call.args) and isinstance(call.args[0], ast.Constant)
     return isinstance(call.func, ast.Name) and call.func.id in EXECUTING and not written
 
@@ -236,7 +237,7 @@ def handle_offences(source: Path) -> list[str]:
 
 
 def length_offences(source: Path) -> list[str]:
-    """Files that are too long without a reason in `LONG_FILES`."""
+    """Return files that are too long without a reason in `LONG_FILES`."""
     return [
         f"{path} has {count} lines"
         for path in sorted(source.rglob("*.py"))
@@ -246,7 +247,7 @@ def length_offences(source: Path) -> list[str]:
 
 
 def export_offences(source: Path) -> list[str]:
-    """Packages whose `__all__` is unsorted or names what the file does not define."""
+    """Return packages whose `__all__` is unsorted or names what the file does not define."""
     offences = []
     for path, tree in files(source):
         listed = next(
@@ -270,7 +271,7 @@ def export_offences(source: Path) -> list[str]:
 
 
 def _defined(tree: ast.Module) -> set[str]:
-    """Names that a module binds at its top, or serves lazily through `__getattr__`."""
+    """Return the names that a module binds at its top, or serves lazily through `__getattr__`."""
     names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -285,7 +286,7 @@ def _defined(tree: ast.Module) -> set[str]:
 
 
 def import_offences(source: Path) -> list[str]:
-    """Imports of modules of this package that do not exist."""
+    """Return imports of modules of this package that do not exist."""
     return [
         f"{path}:{node.lineno} imports from {node.module}"
         for path, tree in files(source)
@@ -471,7 +472,7 @@ def test_import_check_sees_what_is_loaded() -> None:
 
 
 def _processor_s(*arguments: str) -> float:
-    """Processor seconds of a Python process, the least of several: load hardly adds to them."""
+    """Return the CPU seconds of a Python process, the minimum of several: robust to load."""
     seconds = []
     for _ in range(5):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -1,4 +1,4 @@
-"""Making and upkeep of the invariants that come with mothtrap."""
+"""Creation and maintenance of the invariants that come with mothtrap."""
 
 from __future__ import annotations
 

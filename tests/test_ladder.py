@@ -1,4 +1,4 @@
-"""The ladder of faults: what counts as damage and as named, and one rung of it."""
+"""The ladder of faults: the criteria for damage and for a hit, and one rung of it."""
 
 from __future__ import annotations
 

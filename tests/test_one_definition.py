@@ -1,4 +1,4 @@
-"""Facts whose definition frameworks share are made in one place."""
+"""Facts whose definition frameworks share are created in one place."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHARED = {
     "StepGuarded": "tracing/guard.py",
     "LossCall": "tracing/describe/losses.py",
 }
-"""Facts, and the file that makes them."""
+"""Facts, and the file that creates them."""
 ELSEWHERE = {
     "adapters/jax/losses.py": "labels of a compiled step may be unknown",
     "adapters/torch/losses/argument_orders.py": "the arguments alone, no values",
@@ -25,11 +25,11 @@ ELSEWHERE = {
     "adapters/torch/losses/divergences.py": "read from the graph",
     "adapters/torch/losses/evaluated_predictions.py": "read on the device of the loss",
 }
-"""Files that make losses without arrays on the host, and why."""
+"""Files that create losses without arrays on the host, and the reasons."""
 
 
 def made_elsewhere(source: Path) -> list[str]:
-    """Calls of a shared fact's class outside of its file."""
+    """Return calls of a shared fact's class outside its file."""
     return [
         f"{path}:{node.lineno} makes {name}"
         for path, tree in files(source)

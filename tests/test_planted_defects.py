@@ -1,4 +1,4 @@
-"""The defects that are planted to try the tests can still be planted."""
+"""The defects that are planted to validate the tests can still be planted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bench of reading, run in small."""
+"""A small run of the reading benchmark."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TENSORS = 9
 
 @pytest.fixture(autouse=True)
 def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Do here what the process of a cold reading does."""
+    """Run here what the process of a cold read runs."""
 
     def ask(run: Path, steps: int) -> str:
         printed: list[str] = []

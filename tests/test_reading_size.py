@@ -1,4 +1,4 @@
-"""The number of lines that a task makes one read does not grow."""
+"""The number of lines that a task requires reading does not grow."""
 
 from __future__ import annotations
 

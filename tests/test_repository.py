@@ -1,4 +1,4 @@
-"""Files around the package do what they promise."""
+"""Files around the package meet their promises."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Some faults of the bench of silent faults, on real jobs of two workers."""
+"""Some faults of the silent-fault bench, on real jobs of two workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The site is built without a warning: every page, every link in it, every public name."""
+"""The site builds without a warning: every page, every link in it, every public name."""
 
 from __future__ import annotations
 

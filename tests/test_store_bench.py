@@ -1,4 +1,4 @@
-"""The bench of storing, run in small."""
+"""A small run of the storage benchmark."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""No code for PyTorch reads a tensor in a way that leaves a mark on it.
+"""No code for PyTorch reads a tensor in a way that leaves a lasting change in it.
 
-`Tensor.numpy`, which numpy itself calls for a tensor, forbids for good that its storage is
+`Tensor.numpy`, which numpy itself calls for a tensor, permanently prevents its storage from being
 resized. A buffer that grows later would end the training.
 """
 
@@ -41,13 +41,13 @@ OF_NUMPY = {
     "statistics/torch/pieces.py": {"pieces.owners"},
     "statistics/torch/raw.py": {"pieces"},
 }
-"""Expressions that are arrays of numpy, or lists of numbers, and no tensors."""
+"""Expressions that are numpy arrays or lists of numbers, and not tensors."""
 OF_TORCH = {"on_torch", "transformers", "accelerate", "lightning"}
-"""Files outside of the folders `torch` that see tensors of PyTorch."""
+"""Files outside the folders `torch` that handle PyTorch tensors."""
 
 
 def marking_offences(source: Path) -> list[str]:
-    """Return calls that mark a tensor, or hand numpy what may be one."""
+    """Return calls that mark a tensor, or pass numpy what may be one."""
     return [
         f"{path}:{line} marks a tensor: {text}; statistics.torch.in_place.as_array reads it"
         for path, tree in files(source)

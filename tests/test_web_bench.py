@@ -1,4 +1,4 @@
-"""The bench of the page, run in small, without a browser and TensorBoard."""
+"""A small run of the page benchmark, without a browser and TensorBoard."""
 
 from __future__ import annotations
 

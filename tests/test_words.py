@@ -19,7 +19,7 @@ PHRASES = (
 )
 CODE = ("src", "tests", "bench", "scripts", "docs")
 NOT_OURS = {"vendor", "faultbench", "treebench"}
-"""Folders of foreign code, and of programs with faults, written as people write them."""
+"""Folders of third-party code, and of faulty programs written the way people write them."""
 SUFFIXES = (".py", ".pyi", ".c", ".h", ".js", ".html", ".css", ".md")
 QUESTIONS = ("What", "Which", "Whether", "How", "Knows", "Tells")
 REPLACED = {
@@ -28,22 +28,23 @@ REPLACED = {
     *("hindrance", "hindrances", "departure", "deaths"),
     *("lookfacts", "datalook", "outputlook", "routerlook", "unitlook"),
 }
-"""Words that were terms here, in the names of code and of files: the field has others.
+"""Words that were once terms in names of code and files, and now have better replacements.
 
-Ordinary English words that were terms, too, are free: given, held, known, part, places, lanes,
-waiting, telling, asking, narrowing, rest.
+Ordinary English words that were also such terms are allowed: given, held, known, part, places,
+lanes, waiting, telling, asking, narrowing, rest.
 """
 CLASSES = {"Wish", "Taken", "Taking", "Judge"}
-"""Classes that have other names; as words of longer names these are free."""
+"""Classes that were renamed; within longer names these words are allowed."""
 AS_A_WHOLE = {"Watch", "sick", "SICK", "_passage", "Passage"}
 """Names that stay: those that users write (`mothtrap.Watch`, `RuleTests.sick`), that of a compiled
-module, which editable installations would lack until they are built again, and the argument
-`sick` of the programs of JAX."""
+module, which editable installations would lack until they are built again, and the argument `sick`
+of the programs of JAX.
+"""
 _ANY = re.compile(rf"\b({'|'.join(PHRASES)})\b", re.IGNORECASE)
 
 
 def texts(place: Path) -> Iterator[Path]:
-    """Files that a person wrote, in a place or the place itself."""
+    """Return files that a person wrote, in a folder or the path itself."""
     found = [place] if place.is_file() else sorted(place.rglob("*"))
     for path in found:
         if path.suffix in SUFFIXES and not NOT_OURS & {*path.parts} and path != Path(__file__):
@@ -51,7 +52,7 @@ def texts(place: Path) -> Iterator[Path]:
 
 
 def phrases_in(text: str) -> list[str]:
-    """The phrases in a text; a line break, of a comment too, may stand between their words."""
+    """Return the phrases in a text; a line break, also in a comment, may separate their words."""
     return [found[1].lower() for found in _ANY.finditer(re.sub(r"[\s#*]+", " ", text))]
 
 
@@ -72,7 +73,7 @@ def test_a_phrase_is_seen_over_a_line_break_and_only_as_whole_words() -> None:
 
 
 def strings(text: str) -> Iterator[str]:
-    """Docstrings of a module, its classes, functions and attributes."""
+    """Return docstrings of a module, its classes, functions and attributes."""
     for node in ast.walk(ast.parse(text)):
         body = getattr(node, "body", None)
         for statement in body if isinstance(body, list) else ():
@@ -82,7 +83,7 @@ def strings(text: str) -> Iterator[str]:
 
 
 def questions_in(text: str) -> list[str]:
-    """Docstrings that begin like a question, instead of a noun or an imperative."""
+    """Return docstrings that begin like a question, instead of a noun or an imperative."""
     first = ((text.split() or [""])[0].strip(".,:;") for text in strings(text))
     return [word for word in first if word in QUESTIONS]
 
@@ -102,14 +103,14 @@ def test_questions_are_seen_in_docstrings_of_every_kind() -> None:
 
 
 def names_in(text: str) -> Iterator[str]:
-    """Names in a program; texts and comments are not looked at."""
+    """Return the names in a program; texts and comments are ignored."""
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.NAME:
             yield token.string
 
 
 def words_of(name: str) -> list[str]:
-    """Words of a name of any style, in lower case."""
+    """Return the words of a name in any style, in lower case."""
     return [word.lower() for word in re.split(r"[_\W]+|(?<=[a-z])(?=[A-Z])", name) if word]
 
 

@@ -21,7 +21,7 @@ from mothtrap.tracing.handle import AdapterSpec
 def watched(
     adapter: AdapterSpec, train: Callable[[], object], *targets: object
 ) -> tuple[Process, object]:
-    """Train under an adapter; return what was recorded, and what the training returns."""
+    """Train under an adapter; return what was recorded and what the training function returned."""
     process = Process("numpy")
 
     def begin(job: Job) -> Handle:
@@ -61,14 +61,14 @@ def looks(
     *,
     look_s: float,
 ) -> Counter[str]:
-    """Count the looks of a training with a budget of 2 %, whose rounds take some 10 ms each.
+    """Count the observations in a training with a 2 % budget and rounds of about 10 ms each.
 
     Args:
-        monkeypatch: of the test.
-        adapter: of the library.
-        model: what the adapter looks at a booster with.
-        train: trains.
-        look_s: time that a look takes, in seconds of a clock that nothing else moves.
+        monkeypatch: fixture of the test.
+        adapter: adapter of the library.
+        model: function with which the adapter inspects a booster.
+        train: runs the training.
+        look_s: time of an inspection, in seconds of a clock that nothing else advances.
     """
     now, made = [0.0], Counter[str]()
 

@@ -1,4 +1,4 @@
-"""Small faults of PyTorch programs, to be trained by any trainer, each with its repaired twin."""
+"""Small faulty PyTorch programs that any trainer can train, each with its repaired twin."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def inputs_0_255(healthy: bool) -> Program:
 
 
 class Frozen(nn.Module):
-    """A head on an encoder that is run without gradients."""
+    """A head on an encoder that runs without gradients."""
 
     def __init__(self, healthy: bool) -> None:
         super().__init__()
@@ -104,7 +104,7 @@ def encoder_without_grad(healthy: bool) -> Program:
 
 
 class Regression(nn.Module):
-    """A regression with outputs of shape (rows, 1), or (rows,)."""
+    """A regression with outputs of shape (rows, 1) or (rows,)."""
 
     def __init__(self, squeezes: bool) -> None:
         super().__init__()

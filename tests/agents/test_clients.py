@@ -1,4 +1,4 @@
-"""Clients of the official SDK, each with a server process of its own."""
+"""Clients of the official SDK, each with its own server process."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ for step in range(20):
 
 @pytest.mark.full
 def test_a_replayed_script_cannot_speak_in_the_conversation(tmp_path: Path) -> None:
-    """The server talks over stdin and stdout, which the script must not get."""
+    """The server communicates over stdin and stdout, to which the script must not write."""
     runs = tmp_path / "runs"
     (tmp_path / "train.py").write_text(TALKATIVE, encoding="utf-8")
     words = observed(["--", *PYTHON, "train.py"], runs_dir=runs, name="r")

@@ -72,7 +72,7 @@ ELSEWHERE = ("../r", "r/../../runs/r", "/etc/passwd", "r\0", f"r\n{ORDER}", "\x1
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder of a run that was recorded, not made up."""
+    """Record a run and return its folder."""
     folder = tmp_path_factory.mktemp("attack")
     (folder / "train.py").write_text(SCRIPT, encoding="utf-8")
     (folder / "secret.txt").write_text(SECRET, encoding="utf-8")
@@ -131,7 +131,7 @@ def test_files_that_are_exchanged_for_links_are_not_read(runs: Path) -> None:
 
 
 def checked(tools: Tools, question: str, **arguments: Any) -> dict[str, Any]:
-    """Return an answer that is small, is marked as data, and gives away nothing."""
+    """Return an answer after checking that it is small, marked as data, and leaks nothing."""
     answer = tools.ask(question, **arguments)
     assert tokens(answer.fields()) <= MAX_TOKENS
     text = answer.json().decode()
@@ -164,7 +164,7 @@ def test_a_replay_of_an_attack_gives_nothing_away(runs: Path) -> None:
 
 @pytest.fixture(scope="module")
 def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Folder of the same run while it goes on."""
+    """Return the folder of the same run while it is still running."""
     folder = tmp_path_factory.mktemp("live")
     (folder / "train.py").write_text(SCRIPT, encoding="utf-8")
     (folder / "secret.txt").write_text(SECRET, encoding="utf-8")

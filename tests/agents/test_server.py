@@ -1,4 +1,4 @@
-"""The server speaks the protocol over stdio, and offers only what it is allowed to do."""
+"""The server speaks the protocol over stdio, and offers only the permitted tools."""
 
 from __future__ import annotations
 

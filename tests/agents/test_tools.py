@@ -132,7 +132,7 @@ def test_a_link_that_leads_out_of_a_run_is_not_followed(
     for question in READING:
         found = asked(tools, question, run="first")
         assert "classified" not in str(found)
-        if place != "1":  # a run without an attempt is none
+        if place != "1":  # a run without an attempt is not listed
             assert "leads out of the run" in found["error"]
 
 

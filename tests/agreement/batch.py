@@ -1,4 +1,4 @@
-"""One batch and one set of weights, the same numbers in every framework."""
+"""One batch and one set of weights, with the same numbers in every framework."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""All facts that each framework reports of the batch, to notice what a change of structure alters.
+"""All facts that each framework reports of the batch, to notice unintended changes.
 
-`golden/FRAMEWORK.json` holds them by kind of training. After a change that is meant to alter a
-fact, write the files again and add a line that says why to their list `changes`:
+`golden/FRAMEWORK.json` holds them by kind of training. After an intended change of a fact, write
+the files again and add a line with the reason to their list `changes`:
 
     GOLDEN=write python -m pytest tests/agreement
 """
@@ -24,7 +24,7 @@ FOLDER = Path(__file__).with_name("golden")
 WHAT_IS_READ = {"AdapterReports", "Looked", "Blind"}
 """Facts that list what an adapter can report; `tests/testing/test_adapters.py` tests them."""
 PLACE = re.compile(r'([^\s"]+\.py):\d+( from [^\s"]+)?')
-"""A line of a program. The number changes with any edit of the test, and is left out."""
+"""A line of a program. Its number changes with any edit of the test and is omitted."""
 
 
 def assert_unchanged(framework: str, kind: str, facts: Iterable[Fact]) -> None:
@@ -42,9 +42,9 @@ def assert_unchanged(framework: str, kind: str, facts: Iterable[Fact]) -> None:
 
 
 def _plain(fact: Fact) -> dict[str, Any]:
-    """Return the fields that are not empty, without digests and numbers of lines.
+    """Return the fields that are not empty, without digests and line numbers.
 
-    `made_at` is searched in all modules that are loaded, those of other tests among them.
+    `made_at` is searched in all loaded modules, including those of other tests.
     """
     fields = json.loads(PLACE.sub(r"\1", json.dumps(msgspec.to_builtins(fact))))
     fields.pop("made_at", None)
@@ -54,7 +54,7 @@ def _plain(fact: Fact) -> dict[str, Any]:
 
 
 def _filled(fields: dict[str, Any]) -> dict[str, Any]:
-    """Leave out what is None, so that a new optional field changes nothing."""
+    """Omit fields that are None, so that a new optional field changes nothing."""
     return {
         name: _filled(value) if isinstance(value, dict) else value
         for name, value in fields.items()

@@ -1,4 +1,4 @@
-"""The facts that every framework reports of the batch, and where one may differ.
+"""The facts that every framework reports of the batch, and the permitted differences.
 
 `facts.json` holds one number for each name, written by `python -m tests.agreement.oracle`, which
 computes them with numpy alone.
@@ -54,7 +54,7 @@ EXCEPTIONS: dict[str, dict[str, str]] = {
         "Evaluation.label_counts": "an evaluation is one compiled call",
     },
 }
-"""By framework: the beginning of a name that may differ, and why."""
+"""By framework: the prefix of a name that may differ, and the reason."""
 
 
 def described(facts: Iterable[Fact]) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def described(facts: Iterable[Fact]) -> dict[str, Any]:
 
 
 def assert_agrees(framework: str, kind: str, facts: Iterable[Fact]) -> None:
-    """Compare the facts of a framework with the stored ones, but for its exceptions."""
+    """Compare the facts of a framework with the stored ones, except for permitted differences."""
     expected = json.loads(Path(__file__).with_name("facts.json").read_text())[kind]
     found = described(facts)
     known = EXCEPTIONS.get(framework, {})

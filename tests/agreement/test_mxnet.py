@@ -15,7 +15,7 @@ from mothtrap.testing.adapters import Process  # noqa: E402
 
 def network(kind: str) -> gluon.Block:
     last_weight, last_bias = batch.last_layer(kind)
-    # Names of one's own: those of gluon are counted across all blocks of the process.
+    # Explicit names: those of gluon are counted across all blocks of the process.
     layers = gluon.nn.HybridSequential(prefix="model_")
     layers.add(
         gluon.nn.Dense(

@@ -1,4 +1,4 @@
-"""A device of lists of numbers, whose answers come when the test says so."""
+"""A device that holds lists of numbers and answers when the test tells it to."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mothtrap.capture.statistics_rows import Rows
 
 
 class Answer:
-    """Something on its way: rows, or all that was sent."""
+    """A transfer in progress: rows, or everything that was sent."""
 
     def __init__(self, device: SlowDevice, rows: Rows, number: int) -> None:
         self._device, self._rows, self._number = device, rows, number
@@ -35,11 +35,11 @@ class SlowDevice:
     """Holds every list of numbers.
 
     Attributes:
-        sent: how often something was sent.
-        arrived: how many of these have arrived.
-        failing: what the device says to everything from now on.
+        sent: number of transfers that were started.
+        arrived: number of them that have arrived.
+        failing: exception that the device raises on every call from now on.
         capturing: whether nothing can be read.
-        pinned: bytes of each piece of memory that was asked for.
+        pinned: bytes of each block of memory that was requested.
     """
 
     def __init__(self, arithmetic: Arithmetic) -> None:
@@ -84,7 +84,7 @@ class SlowDevice:
             self.let_go()
 
     def let_go(self) -> None:
-        """Let all that was sent arrive."""
+        """Let everything that was sent arrive."""
         for tensor, out_N in self._copies:
             self._arithmetic.copy_bytes(tensor, out_N)
         self._copies.clear()

@@ -1,4 +1,4 @@
-"""Words to write a training loop in, as events, and what is expected of it."""
+"""Helpers to write training loops as events, together with the expected steps."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop's name, its events up to where it stands, and the steps it has closed by then."""
+    """A loop's name, its events up to the current point, and the steps closed by then."""
 
     name: str
     events: Events
@@ -72,5 +72,5 @@ def joined(*parts: Events) -> Events:
 
 
 def iteration(loss: int, site: str = "loss", optimizer: str = "Adam") -> Events:
-    """One turn of the plainest loop."""
+    """Return one iteration of the plainest loop."""
     return joined(forward(), zero(optimizer), backward(site, loss), step(optimizer))

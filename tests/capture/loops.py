@@ -1,4 +1,4 @@
-"""Training loops of many shapes, as events, and the steps that they are made of."""
+"""Training loops of many shapes, as events, and the steps that they consist of."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def evaluations(keys: Iterable[int], optimizer: str, site: str = "closure") -> E
 
 
 def in_backward(loss: int) -> Events:
-    """Four parameters, each stepped by an optimizer of its own as its gradient arrives."""
+    """Four parameters, each with an optimizer that steps as soon as its gradient arrives."""
     names = ("SGD", "SGD#1", "SGD#2", "SGD#3")
     return backward("loss", loss, joined(*(joined(step(n), zero(n)) for n in names)))
 

@@ -1,4 +1,4 @@
-"""A recorder of lists of numbers, with everything around it."""
+"""A recorder of lists of numbers, with all the parts that it needs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Values = list[float]
 
 
 class Clock:
-    """Clock that is moved by hand."""
+    """A clock that is advanced by hand."""
 
     def __init__(self) -> None:
         self.now_s = 100.0
@@ -93,7 +93,7 @@ class Sink:
 
 
 class Job:
-    """A recorder with everything around it."""
+    """A recorder with all the parts that it needs."""
 
     def __init__(
         self,

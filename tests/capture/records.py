@@ -1,4 +1,4 @@
-"""Step records and a consumer that can be held, for tests of the way to the disk."""
+"""Step records, and a consumer that can be paused, for tests of the path to the disk."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from mothtrap.core.tensors import TensorInfo
 from mothtrap.statistics.summary import COLUMN, WIDTH
 
 NEVER_S = 3600.0
-"""A polling interval that no test outlives: only what wakes the consumer wakes it."""
+"""A polling interval longer than any test: only an explicit wake-up wakes the consumer."""
 PATIENCE_S = 60.0
-"""Far above what anything here takes: a hang becomes a failure."""
+"""Far longer than anything here takes: a hang becomes a failure."""
 BYTES = 1024 + 128 + 4 * WIDTH * 8
 """Size of a record of four tensors in a channel."""
 
 
 def record(step: int, *, nonfinite: Sequence[int] = (), **changes: object) -> StepRecord:
-    """A record of four tensors; those in `nonfinite` have one NaN."""
+    """Return a record of four tensors; those in `nonfinite` have one NaN."""
     summary_TF = np.ones((4, WIDTH))
     summary_TF[:, [COLUMN["nan"], COLUMN["inf"]]] = 0
     summary_TF[list(nonfinite), COLUMN["nan"]] = 1
@@ -40,7 +40,7 @@ def defined(number: int) -> tuple[int, TensorInfo]:
 
 
 class Consumer:
-    """Keeps what it gets; `hold` makes it wait inside the next call until `let_go`.
+    """Keeps its batches; `hold` makes it wait inside the next call until `let_go`.
 
     Attributes:
         batches: records of each call.

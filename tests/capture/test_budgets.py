@@ -1,4 +1,4 @@
-"""Budgets of time: users' captures are kept and counted apart, a collection may have its own."""
+"""Time budgets: users' captures are counted separately, and collections may have their own."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def collection(**fields: object) -> Stream:
 
 
 def captures(budgets: Budgets, stream: Stream, cost_s: float, steps: int = 200) -> int:
-    """Return how often a stream captures in steps of one second, at a price."""
+    """Return how often a stream captures in steps of one second, at a given cost."""
     made = 0
     for _ in range(steps):
         admitted = budgets.admits(stream)

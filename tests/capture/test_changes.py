@@ -10,7 +10,7 @@ from mothtrap.core.facts.captures import CaptureChanged
 
 
 def test_a_request_for_a_later_step_counts_from_that_on() -> None:
-    """So several workers, which get it at different steps, capture the same ones."""
+    """Several workers, which get the request at different steps, then capture the same ones."""
     mine = {"mine": Collection(tensors=("gradients",), raw=True)}
     added = request(add=mine, for_steps=2, from_step=4)
     for asked_at in (1, 3):

@@ -1,4 +1,4 @@
-"""The way of records to the disk is bounded, tells its losses, and survives its consumer."""
+"""The path of records to the disk is bounded, reports its losses, and survives its consumer."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def opened(
     on_full: Policy = "degrade",
     errors: list[BaseException] | None = None,
 ) -> Channel:
-    """A channel with room for so many records, which nothing wakes but what must."""
+    """Open a channel with room for that many records; only explicit wake-ups wake it."""
     failures = [] if errors is None else errors
     return Channel(
         "writer",
@@ -47,7 +47,7 @@ def opened(
 
 
 def busy(consumer: Consumer, channel: Channel) -> None:
-    """Have the consumer take record 0 and stay with it."""
+    """Let the consumer take record 0 and stay busy with it."""
     consumer.hold()
     channel.put(record(0), urgent=True)
     assert consumer.entered.wait(PATIENCE_S)
@@ -137,7 +137,7 @@ def test_drop_keeps_whole_steps_up_to_the_limit(consumer: Consumer) -> None:
         channel.put(record(step))
     consumer.let_go()
     assert channel.close()
-    assert consumer.steps[:3] == [0, 1, 2]  # what the consumer has counts
+    assert consumer.steps[:3] == [0, 1, 2]  # records that the consumer holds count
     assert all(len(item.tensor_T) == 4 for item in consumer.records[:3])
     assert dropped(consumer.records[-1]) == {"steps": 8}
 
@@ -313,11 +313,11 @@ def test_drops_can_be_told_to_another(consumer: Consumer) -> None:
 
 @pytest.mark.parametrize("policy", ["drop", "degrade"])
 def test_a_consumer_that_hangs_costs_bounded_memory(policy: Policy, consumer: Consumer) -> None:
-    """Records in the consumer's hands count, and so do the texts and numbers of a step."""
+    """Records that the consumer holds count, as do the texts and numbers of a step."""
     limit = 1 << 20
     channel = opened(consumer, room=limit / BYTES, on_full=policy)
     scalars = record(0).scalars
-    for step in range(100):  # a batch that the consumer takes at once
+    for step in range(100):  # a batch that the consumer takes in one call
         channel.put(record(step))
     busy(consumer, channel)
     tracemalloc.start()
@@ -330,7 +330,7 @@ def test_a_consumer_that_hangs_costs_bounded_memory(policy: Policy, consumer: Co
         tracemalloc.stop()
     consumer.let_go()
     assert channel.close()
-    owed = 1000 * 4200  # facts of dropped steps: so many of them at most
+    owed = 1000 * 4200  # at most this many facts of dropped steps
     assert taken < 2 * limit + owed
     assert len(consumer.records) < 1100 / 2
 
@@ -377,7 +377,7 @@ def test_a_consumer_rests_a_second_at_most(spent_s: float, pause_s: float) -> No
 
 
 def test_memory_of_tensors_is_free_as_soon_as_they_are_consumed() -> None:
-    """Not first when the consumer is woken again, which the training may be waiting for."""
+    """It is free before the consumer is woken again, which the training may be waiting for."""
     seen: list[weakref.ref[np.ndarray]] = []
     done = threading.Event()
 

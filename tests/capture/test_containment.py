@@ -1,4 +1,4 @@
-"""Our own failures are said once, and do not depend on a stream that is there."""
+"""Internal failures are reported once, even if standard error is closed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_what_ended_a_training_left_its_block_or_was_caught_by_no_one(
     monkeypatch.setattr(sys, "last_value", uncaught, raising=False)
     assert containment.ended_by is uncaught
     monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
-    assert containment.ended_by is None  # a mistyped line ends no interactive session
+    assert containment.ended_by is None  # a typing error does not end an interactive session
     containment.left_by = left
     assert containment.ended_by is left
 
@@ -83,7 +83,7 @@ def test_parts_fail_apart() -> None:
 
 
 class Gone(io.StringIO):
-    """A stream without a listener."""
+    """A stream without a reader."""
 
     def write(self, text: str) -> int:
         raise BrokenPipeError

@@ -1,4 +1,4 @@
-"""Steps that are watched in full: the first, pairs, and those after a signal."""
+"""Fully observed steps: the first ones, pairs, and those after a signal."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def full_steps(
     light_s: float = 1e-3,
     signals: tuple[int, ...] = (),
 ) -> list[int]:
-    """The full ones of some steps, each of which is made."""
+    """Return the full steps among the first `steps`, each of which is made."""
     found = []
     for step in steps:
         if step > depths.full_at:
@@ -61,7 +61,7 @@ def test_where_full_steps_are_cheap_all_are() -> None:
 
 
 def test_the_distance_is_no_larger_than_the_budget_asks_for() -> None:
-    """2 x 4 ms more than a light step: 20 steps of 100 ms pay for it with 0.5 %."""
+    """20 steps of 100 ms pay, at 0.5 %, for two full steps that each take 4 ms more."""
     found = full_steps(Depths(0.02), range(5000), plain_s=0.1, full_s=5e-3)
     assert found[-4:] == [4960, 4961, 4980, 4981]
 

@@ -1,4 +1,4 @@
-"""Captures due in a step, and forwards beyond which none is captured."""
+"""Captures due in a step, and the forwards after which none is captured."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_so_many_forwards_are_captured_and_the_others_counted() -> None:
     assert wanted == due.of_kind("activation")
     found = [due.count_forward() for _ in range(OPEN_FORWARDS + 2)]
     assert found == [True] * OPEN_FORWARDS + [False] * 2
-    plan.begin(7)  # collections were put in force in this step
+    plan.begin(7)  # collections took effect in this step
     assert due.is_enough
     assert not due.is_due("activation")
     assert due.is_due("weight")

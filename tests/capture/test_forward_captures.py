@@ -1,4 +1,4 @@
-"""Captures of a forward, by its later purpose."""
+"""Captures of a forward, by the purpose that it turns out to have."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Forward:
         self.captured.is_any = True
 
     def of_step(self) -> tuple[int, int, int]:
-        """Return the numbers of rows, copies and counts that the step has."""
+        """Return the numbers of rows, copies and counts in the step."""
         return len(self.rows.take().parts), len(self.copies.take()), len(self.exponents.take())
 
 

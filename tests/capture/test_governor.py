@@ -1,7 +1,7 @@
-"""The governor keeps mothtrap within its share of the time, and sheds in order.
+"""The governor keeps mothtrap within its share of the time, and drops captures in order.
 
-A simulated job: the time of each step, what mothtrap's hooks take of it, and the streams
-that want to capture. No clock is read.
+The job is simulated: the time of each step, the time of mothtrap's hooks in it, and the streams
+with captures due. No clock is read.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ REACTS_STEPS = 50
 
 @dataclass(frozen=True, slots=True)
 class Wants:
-    """A stream: what a capture costs at a step, and each how many steps it is due."""
+    """A stream: the cost of a capture at a step, and the number of steps between due captures."""
 
     priority: Priority
     cost_s: Callable[[int], float]
@@ -46,12 +46,12 @@ class Course:
     made: dict[str, list[int]]
 
     def share(self, begin: int, end: int) -> float:
-        """Share of mothtrap in the time of some steps."""
+        """Return the share of mothtrap in the time of some steps."""
         own_S = self.fixed_S + self.captures_S
         return float(own_S[begin:end].sum() / self.time_S[begin:end].sum())
 
     def rate(self, stream: str, begin: int = 0) -> float:
-        """Return the share of captures made of those due from a step on."""
+        """Return the share of due captures that were made, from a step on."""
         due = sum(step >= begin for step in self.due[stream])
         return sum(step >= begin for step in self.made[stream]) / due
 
@@ -67,7 +67,7 @@ def simulate(
     *,
     overhead: float = BUDGET,
 ) -> Course:
-    """Let the governor decide in a job whose steps take so long without mothtrap."""
+    """Let the governor decide in a job with the given step times without mothtrap."""
     governor = Governor(overhead)
     time_S, fixed_S, captures_S = (np.zeros(len(steps_s)) for _ in range(3))
     due: dict[str, list[int]] = {name: [] for name in streams}
@@ -90,7 +90,7 @@ def simulate(
 
 
 def changes(seed: int, *, steps: int, step_s: float) -> tuple[list[float], list[int]]:
-    """Step times that become ten times longer or shorter now and again, and where they do."""
+    """Return step times with occasional tenfold jumps, and the steps of the jumps."""
     random = np.random.default_rng(seed)
     found: list[float] = []
     jumps: list[int] = []
@@ -103,7 +103,7 @@ def changes(seed: int, *, steps: int, step_s: float) -> tuple[list[float], list[
 
 
 def shares(course: Course, jumps: Sequence[int], length: int) -> list[float]:
-    """Of all stretches of so many steps that begin 50 steps or more after a jump and see none."""
+    """Return the shares of all stretches of that length that exclude 50 steps after a jump."""
     ends = [*jumps[1:], len(course.time_S)]
     return [
         course.share(begin, begin + length)
@@ -125,7 +125,7 @@ def shares(course: Course, jumps: Sequence[int], length: int) -> list[float]:
 def test_the_budget_is_held_within_a_fifth_of_a_point_fifty_steps_after_steps_changed_tenfold(
     seed: int, step_s: float, parts: list[float], hooks: float
 ) -> None:
-    """Costs are parts of a step, as with longer sequences. Of hooks and captures together."""
+    """The costs of hooks and captures are proportional to the step, as with longer sequences."""
     steps_s, jumps = changes(seed, steps=1500, step_s=step_s)
     streams = {
         f"stream {n}": Wants(list(Priority)[n], lambda step, part=part: part * steps_s[step])  # type: ignore[misc]
@@ -147,7 +147,7 @@ def test_the_budget_is_held_within_a_fifth_of_a_point_fifty_steps_after_steps_ch
 def test_no_stretch_costs_more_than_the_budget_and_one_capture_of_each_stream(
     seed: int, costs: list[tuple[float, int]], order: list[Priority], hooks_s: float
 ) -> None:
-    """Whatever the streams cost and the steps take: the law of the docstring."""
+    """This holds for all costs and step times, as the module docstring states."""
     random = np.random.default_rng(seed)
     steps_s = 0.01 * 10 ** random.integers(0, 2, 1200)
     course = simulate(
@@ -232,7 +232,7 @@ def test_no_limit_admits_everything(cost: float) -> None:
 
 
 def test_cheap_streams_are_never_thinned() -> None:
-    """Not even at the first steps, while nothing is in the purses."""
+    """Not even in the first steps, while the credits are empty."""
     streams = {name: Wants(priority, always(0.00003)) for name, priority in ONE_EACH.items()}
     course = simulate([0.01] * 1000, streams)
     assert [course.rate(name) for name in streams] == [1.0] * 4
@@ -254,7 +254,7 @@ def test_steps_of_no_time_do_not_stop_the_pay_for_good() -> None:
     assert course.rate("gradients", 100) == 1.0
 
 
-# Who goes short
+# Who is thinned
 
 ONE_EACH = {
     "copies": Priority.COPIES,
@@ -277,7 +277,7 @@ ONE_EACH = {
 def test_copies_are_shed_first_then_activations_then_weights_and_gradients_last(
     cost_s: float, rates: list[float]
 ) -> None:
-    """Each would cost as much at every step of 100 ms, which earns 2.04 ms with mothtrap in it."""
+    """Each would cost `cost_s` at every step of 100 ms, which earns 2.04 ms with mothtrap in it."""
     course = simulate([0.1] * 2000, {n: Wants(p, always(cost_s)) for n, p in ONE_EACH.items()})
     assert [course.rate(name, 50) for name in ONE_EACH] == pytest.approx(rates, abs=0.03)
 
@@ -308,7 +308,7 @@ def test_a_stream_that_is_asked_for_other_tensors_is_shed_as_they_are() -> None:
 def test_gradients_that_are_due_now_and_then_are_not_pushed_out_by_what_is_due_always(
     cost: float, gradient_every: int, seed: int
 ) -> None:
-    """They save for their turn: what they need on the average is theirs."""
+    """They save up for their turn: what they need on average is reserved for them."""
     steps_s, _ = changes(seed, steps=2000, step_s=0.1)
     needed = cost / gradient_every
     if needed > 0.5 * BUDGET * 0.008:
@@ -328,7 +328,7 @@ def test_gradients_that_are_due_now_and_then_are_not_pushed_out_by_what_is_due_a
 )
 @settings(max_examples=25, deadline=None)
 def test_no_one_starves_among_equals(costs: list[float], every: list[int]) -> None:
-    """Each gets an equal part of the pay, or all that it wants."""
+    """Each gets an equal part of the credit, or all that it needs."""
     streams = {
         f"stream {n}": Wants(Priority.ACTIVATIONS, always(cost), every[n])
         for n, cost in enumerate(costs)
@@ -337,7 +337,7 @@ def test_no_one_starves_among_equals(costs: list[float], every: list[int]) -> No
     part_s = BUDGET * 0.1 / len(costs)
     for name, stream in streams.items():
         affordable = min(1.0, part_s * stream.every / stream.cost_s(0))
-        # What is due each 50 steps, and can be paid at each 51st, is made each second time.
+        # What is due every 50 steps, and affordable every 51 steps, is made every second time.
         assert course.rate(name, 200) >= 0.45 * affordable
     starved = [n for n in streams if len([s for s in course.made[n] if s >= 3000]) == 0]
     assert not starved

@@ -1,4 +1,4 @@
-"""The look at gradients, from the rows that capture has made."""
+"""The inspection of gradients, from the rows that capture has computed."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_the_norm_of_gradients_whose_squares_overflow_is_found_without_a_warning
 
 
 class Late:
-    """Rows on their way from a device."""
+    """Rows that are still on their way from a device."""
 
     nbytes = 0
 

@@ -1,4 +1,4 @@
-"""Steps and loss series of training loops, from what the loops do."""
+"""Steps and loss series of training loops, derived from the events of the loops."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_a_step_that_is_cancelled_keeps_its_number_and_counts_as_skipped(ended: 
     for event in (BackwardBegan("train.py:10", 1), BackwardEnded(), StepBegan("Adam")):
         assert grouper.feed(event) is None
     assert grouper.losses == (("train.py:10", 1),)
-    if ended:  # undone after it was over
+    if ended:  # undone after it had ended
         grouper.feed(StepEnded("Adam"))
     grouper.feed(StepCancelled("Adam"))
     assert not grouper.inside_step

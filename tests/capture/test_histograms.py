@@ -1,4 +1,4 @@
-"""Histograms of weights and gradients at a few steps, without being asked for."""
+"""Histograms of weights and gradients at a few steps, captured by default."""
 
 from __future__ import annotations
 

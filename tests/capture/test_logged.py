@@ -1,4 +1,4 @@
-"""Tensors that users hand over themselves."""
+"""Tensors that users log themselves."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mothtrap.core.records import StepRecord
 
 
 def at_moments(job: Job) -> list[Moment]:
-    """Let a job say where in a step it is; return the list whose last item it says."""
+    """Make a job report its position in a step; return the list whose last item it reports."""
     moments: list[Moment] = ["within"]
     job.recorder.moment = lambda: moments[-1]
     return moments
@@ -182,7 +182,7 @@ def test_a_number_that_is_called_as_a_measured_one_is_kept_apart_from_it() -> No
     logged = Logged(job.recorder, said.append)
     for step in range(2):
         logged.number("loss", 1e6)
-        logged.tensor("loss", [1.0])  # tensors have names of their own kind
+        logged.tensor("loss", [1.0])  # logged tensors have names of their own kind
         record = job.close(step)
         numbers = {scalar.name: scalar.value for scalar in record.scalars}
         assert numbers["log.loss"] == 1e6

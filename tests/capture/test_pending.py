@@ -228,6 +228,6 @@ def test_rows_on_their_way_count_as_memory_and_are_thinned_once_they_are_there(
     record = job.close(0)
     assert footprint(record) > 2 * WIDTH * 8
     shedding = Shedding("test")
-    assert shedding.thin(record) is record  # which of them are finite is not known
+    assert shedding.thin(record) is record  # it is not known which of them are finite
     device.let_go()
     assert shedding.thin(record).tensor_T.tolist() == [bad]

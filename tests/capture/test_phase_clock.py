@@ -17,7 +17,7 @@ class Cpu(NamedTuple):
 
 
 class Hand:
-    """A clock that is moved by hand."""
+    """A clock that is advanced by hand."""
 
     def __init__(self) -> None:
         self.now_s, self.cpu = 0.0, Cpu(0.0, 0.0)

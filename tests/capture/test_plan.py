@@ -42,7 +42,7 @@ def request(**fields: object) -> CaptureRequest:
 
 
 def train(job: Job, numbers: list[int], steps: range) -> list[StepRecord]:
-    """Hand the gradients `[step]` over at each step that asks for any."""
+    """Pass the gradients `[step]` at each step that needs them."""
     records = []
     for step in steps:
         if job.recorder.due.is_due("gradient"):
@@ -52,7 +52,7 @@ def train(job: Job, numbers: list[int], steps: range) -> list[StepRecord]:
 
 
 def kept(record: StepRecord) -> list[list[float]]:
-    """The values of the tensors that a record keeps whole."""
+    """Return the values of the tensors that a record keeps whole."""
     return [
         block.bytes_N[start:end].view(np.float64).tolist()
         for block in record.raw
@@ -146,7 +146,7 @@ def test_copies_are_thinned_before_statistics_and_that_is_told() -> None:
     assert {fact.kinds for fact in told} == {("gradient",)}
     assert sum(fact.due for fact in told) == 200
     assert sum(fact.count for fact in told) == 200 - copies
-    assert len(told) <= 4  # at the first, and then in about a hundred steps
+    assert len(told) <= 4  # at the first, and then within about a hundred steps
     assert not [o for r in job.sink.records for o in r.observations if isinstance(o, Dropped)]
 
 
@@ -238,7 +238,7 @@ def test_a_change_leaves_the_needs_of_rules_alone() -> None:
 
 
 class Counted:
-    """A schedule of one step in 40, which counts how often it is asked."""
+    """A schedule of one step in 40 that counts how often it is queried."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -265,7 +265,7 @@ def test_what_is_not_due_is_not_asked_for_until_its_step_has_come() -> None:
     assert job.arithmetic.calls == []
     records = train(job, [number], range(19, 99))
     assert [record.key.step for record in records if record.raw] == [20, 60]
-    assert counted.asked == 3  # again as each of these came
+    assert counted.asked == 3  # again when each of these came
     assert len(matched) == 1
 
 
@@ -282,7 +282,7 @@ def test_a_collection_that_never_found_a_tensor_is_told_once_at_the_end() -> Non
 
 
 def captured(plan: Plan, mode: Mode, mode_steps: range) -> list[int]:
-    """The steps of an evaluation at which something is due."""
+    """Return the steps of an evaluation at which something is due."""
     found = []
     for forward in mode_steps:
         plan.begin_forward()
@@ -292,7 +292,7 @@ def captured(plan: Plan, mode: Mode, mode_steps: range) -> list[int]:
 
 
 def test_what_is_asked_of_evaluations_counts_from_the_next_of_them() -> None:
-    """Not from the train step: after 5,000 steps the first 4,800 forwards would be left out."""
+    """Counted from the train step, the first 4,800 forwards would be omitted after 5,000 steps."""
     plan = Plan((), 0.0)
     plan.begin(100)
     assert captured(plan, Mode.EVAL, range(7)) == []
@@ -311,7 +311,7 @@ def test_what_is_asked_for_some_steps_counts_those_of_its_mode_and_is_then_out_o
     asked = Collection(tensors=("gradients",), every=2)
     plan.change(request(add={"hidden": hidden, "asked": asked}, for_steps=4), 101)
     assert due_steps(plan, range(101, 140)) == [101, 103]
-    assert in_force(plan.streams) == ("hidden",)  # no evaluation has come
+    assert in_force(plan.streams) == ("hidden",)  # no evaluation has come yet
     assert captured(plan, Mode.EVAL, range(7, 20)) == [7, 8, 9, 10]
     plan.begin(140)
     assert plan.streams == ()
@@ -345,7 +345,7 @@ def test_schedules_of_a_request_count_from_its_first_step(
 def test_a_cost_is_booked_in_equal_parts_on_those_who_asked_in_that_mode(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Not on streams of another mode, nor on the non-finite checks."""
+    """Streams of another mode, and the non-finite checks, pay nothing."""
     means = Need(kinds=("gradient",), statistics=("mean",))
     norms = Need(kinds=("gradient",), statistics=("l2", "nan", "inf"))
     spreads = Need(kinds=("gradient",), statistics=("std",))
@@ -362,7 +362,7 @@ def test_a_cost_is_booked_in_equal_parts_on_those_who_asked_in_that_mode(
 
 
 def test_each_forward_of_an_evaluation_is_decided_about_and_paid_by_its_own_time() -> None:
-    """One decision for a thousand forwards would be a debt of a thousand captures."""
+    """One decision for a thousand forwards would create a debt of a thousand captures."""
     hidden = Need(kinds=("activation",), statistics=("l2",), modes=(Mode.EVAL,))
     plan = Plan(streams(Config(), [hidden]), 0.02)
     plan.begin(10)

@@ -1,4 +1,4 @@
-"""Tensors kept whole: what is copied, what memory it takes, what is told of the rest."""
+"""Tensors kept whole: which are copied, how much memory they use, how gaps are reported."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_many_are_copied_at_once_into_as_many_pieces_as_they_need(
 
 @pytest.mark.parametrize("many", [1, 2])
 def test_a_copy_that_fails_leaves_the_others_in_their_places(many: int) -> None:
-    """Copies after the failed one are stored from where it was to end."""
+    """Copies after the failed one are stored at the offset where it was to end."""
 
     class Failing:
         describe = staticmethod(arithmetic.describe)
@@ -223,7 +223,7 @@ def test_tensors_that_found_no_memory_are_counted() -> None:
     job = Job([keeps("gradient")], raw_bytes=MIN_BYTES)
     number = job.gradient()
     job.recorder.captures.reduce("gradient", [number], [[1.0]])
-    job.close(0)  # its record holds the only piece
+    job.close(0)  # its record holds the only block
     job.recorder.captures.reduce("gradient", [number, number], [[1.0], [2.0]])
     record = job.close(1)
     (dropped,) = [o for o in record.observations if isinstance(o, Dropped)]
@@ -249,7 +249,7 @@ def test_a_block_can_wait_for_memory(block: bool) -> None:
 
 
 class Sleeps:
-    """Counts the waits for memory; the last copies are let go of after `patience` of them."""
+    """Counts the waits for memory; the last copies are released after `patience` of them."""
 
     def __init__(self, patch: pytest.MonkeyPatch, patience: float = float("inf")) -> None:
         self.count = 0
@@ -283,7 +283,7 @@ def test_a_step_that_fills_the_memory_waits_once_for_the_one_before(
 ) -> None:
     sleeps = Sleeps(monkeypatch, patience=2)
     copies = RawCopies(arithmetic, Arenas(4 * MIN_BYTES), wait_s=60.0)
-    eighth = np.zeros(MIN_BYTES * 19 // 40, np.uint8)  # 95 % of the memory in all
+    eighth = np.zeros(MIN_BYTES * 19 // 40, np.uint8)  # 95 % of the memory in total
     for _ in range(4):
         assert all(copies.add(number, eighth) for number in range(8))
         sleeps.held += copies.take()
@@ -334,7 +334,7 @@ def test_a_step_too_large_for_the_memory_says_how_much_it_needs() -> None:
 
 
 def test_small_tensors_in_large_pieces_of_memory_wake_the_consumer() -> None:
-    """Of a small model a step's tensors take a kilobyte of the megabyte that they lie in."""
+    """In a small model, the tensors of a step occupy a kilobyte of a block of a megabyte."""
     consumer = Consumer()
     arenas = Arenas(8 * MIN_BYTES)
     copies = RawCopies(arithmetic, arenas)

@@ -1,4 +1,4 @@
-"""Intervals of steps in which facts were looked for, and what adapters can report."""
+"""Intervals of steps in which facts could be detected, and what adapters can report."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LAYERS = (DataTaken, UnitInputs)
 
 
 def run(looks: Looks, by_step: dict[int, list[tuple[type[Fact], ...]]], steps: int) -> list[Fact]:
-    """Close steps from 0, with observers ready as said; return what was told meanwhile."""
+    """Close steps from 0 on with the given observers ready; return what was reported."""
     told: list[Fact] = []
     for step in range(steps):
         for facts in by_step.get(step, ()):

@@ -1,4 +1,4 @@
-"""One step at a time, from what adapters see to a record at the sinks."""
+"""Single steps, from the events of an adapter to a record in the sinks."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def test_own_time_is_counted_without_the_opening() -> None:
     job = Job([], open_first=open_slowly)
 
     def close(step: int) -> StepRecord:
-        """Close a step as adapters do: timed, and added to the own time."""
+        """Close a step as adapters do: timed, with the time added to mothtrap's own."""
         began_s = job.clock.now_s
         record = job.close(step, after_s=0.0)
         job.recorder.times.own_s += job.clock.now_s - began_s

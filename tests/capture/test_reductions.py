@@ -1,4 +1,4 @@
-"""Numbers and distributions from copies, off the training thread."""
+"""Numbers and distributions computed from copies, off the training thread."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ VALUES = [[1.0, -2.0, 4.0], [8.0, 0.0]]
 
 
 def stored(record: StepRecord) -> dict[int, np.ndarray]:
-    """The tensors of a record, by number."""
+    """Return the tensors of a record, by number."""
     return {
         number: block.bytes_N[start:end].view(dtype_of(dtype)).reshape(shape)
         for block in record.raw
@@ -40,7 +40,7 @@ def stored(record: StepRecord) -> dict[int, np.ndarray]:
 
 
 class Case:
-    """A job with one collection of gradients, and what becomes of its first step."""
+    """A job with one collection of gradients, and the records of its first step."""
 
     def __init__(self, **fields: Any) -> None:
         self.job = Job(of_collection("mine", Collection(tensors=("gradients",), **fields)))

@@ -1,4 +1,4 @@
-"""Bytes through shared memory arrive whole and in order, or not at all."""
+"""Bytes pass through shared memory whole and in order, or not at all."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def part(size: int, seed: int = 0) -> Bytes:
 
 @pytest.fixture
 def ends() -> Iterator[tuple[Ring, Ring]]:
-    """The same memory, mapped twice."""
+    """Map the same memory twice."""
     file, size = Ring.create(SIZE)
     assert size >= SIZE
     yield Ring(file, SIZE), Ring(file, SIZE)

@@ -32,7 +32,7 @@ LINEAR = TensorInfo(kind="activation", name="blocks.0")
 
 
 def wanted(found: tuple[Stream, ...], info: TensorInfo) -> frozenset[str]:
-    """The statistics of a tensor when every stream is active."""
+    """Return the statistics of a tensor when every stream is active."""
     selection = Selection(found)
     selection.define(0, info)
     return selection.statistics(0, frozenset(stream.name for stream in found))

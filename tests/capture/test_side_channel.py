@@ -1,4 +1,4 @@
-"""The way of records to another process is bounded, tells its losses, and ends with it."""
+"""The path of records to another process is bounded, reports its losses, and ends with it."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ LARGE = np.ones(10_000, np.uint8)
 
 
 class Pair:
-    """A channel and what its other side reads, in one process.
+    """A channel and the reader of its other end, in one process.
 
     Attributes:
-        alive: whether the other side is taken to live.
+        alive: whether the other end is assumed to be running.
     """
 
     def __init__(self, on_full: Policy = "degrade") -> None:
@@ -55,7 +55,7 @@ class Pair:
         return found + self.read()
 
     def fill(self, *, first: int = 0) -> int:
-        """Put records until one is given up; return how many went in whole."""
+        """Put records until one is dropped; return how many were put whole."""
         for step in range(first, 10_000):
             self.channel.put(record(step))
             if self.channel._shedding._dropped or self.channel._shedding._owed:
@@ -215,7 +215,7 @@ def test_a_full_ring_whose_reader_is_gone_does_not_hold_the_training(
 def test_a_reader_that_is_gone_is_seen_while_there_is_room(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Else all steps of a small job would go into memory that is never read."""
+    """Otherwise all steps of a small job would go into memory that is never read."""
     now_s = [100.0]
     monkeypatch.setattr(side_channel.time, "monotonic", lambda: now_s[0])
     pair = Pair()

@@ -1,4 +1,4 @@
-"""Steps that are not watched: how many, and which."""
+"""Unwatched steps: their number, and which steps they are."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def watched(sampler: StepSampler, plain_s: float, own_s: float, steps: int = FIR
 
 
 def steps_watched(sampler: StepSampler, plain_s: float, own_s: float, steps: int) -> list[int]:
-    """The steps that are watched of so many, from `START` on."""
+    """Return the watched steps among that many, from `START` on."""
     found, step = [], START
     while step < START + steps:
         found.append(step)

@@ -1,4 +1,4 @@
-"""Captures shed by the governor are counted and reported."""
+"""Captures dropped by the governor are counted and reported."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MEANS = Stream(
 
 
 def told(steps: int, skipped: range, *, ends: bool = True) -> list[Thinned]:
-    """A capture is due at every step, and skipped at some."""
+    """Report a capture that is due at every step and skipped at some."""
     thinning, found = Thinning(), []
     for step in range(steps):
         thinning.count([(MEANS, step not in skipped)], Mode.TRAIN, step)

@@ -1,4 +1,4 @@
-"""Streams that are due at a step, also where not each step is asked about."""
+"""Streams that are due at a step, also if not every step is queried."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedules of every kind, for tests that hold of all of them."""
+"""Schedules of every kind, for tests that apply to all of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of actions: what is wrong is named, what may be secret is not repeated."""
+"""Tables of actions: errors are named, and possible secrets are not repeated."""
 
 from __future__ import annotations
 

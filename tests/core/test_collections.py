@@ -1,4 +1,4 @@
-"""Members of a collection, and settings that make no sense."""
+"""Members of a collection, and contradictory settings."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ HOSTILE = [
 
 
 class Tags(HTMLParser):
-    """Collects what a browser would see."""
+    """Collects the tags that a browser would parse."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""One line of a foreign exception, and a traceback that is bounded and holds no secrets."""
+"""One line for an exception of other code, and a limited traceback without secrets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Findings are known again in the next run."""
+"""Findings are recognized in the next run."""
 
 from mothtrap.core.findings import Severity, fingerprint
 

@@ -1,4 +1,4 @@
-"""Findings that rules give are completed, or refused with the name of the wrong field."""
+"""Findings that rules return are completed, or refused with the name of the wrong field."""
 
 from __future__ import annotations
 

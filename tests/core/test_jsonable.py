@@ -1,4 +1,4 @@
-"""Numbers that JSON does not have are strings, and come back as numbers."""
+"""Numbers that JSON lacks are written as strings and read back as numbers."""
 
 import json
 import math

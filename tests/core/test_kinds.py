@@ -1,4 +1,4 @@
-"""Kinds of tensors: ours in their order, those of others, and those that are not installed."""
+"""Kinds of tensors: built-in ones in order, those of plug-ins, and those not installed."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _draw = random.Random(5)
 
 
 def drawn(length: int, signs: str = WORDS) -> str:
-    """Random text: secrets are made here, as scanners would report them in the source."""
+    """Return random text: in the source, scanners would report such secrets."""
     return "".join(_draw.choice(signs) for _ in range(length))
 
 
@@ -192,7 +192,7 @@ def test_secrets_of_a_command_line_are_masked(given: Sequence[str], kept: tuple[
 
 
 class Told(msgspec.Struct, frozen=True):
-    """A struct as answers have them."""
+    """A struct like those in answers."""
 
     text: str
     parts: tuple[dict[str, object], ...] = ()
@@ -200,7 +200,7 @@ class Told(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Outer:
-    """A dataclass around it."""
+    """A dataclass that contains it."""
 
     told: Told
     number: float = 1.5

@@ -1,4 +1,4 @@
-"""Needs: what is required, what is one of several, and which facts are looked for."""
+"""Needs: required ones, alternatives, and the facts that are detected."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_facts_are_the_union_of_all_needs() -> None:
 
 
 def test_readers_of_a_run_get_their_facts_whatever_rules_are_in_force() -> None:
-    """Every fact that is imported above the rules is among the standing needs."""
+    """Every fact that modules above the rules import is among the standing needs."""
     standing = {fact.__name__ for fact in facts_of(STANDING_NEEDS)}
     parts_of_facts = {"CollectiveCall", "InputState", "LayerRow", "SampleBatch"}
     readers = ("reader", "report", "session", "cli", "exports", "snapshot", "store", "web")

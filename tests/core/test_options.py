@@ -1,4 +1,4 @@
-"""Options that adapters act on are recognized where a user asks for them, and only there."""
+"""Options that adapters use are recognized where a user sets them, and only there."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def test_neighbors_take_no_bytes_each() -> None:
     assert pack(range(4096)) == "r0,4096"
     assert pack([7]) == "BBw=="
     assert unpack("r5,3").tolist() == [5, 6, 7]
-    assert pack([5, 7, 7]).startswith("B")  # as far apart as neighbors, but none
+    assert pack([5, 7, 7]).startswith("B")  # as far apart as neighbors, but not adjacent
 
 
 def test_shuffled_indices_of_a_large_data_set_take_few_bytes() -> None:

@@ -1,4 +1,4 @@
-"""Numbers of many steps survive as text, and damage leaves NaN."""
+"""Numbers of many steps survive as text, and damage produces NaN."""
 
 from __future__ import annotations
 

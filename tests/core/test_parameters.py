@@ -1,4 +1,4 @@
-"""Parameters of any holder become flat names with plain values."""
+"""Parameters in any container become flat names with plain values."""
 
 from __future__ import annotations
 

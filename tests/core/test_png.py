@@ -1,4 +1,4 @@
-"""Images that are written can be read again by a browser and by others."""
+"""Browsers and other readers can read the images that are written."""
 
 from __future__ import annotations
 

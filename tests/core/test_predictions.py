@@ -1,4 +1,4 @@
-"""Confusion matrices and curves are those of scikit-learn."""
+"""Confusion matrices and curves equal those of scikit-learn."""
 
 from __future__ import annotations
 

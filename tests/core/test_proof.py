@@ -15,7 +15,7 @@ WITHOUT = {
     "RUN907": "the time since the last checkpoint",
     "RUN904": "relations of any numbers, which the finding names",
 }
-"""Rules whose claim is about no series, and what it is about."""
+"""Rules whose claim is not about a series, and what it is about."""
 
 
 def needs_numbers(rule: type[Rule]) -> bool:

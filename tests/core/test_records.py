@@ -14,7 +14,7 @@ SOURCE = Path(mothtrap.__file__).parent
 
 
 def read(source: str) -> set[str]:
-    """Names of scalars that a program reads or records by a literal."""
+    """Return the scalar names that a program reads or records with a literal."""
     calls = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
     named = {"scalars": 0, "scalar": 0, "add_scalar": 1, "Scalar": 0}
     found = set()
@@ -33,7 +33,7 @@ def test_every_name_that_rules_judge_or_adapters_record_is_a_measured_one() -> N
     folders = ("rules", "monitor", "capture", "adapters")
     files = [file for folder in folders for file in (SOURCE / folder).rglob("*.py")]
     found = {name for file in files for name in read(file.read_text(encoding="utf-8"))}
-    assert {"loss", "gradient_norm", "step_s", "loss_scale"} <= found  # it does look
+    assert {"loss", "gradient_norm", "step_s", "loss_scale"} <= found  # the search works
     assert found <= MEASURED
 
 

@@ -1,4 +1,4 @@
-"""Parts are found by their file names, and others' parts by entry points."""
+"""Parts are found by their file names, and those of plug-ins by entry points."""
 
 from __future__ import annotations
 

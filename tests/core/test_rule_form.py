@@ -1,4 +1,4 @@
-"""A rule of a wrong form is refused by the name of the part, with what to write instead."""
+"""A malformed rule is refused with the name of the part, and what to write instead."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NEED = mothtrap.Need(scalars=("loss",))
 
 
 def classes(fields: dict[str, Any] | None = None, **body: Any) -> Any:
-    """Return a class of a rule with some attributes, and some annotated names."""
+    """Return a rule class with some attributes and some annotated names."""
     parts = {"check": lambda self, window: [], "__annotations__": fields or {}, **body}
     return type("OddRule", (mothtrap.Rule,), parts)
 

@@ -42,7 +42,7 @@ def is_one_digit(number: int) -> bool:
 
 
 def is_named(schedule: Schedule, step: int) -> bool:
-    """Return whether a step is captured, by the words of the schedule only."""
+    """Return whether the schedule itself names a step for capture."""
     if step in schedule.steps:
         return True
     if step < schedule.start or (schedule.stop is not None and step >= schedule.stop):

@@ -1,4 +1,4 @@
-"""A value that does not fit is answered with its key, itself, and what is possible."""
+"""A value that does not fit is reported with its key, itself, and the possible values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text of the numbers that a rule, or a person, looks at."""
+"""The text of the numbers that a rule or a person looks at."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A deleted working folder has the name that it had, and a path is seen from there."""
+"""A deleted working folder keeps its name, and paths are resolved against it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The programs here are run as scripts, never collected."""
+"""The programs here run as scripts and are never collected."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A training whose batches are shared out over as many ranks as there are."""
+"""A training whose batches are divided among as many ranks as there are."""
 
 import os
 import sys
@@ -44,6 +44,6 @@ def main(*variants):
 
 
 if __name__ == "__main__":
-    # Kept to the end: torch waits for gloo's threads when it drops the model, and holds what
-    # they may be waiting for.
+    # Kept to the end: torch waits for gloo's threads when it frees the model, and holds what they
+    # may be waiting for.
     kept = main(*sys.argv[1:])

@@ -1,4 +1,4 @@
-"""One rank against two that share the same batches: the same within a tolerance."""
+"""One rank against two that divide the same batches: equal within a tolerance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One thing is done differently in one of two trainings: it is the first that is found."""
+"""One thing is done differently in one of two trainings, and is found as the first difference."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Trained = Callable[..., Path]
 
 @dataclass(frozen=True)
 class Planted:
-    """Planted difference: the program's options, and where and as what it must be found."""
+    """Planted difference: the program's options, and the expected place and kind of the finding."""
 
     options: tuple[str, ...]
     step: int
@@ -78,7 +78,7 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
-    """Trains with some options, once; returns the run."""
+    """Return a function that trains with some options, once, and returns the run."""
     folder = tmp_path_factory.mktemp("runs")
 
     def train(*options: str, setting: str = "", name: str = "") -> Path:

@@ -17,7 +17,7 @@ change = parser.parse_args().change
 
 
 class Digits(Dataset):
-    """Rows with labels, in the order of `order`; augmented with noise if asked for."""
+    """Rows with labels, in the order of `order`, with noise added on request."""
 
     def __init__(self, order, augment):
         generator = torch.Generator().manual_seed(5)

@@ -15,13 +15,13 @@ collect_ignore = ["trainings.py"]
 
 @pytest.fixture(scope="session", params=["sealed", "torn"])
 def small_run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> SmallRun:
-    """A run that ended in order, or one whose writers were killed."""
+    """Return a run that ended normally, or one whose writers were killed."""
     return write(tmp_path_factory.mktemp("run") / "small", sealed=request.param == "sealed")
 
 
 @pytest.fixture
 def copy(small_run: SmallRun, tmp_path: Path) -> Callable[[], Path]:
-    """Makes a fresh copy of the run."""
+    """Return a function that makes a fresh copy of the run."""
     numbers = count()
 
     def make() -> Path:

@@ -1,6 +1,6 @@
-"""A run of two workers with everything in it, and what a reader may say of it.
+"""A run of two workers with data of every kind, and what readers may return of it.
 
-Whatever is done to its files, a reader may find less in them, never anything else.
+Whatever damage its files have, a reader may return less, but never anything else.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Raw = dict[tuple[int, int], bytes]
 
 @dataclass(frozen=True)
 class Found:
-    """All that the readers of a run give, and what they say that they could not read."""
+    """All that the readers of a run return, and what they report as unreadable."""
 
     info: RunInfo | None
     end: RunEnd | None
@@ -50,7 +50,7 @@ class Found:
 
 @dataclass(frozen=True)
 class SmallRun:
-    """Where it lies, and what is in it."""
+    """The folder of a run, and its contents."""
 
     path: Path
     sealed: bool
@@ -73,7 +73,7 @@ def steps_of(worker: int) -> list[StepRecord]:
 
 
 def write(path: Path, *, sealed: bool) -> SmallRun:
-    """Make the run; `sealed` or left as by writers that were killed."""
+    """Write the run, sealed or as writers leave it that were killed."""
     attempt = layout.create_run(path, info(id="small", pid=DEAD_PID, created_s=1e9))
     for worker in range(WORKERS):
         log = WorkerLog(layout.claim_worker(attempt, worker)[1], roll_bytes=ROLL_BYTES)
@@ -141,7 +141,7 @@ def _read_raw(folder: Path, damage: list[str]) -> Raw:
 
 
 def is_part_of(less: Found, whole: Found) -> bool:
-    """Return whether all that `less` holds stands in `whole`, value for value."""
+    """Return whether everything in `less` is in `whole`, value for value."""
     described = less.info in (None, whole.info) and less.end in (None, whole.end)
     records = all(
         _is_part_of(one, {item.key: item for item in all_of})
@@ -162,7 +162,7 @@ def _is_part_of(less: tuple[StepRecord, ...], whole: dict[object, StepRecord]) -
         for position, (one, other) in enumerate(zip(given, expected, strict=True)):
             empty = position in _MAY_LACK and not one
             rows_gone = position == _SHAPE and one == (0, len(item.summary_TF[0:0].T))
-            # What a lost record defined is told again in the next batch.
+            # The definitions in a lost record are repeated in the next batch.
             again = position == _DEFINED and set(one) - lost <= set(other) <= set(one)
             if one != other and not (empty or rows_gone or again):
                 return False
@@ -174,5 +174,5 @@ _DEFINED, _MAY_LACK, _SHAPE = 4, (6, 8, 9), 7
 
 
 def same(one: Found, other: Found) -> bool:
-    """Return whether two readings gave the same values."""
+    """Return whether two readings returned the same values."""
     return is_part_of(one, other) and is_part_of(other, one)

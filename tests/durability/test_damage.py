@@ -1,4 +1,4 @@
-"""Damage anywhere costs what was damaged, is named, and never gives a wrong value."""
+"""Damage costs only the damaged part, is reported, and never produces a wrong value."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_damage_in_one_file(
 
 
 def test_a_wrong_value_would_be_seen(small_run: SmallRun) -> None:
-    """The twin of all tests here: what they compare with cannot be passed by anything."""
+    """The counterpart of all tests here: the comparison that they use can fail."""
     found, whole = small_run.found, small_run.found
     (first, *others), second = found.records
     for changed in (
@@ -74,7 +74,7 @@ def test_a_wrong_value_would_be_seen(small_run: SmallRun) -> None:
 
 
 def ended_unknown(found: Found) -> bool:
-    """A stream of events cut between two batches is that of a worker that was killed then."""
+    """A stream of events cut between two batches looks like that of a worker killed then."""
     return any(not items or items[-1].key.step < STEPS for items in found.records)
 
 

@@ -1,4 +1,4 @@
-"""Whatever bytes lie in a run's files: readers end, raise nothing, and run nothing.
+"""Whatever bytes are in a run's files, readers end, raise nothing, and execute nothing.
 
 In all of these tests unpickling raises.
 """
@@ -36,12 +36,12 @@ from mothtrap.store.worker_reading import EventReader, ReadState
 
 KINDS = ("stats", "scalars", "events", "index", "raw", "findings")
 DEEP = '{"a":' * 5000
-"""Nested deeper than a parser follows."""
+"""Nested deeper than a parser can follow."""
 FEW = settings(max_examples=60, suppress_health_check=list(HealthCheck))
 
 
 class Unpickled(BaseException):
-    """Raised by whatever would run code from stored bytes; no reader catches it."""
+    """Raised by anything that would execute code from stored bytes; no reader catches it."""
 
 
 def refuse(*_: object, **__: object) -> None:
@@ -68,7 +68,7 @@ def segments(whole: SmallRun) -> dict[str, bytes]:
 
 
 def read_all(folder: Path) -> None:
-    """Have every reader read what lies in a folder."""
+    """Let every reader read the contents of a folder."""
     state, findings, index = ReadState(folder), FindingReader(folder), RawIndex(folder)
     list(state.poll())
     findings.poll()
@@ -81,7 +81,7 @@ def read_all(folder: Path) -> None:
 
 
 def test_unpickling_would_be_seen() -> None:
-    """The twin of all tests here."""
+    """The counterpart of all tests here."""
     for load in (pickle.load, pickle.loads, pickle.Unpickler):
         with pytest.raises(Unpickled):
             load(b"\x80\x04N.")
@@ -150,7 +150,7 @@ def test_segments_under_the_names_of_others(names: list[str], segments: dict[str
 
 @st.composite
 def rows(draw: st.DrawFn) -> pa.RecordBatch:
-    """Rows of events that a checksum vouches for, and whose contents make no sense."""
+    """Return rows of events with valid checksums and nonsensical contents."""
     numbers = st.integers(-(2**63), 2**63 - 1)
     text = st.one_of(
         st.text(st.characters(exclude_categories=["Cs"]), max_size=20),
@@ -244,7 +244,7 @@ def test_rows_that_are_nested_too_deeply_are_damage(tmp_path: Path) -> None:
         read_all(folder)
         run = open_run(tmp_path / kind)
         assert run.steps == 0
-        assert run.damage or kind != "step"  # facts of a step that never came are never looked at
+        assert run.damage or kind != "step"  # facts of a step that never arrived are not inspected
 
 
 @pytest.mark.parametrize("file", ["run.json", "end.json", "source.json", "w0/ledger.json"])
@@ -261,7 +261,7 @@ def test_a_description_that_is_nested_too_deeply_is_damage(file: str, tmp_path: 
 
 
 def test_a_schema_that_asks_for_unpickling_is_data(tmp_path: Path) -> None:
-    """Arrow once unpickled what a schema names `arrow.py_extension_type`."""
+    """Arrow once unpickled the extension type `arrow.py_extension_type` of a schema."""
     bomb = {
         b"ARROW:extension:name": b"arrow.py_extension_type",
         b"ARROW:extension:metadata": b"cos\nsystem\n(S'false'\ntR.",

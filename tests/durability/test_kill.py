@@ -54,9 +54,9 @@ def starter() -> Iterator[Starter]:
 
 
 def train_and_kill(starter: Starter, folder: Path, writer: str, after: int) -> int:
-    """Kill a training once it has said `after` steps; return how many it handed over.
+    """Kill a training once it has printed `after` steps; return how many it has passed on.
 
-    One whose thread writes gets as far as to have written something.
+    One that writes in a thread runs until it has written something.
     """
     assert starter.stdin is not None
     assert starter.stdout is not None
@@ -75,7 +75,7 @@ def train_and_kill(starter: Starter, folder: Path, writer: str, after: int) -> i
 
 
 def stored_steps(folder: Path) -> int:
-    """Read all there is; prove that it is the beginning of what was captured."""
+    """Read everything stored; assert that it is the beginning of what was captured."""
     state = ReadState(folder)
     records = [item for item in state.poll() if item.optimizers]
     for step, item in enumerate(records):
@@ -103,9 +103,9 @@ def test_with_a_writer_process_no_step_that_was_handed_over_is_lost(
         folder = tmp_path / str(trial) / "w0"
         handed = train_and_kill(starter, folder, "process", dice.choice([1, dice.randrange(80)]))
         assert wait_for_writers(folder.parent, PATIENCE_S)
-        # The step during which it was killed may have been handed over and not said.
+        # The step during which it was killed may have been passed on and not printed.
         if not handed and not layout.segments(folder, "events"):
-            continue  # killed before its writer was there
+            continue  # killed before its writer was running
         assert stored_steps(folder) in (handed, handed + 1), f"trial {trial}"
         assert len(lost(folder)) == 1
         assert all(path.read_bytes().endswith(b"ARROW1") for path in folder.glob("*.arrow"))
@@ -137,7 +137,7 @@ def test_a_real_training_that_was_killed_is_whole_when_the_launcher_ends(tmp_pat
     losses = [float(line.split()[1]) for line in lines]
     stored = open_run(tmp_path / "seen")
     (series,) = stored.scalars("loss")
-    # A step is handed over when the next begins: the last one printed is still open.
+    # A step is passed on when the next begins: the last one printed is still open.
     assert len(losses) - 1 <= len(series) <= len(losses) + 1
     assert series.values_S.tolist()[: len(losses)] == losses[: len(series)]
     assert (stored.state, stored.damage) == ("crashed", ())

@@ -1,4 +1,4 @@
-"""Every kind of damage to every kind of file is told by every reader, and none waits or fails."""
+"""Every reader reports every kind of damage to every kind of file, and none hangs or fails."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _log_item(worker: Path) -> None:
 
 @pytest.fixture
 def run(whole: Path, tmp_path: Path) -> Path:
-    """A copy of it to be damaged."""
+    """Return a copy of it to be damaged."""
     return Path(shutil.copytree(whole, tmp_path / "runs" / NAME))
 
 
@@ -148,7 +148,7 @@ CHECKED = {
 @pytest.mark.parametrize("file", CHECKED.values(), ids=CHECKED)
 def test_damage_to_a_file_is_told(file: str, run: Path) -> None:
     path, saved = run / file, (run / file).read_bytes()
-    # Of a file of tensors not all bytes are values of one.
+    # Not every byte of a file of tensors belongs to a value.
     changed = (cut, random_bytes) if file == CHECKED["tensors"] else CHANGED
     for harm in (*changed, *SPECIAL):
         harm(path)

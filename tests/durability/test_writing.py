@@ -36,7 +36,7 @@ STEPS = 12
 
 
 def assert_stored(folder: Path, *expected: StepRecord) -> None:
-    """Prove that exactly these records are there, whole tensors included, without damage."""
+    """Assert that exactly these records are stored, whole tensors included, without damage."""
     state, index = ReadState(folder), RawIndex(folder)
     assert [plain(item) for item in state.poll()] == [plain(item) for item in expected]
     rows = [row for events in EventReader(folder).poll() for row in index.take(events)]
@@ -46,7 +46,7 @@ def assert_stored(folder: Path, *expected: StepRecord) -> None:
 
 
 class FullDisk:
-    """Takes so many bytes in all, then refuses, even in the middle of a write."""
+    """Accepts that many bytes in total, then refuses, even in the middle of a write."""
 
     def __init__(self, room: int) -> None:
         self.room = room
@@ -87,7 +87,7 @@ def test_a_disk_that_is_full_at_any_byte_costs_no_step_before(
 
 @contextmanager
 def largest_file(size: int) -> Iterator[None]:
-    """The kernel itself refuses what goes beyond `size` in a file."""
+    """Make the kernel refuse writes beyond `size` in a file."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
@@ -144,7 +144,7 @@ def test_a_wall_clock_that_jumps_changes_no_order(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not start_ticks(os.getpid()), reason="this system does not tell")
 def test_a_job_lives_whatever_the_clock_says(tmp_path: Path) -> None:
-    """The clock was set ahead by a day when the job had begun: its process seems a later one."""
+    """The clock was set ahead by a day after the job began: its process seems to be a later one."""
     yesterday_s = time.time() - 86_400
     alone = info(created_s=yesterday_s)
     with_ticks = replace(alone, pid_ticks=start_ticks(os.getpid()))
@@ -174,7 +174,7 @@ def test_restarts_are_attempts_of_one_run(tmp_path: Path) -> None:
     run = open_run(path)
     assert (run.attempts, run.steps) == (3, 12)
     (series,) = run.scalars("loss")
-    lost = {4, 8}  # the last step of each that was killed
+    lost = {4, 8}  # the last step of each process that was killed
     assert series.steps_S.tolist() == [step for step in range(12) if step not in lost]
     assert all(a < b for a, b in pairwise(series.steps_S.tolist()))
     assert series.values_S.tolist() == [1 / (step + 1) for step in range(12) if step not in lost]

@@ -1,7 +1,7 @@
-"""Starts trainings that are to be killed: a folder and a kind of writer in each line of input.
+"""Start trainings that are to be killed; each input line has a folder and a kind of writer.
 
-Each is a forked child: its pid is said first, then every step that it has handed over. What
-a step holds follows from its number. `end` is said when the child is gone.
+Each is a forked child. Its pid is printed first, then every step that it has passed on, and `end`
+when the child has ended. The contents of a step follow from its number.
 """
 
 import os
@@ -50,12 +50,12 @@ def channel(folder: Path, writer: str) -> Channel | SideChannel:
 
 def train(folder: Path, writer: str) -> None:
     say(os.getpid())
-    sys.setswitchinterval(0.0001)  # or the writer would hardly get to run in so short a life
+    sys.setswitchinterval(0.0001)  # or the writer would hardly run in such a short life
     records = channel(folder, writer)
     work = np.ones((240, 240))
     for step in range(10**9):
         item = step_record(step)
-        size = 60 * (step % 5)  # steps take different times, and leave Python to the writer
+        size = 60 * (step % 5)  # steps take different times and leave the interpreter to the writer
         work[:size, :size] @ work[:size, :size]
         records.put(item, urgent=step % 11 == 0)
         say(step)

@@ -51,7 +51,7 @@ def weight(step: int) -> Array:
 
 
 def gradient(step: int) -> Array:
-    """Return the gradient at a step: a NaN and an infinity from step 3 on."""
+    """Return the gradient at a step, with a NaN and an infinity from step 3 on."""
     value = np.arange(4, dtype=np.float32).reshape(2, 2) + step
     if step >= 3:
         value[0] = np.nan, np.inf
@@ -59,12 +59,12 @@ def gradient(step: int) -> Array:
 
 
 def loss(step: int) -> float:
-    """The loss of a step: NaN from step 3 on."""
+    """Return the loss of a step: NaN from step 3 on."""
     return float("nan") if step >= 3 else 1.0 / (step + 1)
 
 
 def block(*values: tuple[int, Array]) -> RawBlock:
-    """Tensors to be kept whole, by id."""
+    """Return tensors to be kept whole, by id."""
     parts = [np.ascontiguousarray(value).reshape(-1).view(np.uint8) for _, value in values]
     return RawBlock(
         tensor_R=np.array([number for number, _ in values], np.uint32),
@@ -76,7 +76,7 @@ def block(*values: tuple[int, Array]) -> RawBlock:
 
 
 def train_step(step: int, *, first: bool = False, wall_s: float | None = None) -> StepRecord:
-    """A train step that took half a second; the gradient has no finite element at step 4."""
+    """Return a train step of half a second; in step 4 the gradient has no finite element."""
     row = np.full(WIDTH, np.nan)
     row[[COLUMN["count"], COLUMN["nan"], COLUMN["inf"]]] = 4.0, 4.0 * (step == 4), 0.0
     row[COLUMN["l2"]] = 10.0 + step
@@ -101,7 +101,7 @@ def train_step(step: int, *, first: bool = False, wall_s: float | None = None) -
 
 
 def evaluation(step: int, mode_step: int) -> StepRecord:
-    """A forward of an evaluation at a step."""
+    """Return a forward of an evaluation at a step."""
     return StepRecord(
         key=StepKey(step=step, mode=Mode.EVAL, mode_step=mode_step),
         wall_s=START_S + step / 2,
@@ -112,7 +112,7 @@ def evaluation(step: int, mode_step: int) -> StepRecord:
 
 
 def ending(step: int) -> StepRecord:
-    """The record of a worker that closes."""
+    """Return the record of a worker that closes."""
     return StepRecord(
         key=StepKey(step=step),
         wall_s=START_S + step / 2,
@@ -138,7 +138,7 @@ def info(name: str, attempt: int) -> RunInfo:
 
 
 def store(path: Path) -> Run:
-    """Steps 0 to 3 of two workers; both go on with step 2, worker 0 to 5 and worker 1 to 3."""
+    """Store steps 0 to 3 of two workers; both resume at step 2, worker 0 to 5 and worker 1 to 3."""
     first = layout.create_run(path, info(path.name, 1))
     for _ in range(2):
         log = WorkerLog(layout.claim_worker(first)[1])
@@ -162,7 +162,7 @@ def store(path: Path) -> Run:
 
 
 def sampled(folder: Path) -> Run:
-    """A run of five steps; 1 to 3 were not watched, and the loss of step 2 is unknown."""
+    """Store a run of five steps; 1 to 3 were not watched, and the loss of step 2 is unknown."""
     attempt = layout.create_run(folder / "sampled", info("sampled", 1))
     log = WorkerLog(layout.claim_worker(attempt)[1])
     gap = Unwatched(

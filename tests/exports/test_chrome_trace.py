@@ -1,4 +1,4 @@
-"""The trace of the steps follows the trace event format, as Perfetto reads it."""
+"""The trace of the steps conforms to the trace event format, as Perfetto reads it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mothtrap.store import layout
 from mothtrap.store.worker_log import WorkerLog
 
 Event = dict[str, Any]
-# Fields of each phase that the format asks for, with their types.
+# The fields that the format requires for each phase, with their types.
 REQUIRED: dict[str, dict[str, type | tuple[type, ...]]] = {
     "X": {"name": str, "ts": (int, float), "dur": (int, float), "pid": int, "tid": int},
     "i": {"name": str, "ts": (int, float), "pid": int, "tid": int, "s": str},
@@ -26,7 +26,7 @@ REQUIRED: dict[str, dict[str, type | tuple[type, ...]]] = {
 
 
 def offences(trace: dict[str, Any]) -> list[str]:
-    """Return the violations of a trace: of the format, or of what viewers can draw."""
+    """Return the violations in a trace: of the format, or of what viewers can display."""
     found = []
     for event in trace["traceEvents"]:
         wanted = REQUIRED.get(event.get("ph"))

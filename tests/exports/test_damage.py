@@ -1,4 +1,4 @@
-"""Unreadable parts of a run are named by every format, and cost only themselves."""
+"""Every format reports the unreadable parts of a run, and exports the rest."""
 
 from __future__ import annotations
 

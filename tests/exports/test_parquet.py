@@ -1,4 +1,4 @@
-"""The tables of a run as Parquet files, read by others."""
+"""The tables of a run as Parquet files, read by other libraries."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ def test_every_table_is_a_file_with_the_same_rows(run: Run, tmp_path: Path) -> N
     for name in TABLES:
         table = pq.read_table(tmp_path / "out" / f"{name}.parquet")
         assert table.schema.names == run.table(name).schema.names
-        assert repr(table.to_pylist()) == repr(run.table(name).to_pylist())  # NaN is no NaN
+        # NaN is not equal to NaN
+        assert repr(table.to_pylist()) == repr(run.table(name).to_pylist())
     assert written.counts["rows of stats"] == 6 + 4
     assert written.counts["rows of findings"] == 1
 

@@ -1,4 +1,4 @@
-"""A long export shows how far it is."""
+"""A long export shows its progress."""
 
 from __future__ import annotations
 

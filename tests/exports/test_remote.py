@@ -1,4 +1,4 @@
-"""A run in an object store is exported as one on the disk."""
+"""A run in an object store is exported like one on the disk."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def contents(path: Path) -> dict[str, object]:
 
 
 def content(path: Path) -> object:
-    """The bytes of a file; of safetensors the header as what it says: its order is by chance."""
+    """Return the bytes of a file; a safetensors header is parsed, because its order varies."""
     data = path.read_bytes()
     if path.suffix != ".safetensors":
         return data

@@ -1,4 +1,4 @@
-"""Tensors kept whole come out as safetensors files, bit for bit."""
+"""Tensors kept whole are exported as safetensors files, bit for bit."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def header(path: Path) -> dict[str, Any]:
 
 
 def content(path: Path, name: str) -> bytes:
-    """The bytes of a tensor, found by the header alone."""
+    """Return the bytes of a tensor, located by the header alone."""
     begin, end = header(path)[name]["data_offsets"]
     data = path.read_bytes()
     start = 8 + int.from_bytes(data[:8], "little")
@@ -66,7 +66,7 @@ def test_a_file_says_where_it_is_from(run: Run, tmp_path: Path) -> None:
 
 
 def stored(path: Path, values: dict[str, Array]) -> Run:
-    """A run that kept these tensors at step 0."""
+    """Store a run that kept these tensors at step 0."""
     attempt = layout.create_run(path, info(path.name, 1))
     log = WorkerLog(layout.claim_worker(attempt)[1])
     defined = tuple((i, TensorInfo(kind="metric", name=name)) for i, name in enumerate(values))

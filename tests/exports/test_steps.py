@@ -79,7 +79,7 @@ def test_statistics_of_tensors_that_were_not_chosen_are_left_out(run: Run) -> No
 
 
 def resumed(folder: Path) -> Run:
-    """Evaluated before step 1 and, by the attempt that goes on there, after it."""
+    """Store a run evaluated before step 1 and, by the attempt that resumes there, after it."""
 
     def measured(step: int) -> StepRecord:
         kept = block((0, weight(step)))

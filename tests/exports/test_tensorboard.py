@@ -1,4 +1,4 @@
-"""TensorBoard itself reads what is exported to it, value by value."""
+"""TensorBoard itself reads the exported data, value by value."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from mothtrap.store.worker_log import WorkerLog
 def provider(
     request: pytest.FixtureRequest, run: Run, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Any]:
-    """TensorBoard's own ways from files to its pages: its Python loader and its data server."""
+    """The two ways in which TensorBoard loads files: its Python loader and its data server."""
     folder = tmp_path_factory.mktemp("logs") / "digits"
     written = export_run(run, "tensorboard", folder)
     assert written.left_out == ()
@@ -59,7 +59,7 @@ def provider(
 
 
 def loaded(folder: Path) -> Any:
-    """The files, read by TensorBoard in this process."""
+    """Load the files with TensorBoard in this process."""
     from tensorboard.backend.event_processing.data_provider import MultiplexerDataProvider
     from tensorboard.backend.event_processing.plugin_event_multiplexer import EventMultiplexer
 
@@ -70,7 +70,7 @@ def loaded(folder: Path) -> Any:
 
 
 def served(folder: Path, port_file: Path) -> Iterator[Any]:
-    """Serve a folder with TensorBoard's default loader: a process of its own reads the files."""
+    """Serve a folder with TensorBoard's default loader, which reads files in its own process."""
     from tensorboard.context import RequestContext
     from tensorboard.data.server_ingester import ExistingServerDataIngester, get_server_binary
     from tensorboard.util.grpc_util import ChannelCredsType
@@ -93,7 +93,7 @@ def served(folder: Path, port_file: Path) -> Iterator[Any]:
 
 
 def eventually(ask: Callable[[], Any]) -> Any:
-    """Ask until the answer is true; another process works on it."""
+    """Repeat a query until it is true, because another process is still working on it."""
     pause = threading.Event()
     for _ in range(1000):
         if answer := ask():
@@ -144,7 +144,7 @@ def test_evaluations_are_tagged_apart(provider: Any) -> None:
 
 
 def test_an_edit_of_the_script_keeps_the_tags_of_losses(tmp_path: Path) -> None:
-    """The series of a loss is named by its line; only a second one needs it."""
+    """The series of a loss is named by its line; only a second one needs that."""
     attempt = layout.create_run(tmp_path / "x", info("x", 1))
     log = WorkerLog(layout.claim_worker(attempt)[1])
     began = tuple(
@@ -323,7 +323,7 @@ def test_event_files_grow_with_the_run_and_equal_those_made_at_its_end(tmp_path:
 
 
 def events_of(folder: Path) -> list[tuple[int, str]]:
-    """Return step and text of each event, whatever its place in the file."""
+    """Return step and text of each event, whatever its position in the file."""
     from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 
     [file] = (folder / "w0").iterdir()

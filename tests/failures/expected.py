@@ -1,4 +1,4 @@
-"""Expected report of each program that a mistake ends."""
+"""Expected report of each program that ends with a mistake."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Expected:
-    """A failure: `says` are parts of its sentence, `fix` of its first help, `batch` of where
-    the data came from."""
+    """A failure: `says` are parts of its sentence, `fix` is part of its first help, and `batch` is
+    part of the origin of the data.
+    """
 
     kind: str
     step: int
@@ -216,7 +217,7 @@ FAILURES = {
         fix="num_workers=0",
     ),
 }
-"""By program; the line is the one of the user's own code that was running."""
+"""By program; the line is the line of the user's code that was running."""
 
 UNEXPLAINED = {"own_key_error": 1, "own_refusal": 1, "caught_and_tried_again": 3}
-"""Programs that end by themselves, or of which the framework says nothing, by exit code."""
+"""Programs that end normally, or that the framework does not explain, with their exit codes."""

@@ -1,4 +1,4 @@
-"""Programs that an exception of the framework ends, as their users run them."""
+"""Programs that end with an exception of the framework, run as their users run them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PROGRAMS = Path(__file__).parent / "programs"
 
 
 def failing(name: str, runs_dir: Path) -> list[str]:
-    """The command that observes a program, without importing torch for it."""
+    """Return the command that observes a program, without importing torch for it."""
     target = ["--", *PYTHON, PROGRAMS / f"{name}.py"]
     return observed(target, runs_dir=runs_dir, name="failed")
 

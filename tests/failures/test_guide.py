@@ -1,4 +1,4 @@
-"""The guide says what its commands say."""
+"""The guide shows what its commands print."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_the_guide_leads_to_the_line_and_the_sample(tmp_path: Path) -> None:
     assert set(scripts) == {"model.py", "train.py"}
     for name, script in scripts.items():
         (tmp_path / name).write_text(script)
-    # Several threads: a process that is copied must not wait for those of its parent.
+    # Several threads: a forked process must not wait for those of its parent.
     threads = environment(OMP_NUM_THREADS="2")
     runs = tmp_path / "runs"
     watched = run(observed(["train.py"], runs_dir=runs, name="sensor"), cwd=tmp_path, env=threads)

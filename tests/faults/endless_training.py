@@ -1,4 +1,4 @@
-"""Trains until it is killed, or for the number of steps given; says every step it has made."""
+"""Train until killed, or for the number of steps given; print every step made."""
 
 import sys
 

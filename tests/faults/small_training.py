@@ -1,4 +1,4 @@
-"""A training of a fraction of a second that ends with exit code 3 and says its losses."""
+"""Train for a fraction of a second, print the losses, and end with exit code 3."""
 
 import sys
 

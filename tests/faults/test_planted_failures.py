@@ -1,4 +1,4 @@
-"""A failure anywhere inside mothtrap leaves the training as it is, and is said once."""
+"""A failure anywhere inside mothtrap leaves the training unchanged and is reported once."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ FULL_DISK = "No space left on device"
 
 @dataclass(frozen=True)
 class Stage:
-    """A part of mothtrap: what is broken in it, and what is left of the run then.
+    """A part of mothtrap: the failure planted in it, and what the run then still contains.
 
-    `steps` are those that are stored; `verdict` begins the sentence of `show`; `parts` are
-    those that are said to have failed, and `told` whether `show` names them, too.
+    `steps` are the stored steps; `verdict` is the beginning of the sentence of `show`; `parts` are
+    the parts reported as failed, and `told` is whether `show` also names them.
     """
 
     name: str
@@ -156,12 +156,12 @@ STAGES = [
 
 @pytest.fixture(scope="module")
 def plain() -> Outcome:
-    """The training without mothtrap."""
+    """Run the training without mothtrap."""
     return run([*PYTHON, SCRIPT], cwd=FOLDER)
 
 
 def planted(plant: str, folder: Path, **variables: str) -> Outcome:
-    """Run the training with a part of mothtrap broken; prove that the fault was met."""
+    """Run the training with a part of mothtrap broken; assert that the fault was reached."""
     env = environment(
         PYTHONPATH=str(FOLDER / "plant"), PLANT=plant, PLANT_LOG=str(folder / "met"), **variables
     )
@@ -197,7 +197,7 @@ def reported_once(lines: Sequence[str], parts: Sequence[str], error: str) -> Non
 
 
 def told_apart(lines: Sequence[str]) -> tuple[str, list[str]]:
-    """Return the one line which says that the disk is tried again, and all others."""
+    """Return the one line that reports a retry of the disk, and all other lines."""
     (refused,) = [line for line in lines if "captured data cannot be written" in line]
     return refused, [line for line in lines if line != refused]
 
@@ -218,7 +218,7 @@ def test_a_failure_is_said_once_and_training_goes_on(
         failures = record["tool_errors"]
         assert len(failures) == len(stage.parts)
         assert all(failure["part"].startswith(stage.parts) for failure in failures)
-        # What waited for the part is told with it, and how much that is depends on the threads.
+        # What waited for the part is reported with it; how much that is depends on the threads.
         assert {failure["error"].partition(";")[0] for failure in failures} == {PLANTED}
 
 
@@ -248,8 +248,8 @@ def test_a_full_disk_is_said_once_and_the_rules_go_on(
 
 
 def test_a_file_system_that_takes_no_more_bytes(plain: Outcome, tmp_path: Path) -> None:
-    """Without a plant: the kernel itself refuses writes beyond a file size."""
-    limit = 50_000  # more than the first piece of a file, less than the whole of the largest
+    """Without a planted fault: the kernel itself refuses writes beyond a file size."""
+    limit = 50_000  # more than the first block of a file, less than the whole of the largest
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[1] in (resource.RLIM_INFINITY, -1)
     script = tmp_path / "small_training.py"
     script.write_text(

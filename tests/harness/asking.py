@@ -1,8 +1,8 @@
-"""Stands for Python: has a program run by a process forked from a preloaded one.
+"""A replacement for Python that lets a preloaded process fork and run a program.
 
-`python -IS asking.py ADDRESS COMMAND ARGS...`, where COMMAND is what the program is to call
-its interpreter. Whatever is no plain script, module or child of multiprocessing is run by
-Python itself. It is started for every program, so it imports only modules that are written in C:
+`python -IS asking.py ADDRESS COMMAND ARGS...`, where COMMAND becomes the program's
+`sys.executable`. Anything but a plain script, module or child of multiprocessing is run by Python
+itself. It is started for every program, so it imports only modules that are written in C:
 `os`, `signal` and `socket` take longer to import than Python takes to start.
 """
 
@@ -20,7 +20,7 @@ FORWARDED = [getattr(_signal, f"SIG{name}") for name in ("INT", "TERM", "HUP", "
 
 
 def is_plain(arguments: list[str], environment: dict[bytes, bytes]) -> bool:
-    """Return whether a forked process does the same as an interpreter given these words."""
+    """Return whether a forked process does the same as an interpreter with these arguments."""
     if any(name.startswith(b"PYTHON") and name not in HONORED for name in environment):
         return False
     words = _without_options(arguments)
@@ -35,7 +35,7 @@ def _without_options(arguments: list[str]) -> list[str]:
 
 
 def ask(address: str, executable: str, arguments: list[str]) -> int:
-    """Have a program run with our files, folder and environment; return its exit code."""
+    """Request a run of a program with our files, folder and environment; return its exit code."""
     connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     files = _inherited()
     connection.connect(address)
@@ -89,7 +89,7 @@ def _exists(path: str) -> bool:
 
 
 def main(address: str, executable: str, arguments: list[str]) -> None:
-    """Run a program, and end as it ends."""
+    """Run a program, and exit with its exit code."""
     if _without_options(arguments)[:3] == ["-m", "mothtrap", "run"]:
         address += OF_LAUNCHERS
     if not (is_plain(arguments, posix.environ) and _exists(address)):

@@ -24,7 +24,7 @@ SPARE_FILE = 600
 HIDDEN = {"__main__", "__mp_main__", "tests"}
 _names: list[str] = []
 _hidden: list[ModuleType] = []
-"""Modules that are no part of the program; kept, as their functions are being called."""
+"""Modules that are not part of the program; kept, because their functions are being called."""
 
 
 def prepare() -> None:
@@ -33,7 +33,7 @@ def prepare() -> None:
 
 
 def take_files(files: Mapping[int, int]) -> None:
-    """Give files the numbers that they have to have."""
+    """Give files the descriptor numbers that they must have."""
     spare = {number: fcntl.fcntl(file, fcntl.F_DUPFD, SPARE_FILE) for number, file in files.items()}
     for file in files.values():
         os.close(file)
@@ -45,11 +45,11 @@ def take_files(files: Mapping[int, int]) -> None:
 def become(
     arguments: list[str], environment: dict[bytes, bytes], folder: str, executable: str
 ) -> None:
-    """Run what an interpreter would that is given these words, and end as it does."""
+    """Run what an interpreter with these arguments would run, and end as it does."""
     os.chdir(folder)
     os.environb.clear()
     os.environb.update(environment)
-    tempfile.tempdir = None  # that of TMPDIR is looked for again
+    tempfile.tempdir = None  # the folder in TMPDIR is determined again
     sys.executable = executable
     spawn.set_executable(executable)
     if (threads := os.environ.get("OMP_NUM_THREADS")) and "torch" in sys.modules:
@@ -86,7 +86,7 @@ def _run(arguments: list[str], path: str) -> None:
 
 
 def _start_up(path: str) -> None:
-    """Do what the `site` module does: mothtrap's start-up hook is a sitecustomize."""
+    """Do what the `site` module does, because mothtrap's start-up hook is a sitecustomize."""
     folders = [entry for entry in path.split(os.pathsep) if entry]
     sys.path[1:1] = folders
     spec = importlib.machinery.PathFinder.find_spec("sitecustomize", folders)
@@ -114,7 +114,7 @@ def _run_script(arguments: list[str], main: ModuleType) -> None:
 
 
 def _code_of(run: Callable[[], None]) -> int:
-    """The exit code of what is run; an exception is shown without the frames of this file."""
+    """Return the exit code of a function; print an exception without the frames of this file."""
     try:
         run()
     except SystemExit as err:
@@ -133,7 +133,7 @@ def _code_of(run: Callable[[], None]) -> int:
 
 
 def _end(code: int) -> None:
-    """End as the interpreter does, but leave the memory to the system: it takes far less time."""
+    """End as the interpreter does, but without freeing memory, which takes far longer."""
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):

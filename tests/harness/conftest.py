@@ -1,4 +1,4 @@
-"""Where the harness keeps outcomes and runs."""
+"""Folders in which the harness keeps outcomes and runs."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from tests.harness.running import Cache
 
 @pytest.fixture(scope="session")
 def session_folder(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
-    """A folder that all xdist workers of the session share."""
+    """Return a folder that all xdist workers of the session share."""
     base = tmp_path_factory.getbasetemp()
     folder = (base if worker_id == "master" else base.parent) / "harness"
     folder.mkdir(exist_ok=True)
@@ -17,7 +17,7 @@ def session_folder(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> 
 
 @pytest.fixture(scope="session")
 def cache(session_folder: Path) -> Cache:
-    """Outcomes of plain runs: the reference, made once a session."""
+    """Return the outcomes of plain runs: the reference, made once per session."""
     folder = session_folder / "outcomes"
     folder.mkdir(exist_ok=True)
     return Cache(folder)

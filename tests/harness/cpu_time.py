@@ -1,4 +1,4 @@
-"""CPU seconds of every test, with those of the programs that it starts.
+"""CPU seconds of every test, including those of the programs that it starts.
 
 Counted are the test's own process, the processes that it waited for, and the programs that were
 forked from a preloaded one. On a busy machine the same test takes up to twice as many CPU
@@ -42,13 +42,13 @@ def _of_preloaded(first: int) -> float:
 
 
 def _seconds(pid: int, first: int) -> float:
-    """Sum two fields of a process, in user and system mode; they are in `man 5 proc`."""
+    """Sum two fields of a process, in user and system mode; see `man 5 proc`."""
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     return sum(int(field) for field in fields[first : first + 2]) / _TICKS
 
 
 class CpuTimes:
-    """A plug-in of pytest: measures where tests run, reports where results are collected."""
+    """A pytest plug-in that measures where tests run and reports where results are collected."""
 
     def __init__(self, limit_s: float | None, planned_s: float | None = None) -> None:
         self._limit_s, self._planned_s = limit_s, planned_s

@@ -1,6 +1,6 @@
 """An interpreter for the tests' programs that has already imported torch and mothtrap.
 
-Importing them takes seconds, most programs of the tests far less. So one process imports
+Importing them takes seconds, and most programs of the tests take far less. So one process imports
 them, and forks for each program. A forked process is a process of its own, observed like
 any other. Another one, without torch, forks for each `mothtrap run`: the less memory a process
 has, the less a fork costs. `python -m tests.harness.preloaded ADDRESS` is a process that forks.
@@ -73,7 +73,7 @@ OF_BOOSTING = ("joblib", "narwhals", "pandas", "polars", "scipy.stats")
 
 
 class Preloaded:
-    """A folder of commands: `python`, and `torchrun` and `mothtrap` that are run by it."""
+    """A folder of commands: `python`, and the `torchrun` and `mothtrap` that it runs."""
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="preloaded-")
@@ -93,7 +93,7 @@ class Preloaded:
         return [process.pid for process in self._processes]
 
     def begin(self, environment: Mapping[str, str]) -> None:
-        """Start the processes that fork, unless they have been."""
+        """Start the processes that fork, unless they are running."""
         if self._processes:
             return
         atexit.register(self._end)
@@ -117,7 +117,7 @@ class Preloaded:
             time.sleep(0.02)
 
     def _end(self) -> None:
-        """End them; programs that they started go on."""
+        """End them; programs that they started continue."""
         for process in self._processes:
             process.communicate()
 
@@ -138,10 +138,10 @@ def serve(address: str) -> None:
     listener.bind(address + ".new")
     listener.listen(64)
     gc.collect()
-    gc.freeze()  # what a collection never visits stays shared
-    os.rename(address + ".new", address)  # there when it listens
+    gc.freeze()  # memory that garbage collection never visits stays shared
+    os.rename(address + ".new", address)  # it appears once the socket is listening
     programs: dict[int, tuple[int, socket.socket]] = {}
-    """Process, and the connection of who asked for it, by the file that tells its end."""
+    """Process, and the connection of the requester, by the file that signals its end."""
     while True:
         connections = {asked: ended for ended, (_, asked) in programs.items()}
         ready, _, _ = select.select([listener, 0, *programs, *connections], [], [])
@@ -151,7 +151,7 @@ def serve(address: str) -> None:
             if ended in ready:
                 _tell_end(*programs.pop(ended))
                 os.close(ended)
-            elif asked in ready:  # who asked for it was killed
+            elif asked in ready:  # the requester was killed
                 os.kill(programs[ended][0], signal.SIGKILL)
         if listener in ready:
             asked, _ = listener.accept()
@@ -201,7 +201,7 @@ def _import_what_scripts_do() -> None:
 
 
 def _leave_libraries() -> None:
-    """Let programs end without taking torch's operations apart one by one: half a second each."""
+    """Let programs end without freeing torch's operations one by one, which takes half a second."""
     for library in [x for x in gc.get_objects() if type(x) is weakref.finalize]:
         taken = library.peek()
         if taken is not None and getattr(taken[1], "__name__", "") == "_del_library":
@@ -210,7 +210,7 @@ def _leave_libraries() -> None:
 
 def _tell_end(pid: int, asked: socket.socket) -> None:
     _, status = os.waitpid(pid, 0)
-    with asked, suppress(OSError):  # who asked for it may have been killed
+    with asked, suppress(OSError):  # the requester may have been killed
         asked.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
 
 

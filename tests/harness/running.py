@@ -1,4 +1,4 @@
-"""Runs a program as its user would: plainly, or under `mothtrap run`."""
+"""Run a program as its user would: plainly, or under `mothtrap run`."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from mothtrap.core.facts.workers import WorkerStarted
 from mothtrap.reader.run import Run
 
 FULL = os.environ.get("HARNESS") == "full"
-"""True to run families of programs that take minutes as a whole, each by Python itself."""
+"""True to run families of programs in full, which takes minutes, each by Python itself."""
 _preloaded = None if FULL else Preloaded()
 ITSELF = (sys.executable,)
-"""Python, for what is about its start or its end."""
+"""Python, for tests of its start or its end."""
 PYTHON = (_preloaded.python,) if _preloaded else ITSELF
-"""Python, or what stands for it with torch imported."""
+"""Python, or its replacement with torch imported."""
 MOTHTRAP = (*PYTHON, "-m", "mothtrap")
 TORCHRUN = _preloaded.torchrun if _preloaded else str(Path(sys.executable).parent / "torchrun")
 TIMEOUT_S = 300
 """Far above what any program needs: a hang becomes a failure, not a stuck suite."""
 _folders: dict[int, Path] = {}
-"""Where each command was started, by its process."""
+"""The folder where each command was started, by its process."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """User's view of a finished program; `returncode` is negative for a signal."""
+    """A finished program as its user sees it; `returncode` is negative for a signal."""
 
     returncode: int
     stdout: str
@@ -61,7 +61,7 @@ def environment(**variables: str) -> dict[str, str]:
 
 
 def ready() -> str:
-    """Start what stands for Python, unless it has been; return its path."""
+    """Start the replacement of Python unless it is running; return its path."""
     if _preloaded:
         _preloaded.begin(environment())
     return PYTHON[0]
@@ -110,7 +110,7 @@ def finish(process: subprocess.Popen[str], text: str | None = None) -> Outcome:
 
 
 def _kill_all_in(folder: Path) -> None:
-    """End what a command started in groups of their own: it holds the pipes of the command."""
+    """End the commands that a command started in their own groups: they hold its pipes."""
     for process in psutil.process_iter():
         with suppress(psutil.Error):
             if process.pid != os.getpid() and Path(process.cwd()).is_relative_to(folder):
@@ -144,7 +144,7 @@ def script_of(run: Run) -> int:
 
 
 def show(run_path: Path, *, cwd: Path) -> dict:
-    """Return what `mothtrap show --format json` prints of a run."""
+    """Return the output of `mothtrap show --format json` for a run."""
     with chdir(cwd):
         outcome = CliRunner().invoke(main, ["show", str(run_path), "--format", "json", "--all"])
     assert outcome.exit_code == 0, outcome.output

@@ -1,4 +1,4 @@
-"""Very small emulator of a terminal: the lines that a person sees after some output."""
+"""A very small terminal emulator: the lines that a person sees after some output."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ _ESCAPE = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])")
 
 
 def lines(output: str) -> list[str]:
-    """Return the lines as they stand in the end.
+    """Return the lines on the screen at the end.
 
-    Knows carriage return, newline, erasing of a line and moving up; colors change nothing.
+    Handles carriage return, newline, erasing of a line and moving up; ignores colors.
     """
     shown: list[list[str]] = [[]]
     row = column = position = 0

@@ -1,4 +1,4 @@
-"""The CPU seconds of tests are counted with their programs, and a limit on them can fail a run."""
+"""The CPU seconds of tests include those of their programs, and a limit can fail a run."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tests.harness.cpu_time import CpuTimes, spent
 from tests.harness.running import ITSELF, PYTHON, ready, run
 
 BUSY = "import time\nwhile time.process_time() < {}: pass\n"
-"""A program that takes so many CPU seconds, however busy the machine is."""
+"""A program that takes that many CPU seconds, however busy the machine is."""
 
 
 def told(times: CpuTimes, seconds: float, *, full: bool = False) -> pytest.ExitCode:
-    """Report a test that passed; return the status with which the run ends."""
+    """Report a test that passed; return the exit status of the session."""
     report: Any = SimpleNamespace(nodeid="t", user_properties=[("cpu_s", seconds), ("full", full)])
     times.pytest_runtest_logreport(report)
     session: Any = SimpleNamespace(exitstatus=pytest.ExitCode.OK, config=SimpleNamespace())

@@ -1,4 +1,4 @@
-"""The twin of the harness: programs that do change when they are observed are caught."""
+"""The counterpart of the harness: programs that observation does change are caught."""
 
 from __future__ import annotations
 

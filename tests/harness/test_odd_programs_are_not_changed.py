@@ -1,8 +1,8 @@
-"""Programs whose tensors are unlike those of a tutorial end as they do without mothtrap.
+"""Programs with unusual tensors end as they do without mothtrap.
 
 They count what happens to their tensors, draw random numbers meanwhile, or resize memory that was
-read. By default everything is captured, and of every sixth program what is captured by default,
-too; `HARNESS=full` runs each in every way.
+read. By default each runs with everything captured, and every sixth also with the default capture;
+`HARNESS=full` runs each in every way.
 """
 
 from __future__ import annotations

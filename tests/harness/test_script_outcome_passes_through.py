@@ -69,7 +69,7 @@ ENDINGS = {
     "warnings": "import warnings\nwarnings.warn('odd data')",
 }
 BY_ITSELF = {"Ctrl-C"}
-"""Endings that need a process of Python itself, not one that was forked from a preloaded one.
+"""Endings that need their own Python process instead of one forked from a preloaded process.
 
 `test_terminal_is_not_torn.py` presses Ctrl-C in the tests that run by default.
 """
@@ -167,7 +167,7 @@ def test_a_sitecustomize_of_ones_own_still_runs(tmp_path: Path) -> None:
     )
     env = environment(PYTHONPATH=str(site), OWN_SITE=str(site))
     plain = run([sys.executable, script], cwd=tmp_path, env=env)
-    # The launcher is a Python process too and runs it for itself; the child must once more.
+    # The launcher is a Python process too and runs it for itself; the child must run it again.
     command = observed([script], runs_dir=tmp_path, name="seen", python=ITSELF)
     seen = run(command, cwd=tmp_path, env=env)
     assert plain.stdout == "mine\ntheirs 1\n"

@@ -1,4 +1,4 @@
-"""On a terminal: Ctrl-C reaches the script, and a finding does not tear a progress bar."""
+"""On a terminal, Ctrl-C reaches the script, and a finding does not break a progress bar."""
 
 from __future__ import annotations
 

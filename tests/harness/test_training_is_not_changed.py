@@ -1,7 +1,7 @@
-"""Training is bit-identical with and without observation, and healthy training is called so.
+"""Training is bit-identical with and without observation, and healthy runs get no finding.
 
-By default seed 0, everything captured, and other ways of observing for a few programs.
-`HARNESS=full` takes every program in every way, `HARNESS_SEEDS=0,1,2` more seeds.
+By default it uses seed 0 with everything captured, and other ways of observing for a few programs.
+`HARNESS=full` runs every program in every way, `HARNESS_SEEDS=0,1,2` adds seeds.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ WHOLE = SAMPLED | {
 }
 BESIDE = {"mp_spawn"}
 LONG = {"gan", "language_model", "train_eval_train"}
-"""Programs of more steps than are watched in full: the later ones are light by default."""
+"""Programs with more steps than are fully observed: the later ones are light by default."""
 COMPILED = {"compile_inductor", "compile_aot_eager"}
-"""Take long to compile; by default the tests of taps and of compiled steps stand for them."""
+"""These take long to compile; by default the tests of taps and compiled steps cover them."""
 CHOSEN = {
     "everything": PROGRAMS.keys() - WHOLE - BESIDE - COMPILED,  # the first take all that and more
     "all_kinds_whole": WHOLE,
@@ -75,7 +75,7 @@ CASES = [
 
 
 def differences(plain: Outcome, seen: Outcome) -> list[str]:
-    """Say in which of digests, output and exit code two outcomes differ."""
+    """Name which of digests, output and exit code two outcomes differ in."""
     found = [
         f"digest of {part}: {digest} became {seen.digests.get(part)}"
         for part, digest in plain.digests.items()
@@ -123,6 +123,6 @@ def test_training_is_not_changed(
     assert errors == [], "a healthy program was called faulty"
     assert record.get("tool_errors", []) == [], "a part of mothtrap failed"
     assert record["run"]["state"] == "finished"
-    # A digest that is equal because nothing looked would prove nothing.
+    # Digests that are equal because nothing was observed would prove nothing.
     assert len(record["run"]["workers"]) == program.workers
     assert record["run"]["steps"] == program.steps

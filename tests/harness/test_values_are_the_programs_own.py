@@ -78,7 +78,7 @@ np.savez(sys.argv[1], **{name: np.stack(values) for name, values in own.items()}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Holds the run `seen` and what the program kept of its own, `own.npz`."""
+    """Return the folder with the run `seen` and the values saved by the program, `own.npz`."""
     folder = tmp_path_factory.mktemp("whole")
     (folder / "train.py").write_text(SCRIPT, encoding="utf-8")
     plain = run([*PYTHON, "train.py", "plain.npz"], cwd=folder)
@@ -94,13 +94,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def differing(folder: Path, own: str) -> list[str]:
-    """Names of the tensors that are not, in each step, what the program had."""
+    """Return the names of tensors that differ from the program's in any step."""
     reader = mothtrap.open_run(folder / "seen")
     kept = np.load(folder / own)
     found = []
     for name in kept.files:
         mode, _, identity = name.partition(" ")
-        # The program cannot know the lines that losses and labels go by.
+        # The program cannot know the code lines in the names of losses and labels.
         kind = identity.removesuffix(":")
         tensors = [reader.tensor(identity)] if kind == identity else reader.tensors(kind=kind)
         read = [v for t in tensors for _, v in t.values(Mode(mode))]

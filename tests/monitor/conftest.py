@@ -1,3 +1,3 @@
-"""Programs that are run by the tests, not collected."""
+"""Programs that the tests run; never collected."""
 
 collect_ignore = ["judged_every_step.py"]

@@ -1,4 +1,4 @@
-"""Runs a training script whose every step is judged at once, however long that takes."""
+"""Run a training script whose every step is evaluated immediately, however long that takes."""
 
 import runpy
 import sys

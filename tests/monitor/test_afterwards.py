@@ -1,4 +1,4 @@
-"""A stored run judged again gives the findings that it gave while it went on."""
+"""A stored run evaluated again gives the findings that it gave while it was running."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FAULTY = HERE.parent / "faulty"
 
 
 def watched(tmp_path: Path, *words: str | Path) -> Run:
-    """Run a faulty program, and open what was stored."""
+    """Run a faulty program and open its run."""
     command = observed([*words, "--seed", "0"], runs_dir=tmp_path, name="run")
     done = run(command, cwd=tmp_path, env=environment(MOTHTRAP_OVERHEAD="0"))
     assert done.returncode == 0, done.stderr

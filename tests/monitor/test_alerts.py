@@ -1,4 +1,4 @@
-"""Events of a run: each change is told once, causes before what follows."""
+"""Events of a run: each change is reported once, causes before their consequences."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def passed(finding: Finding) -> Finding:
 
 
 class Watched:
-    """Looks at a made-up run, a second apart, and gives the kinds of events."""
+    """Evaluates a made-up run once per second and returns the kinds of events."""
 
     def __init__(self) -> None:
         self.alerts = Alerts(EXPLAINS)

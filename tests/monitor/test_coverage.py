@@ -1,4 +1,4 @@
-"""A rule that could not see what it requires is never ok."""
+"""A rule whose required data are missing is never reported as ok."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ OF_LOSSES = {
     *("nonfinite_loss", "loss_not_decreasing", "loss_diverging"),
     *("loss_oscillating", "loss_spike", "loss_unchanged", "stalled_training"),
 }
-"""Rules that judge nothing but losses and the clock."""
+"""Rules that evaluate nothing but losses and the clock."""
 OK, LITTLE, NEVER = RuleState.OK, RuleState.NOT_ENOUGH_DATA, RuleState.NOT_APPLICABLE
 
 
 class _Writing:
-    """A sink that stores each record at once."""
+    """A sink that stores each record immediately."""
 
     def __init__(self, folder: Path) -> None:
         self._log = WorkerLog(folder)
@@ -62,7 +62,7 @@ class _Writing:
 
 
 def loss_only_run(run: Path, can: Reports | None) -> None:
-    """Store a job of which only a loss is reported."""
+    """Store a job that reports only a loss."""
     attempt = layout.create_run(run, info())
     sink = _Writing(layout.claim_worker(attempt)[1])
     needs = [need for rule in load_rules(Config()) for need in rule.needs]

@@ -1,4 +1,4 @@
-"""Messages: at least once, never lost, under one id; also where this process is killed."""
+"""Messages are delivered at least once under one id, even if this process is killed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mothtrap.testing.actions import WHERE, FakeJob, finding_event
 
 
 class Sender:
-    """Fails as often as told; `ids` are those of the attempts."""
+    """Fails as often as configured; `ids` are those of the attempts."""
 
     label, target, is_message = "sender", "", True
 

@@ -137,7 +137,7 @@ def test_what_comes_again_says_that_it_had_passed() -> None:
 
 
 def test_what_filled_most_of_the_training_stays_a_warning_when_it_passes() -> None:
-    # A run ended at chance three epochs after it was said to be stuck no more.
+    # A run ended at chance level three epochs after its finding had been resolved.
     book = FindingHistory()
     book.add(found(3, 300), window(steps=301))
     book.passed("GRD101", 390)

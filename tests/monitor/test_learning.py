@@ -1,4 +1,4 @@
-"""Learned invariants hold in the runs they were learned from, and bounds leave room for more."""
+"""Learned invariants hold in the runs they were learned from, and their bounds leave a margin."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def updates(by_name: dict[str, np.ndarray]) -> Matrix:
 
 
 def learned(*windows: Window, runs: int | None = None) -> list[str]:
-    """Sentences of what is learned; each window is a run of its own unless `runs` is 1."""
+    """Return the learned sentences; each window is its own run unless `runs` is 1."""
     names = ["x"] * len(windows) if runs == 1 else [str(n) for n in range(len(windows))]
     found = learn([Training(name, seen) for name, seen in zip(names, windows, strict=True)])
     for invariant in found:

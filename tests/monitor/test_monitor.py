@@ -33,7 +33,7 @@ from mothtrap.statistics.summary import COLUMN, WIDTH
 
 @dataclass
 class Clock:
-    """A clock that stands still until it is told how fast to go."""
+    """A clock that stands still until a speed is set."""
 
     now_s: float = 0.0
     per_call_s: float = 0.0
@@ -45,7 +45,7 @@ class Clock:
 
 @dataclass(frozen=True)
 class Watching(Rule):
-    """Notes the windows that it is shown."""
+    """Records the windows that it gets."""
 
     code = "TST001"
     seen: list[int] = field(default_factory=list, compare=False)
@@ -130,7 +130,7 @@ def test_judges_every_evaluation_among_the_first_steps() -> None:
 
 @dataclass(frozen=True)
 class Slow(Watching):
-    """Takes a second to judge."""
+    """Takes a second to evaluate."""
 
     clock: Clock = field(default_factory=Clock)
 
@@ -141,7 +141,7 @@ class Slow(Watching):
 
 @dataclass(frozen=True)
 class Waiting(Watching):
-    """Takes no time, and looks while no record comes."""
+    """Takes no time, and is also evaluated while no record arrives."""
 
     code = "TST004"
     waits = True

@@ -1,4 +1,4 @@
-"""Whatever a rule of a user's own does, it fails alone."""
+"""Whatever a user's rule does, only that rule fails."""
 
 from __future__ import annotations
 

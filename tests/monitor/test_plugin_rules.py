@@ -1,4 +1,4 @@
-"""Rules of other distributions: those that can be used are in force, others are named."""
+"""Rules of other distributions: usable ones are in force, others are reported."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from mothtrap.monitor.routing import Router
 
 
 class Routed:
-    """A made-up run with one reaction; `look` gives what it is called for."""
+    """A made-up run with one reaction; `look` returns the events that trigger it."""
 
     def __init__(self, cooldown_s: float = 0.0, **when: object) -> None:
         self.alerts, self.now_s = Alerts(EXPLAINS), 1000.0
@@ -165,7 +165,7 @@ def test_reminders_have_keys_and_texts_of_their_own() -> None:
 def test_a_monitor_that_takes_over_sends_further_reminders_under_keys_of_their_own() -> None:
     keys: list[str] = []
     now_s = 0.0
-    for _ in range(2):  # the second one knows nothing of the reminders of the first
+    for _ in range(2):  # the second one has no record of the reminders of the first
         run = reminding()
         run.now_s = now_s
         for _ in range(3):

@@ -1,4 +1,4 @@
-"""Rules in a Python file of the user's."""
+"""Rules in a Python file of the user."""
 
 from __future__ import annotations
 

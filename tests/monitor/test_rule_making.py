@@ -1,4 +1,4 @@
-"""A rule made of a condition is a rule like others, and is tried on the run at once."""
+"""A rule made from a condition behaves like other rules, and is tried on the run immediately."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from mothtrap.store.node_log import NodeRows, WorkerFact, WorkerStep
 
 
 class Job:
-    """Two nodes with four workers each, which make a step a second."""
+    """Two nodes with four workers each that make one step per second."""
 
     def __init__(self) -> None:
         self.now_s = 100.0

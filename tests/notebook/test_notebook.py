@@ -1,4 +1,4 @@
-"""Displays of a run in a notebook: run by a kernel, and drawn by a browser."""
+"""Displays of a run in a notebook, executed by a kernel and rendered by a browser."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_kernel_shows_report_strip_and_chart(tmp_path: Path) -> None:
 
 
 class Strip:
-    """A widget as the thread sees it that keeps it up; the job ends as soon as it is shown."""
+    """A widget as seen by the thread that updates it; the job ends as soon as it is shown."""
 
     comm = object()
 

@@ -1,4 +1,4 @@
-"""Arrays of numpy and byte buffers beside a training that grow in place."""
+"""NumPy arrays and byte buffers beside a training that grow in place."""
 
 import array
 

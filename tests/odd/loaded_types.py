@@ -1,4 +1,4 @@
-"""A loader whose batches are of a type of their own, in a named tuple."""
+"""A loader whose batches have a type of their own, in a named tuple."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""Tensors given to mothtrap by hand: they can be resized, and their type sees nothing of it."""
+"""Tensors logged by hand: they can be resized, and their type observes nothing of it."""
 
 import torch
 from telling import begin, tell

@@ -26,7 +26,7 @@ class Operations(TorchDispatchMode):
 
 
 class Inside(nn.Module):
-    """A part that enters a mode by itself."""
+    """A module that enters a mode itself."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Sparse, complex, nested and quantized tensors, and such without values, in one process."""
+"""Sparse, complex, nested, quantized and meta tensors in one process."""
 
 import warnings
 

@@ -36,7 +36,7 @@ class Wrapper(torch.Tensor):
 
 
 class Logging(torch.Tensor):
-    """Has memory, as any tensor."""
+    """Has memory, like any tensor."""
 
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):

@@ -1,4 +1,4 @@
-"""Tensor types with a `__torch_function__` that counts what it sees, and draws random numbers."""
+"""Tensor types with a `__torch_function__` that counts its calls and draws random numbers."""
 
 import torch
 from telling import begin, tell

@@ -85,7 +85,7 @@ def storages():
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        for parameter in model.parameters():  # as sharded training frees and brings back weights
+        for parameter in model.parameters():  # as sharded training frees and restores weights
             copy, storage = parameter.detach().clone(), parameter.untyped_storage()
             size = storage.nbytes()
             storage.resize_(0)

@@ -1,4 +1,4 @@
-"""Hooks around saved tensors, a function of one's own, and hooks in the graph: all count calls."""
+"""Hooks for saved tensors, a custom function, and hooks in the graph: all count their calls."""
 
 import torch
 from telling import begin, tell

@@ -1,4 +1,4 @@
-"""Prints what a training leaves behind: equal lines mean bit-equal training."""
+"""Prints the results of a training: equal lines mean bit-equal training."""
 
 import hashlib
 import random

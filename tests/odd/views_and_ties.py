@@ -1,4 +1,4 @@
-"""Parameters that are views of one memory, tied ones, parametrizations, and what users count."""
+"""Parameters that are views of one memory, tied parameters, parametrizations, and user counters."""
 
 import copy
 import io

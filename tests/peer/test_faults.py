@@ -1,4 +1,4 @@
-"""The trainings that the built-in rules of others were shown on, and what is found in them."""
+"""The trainings on which built-in rules of other tools were shown, and the findings in them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_weights_that_never_change_are_found(tmp_path: Path) -> None:
 def test_a_loss_that_does_not_fall_is_found(tmp_path: Path) -> None:
     targets = torch.randint(3, (16,))
 
-    class Deaf(nn.Module):  # learns, but nothing of its input
+    class Deaf(nn.Module):  # learns, but nothing from its input
         def __init__(self) -> None:
             super().__init__()
             self.body = nn.Linear(4, 3)

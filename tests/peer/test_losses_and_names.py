@@ -1,4 +1,4 @@
-"""Losses are found and are true; no two tensors share a name; what users log is kept."""
+"""Losses are found and correct; no two tensors share a name; what users log is kept."""
 
 from __future__ import annotations
 

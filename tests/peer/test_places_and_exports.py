@@ -1,4 +1,4 @@
-"""Runs in an object store, many segments and writers, and the trace that is made of them."""
+"""Runs in an object store, many segments and writers, and the exported trace."""
 
 from __future__ import annotations
 

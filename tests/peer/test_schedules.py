@@ -19,7 +19,7 @@ STEPS = 20
 
 
 def captured(folder: Path, mode: str = "train", **fields: object) -> list[int]:
-    """Steps of a mode at which a collection captured weights, of 20."""
+    """Return the steps of a mode at which a collection captured weights, of 20."""
 
     def each(step: int, model: nn.Module, dbg: Watch) -> None:
         with torch.no_grad():
@@ -47,7 +47,7 @@ SCHEDULES: tuple[tuple[dict[str, object], int], ...] = (
 
 @pytest.fixture(scope="module")
 def scheduled(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """A training of which each layer is captured by a schedule of its own."""
+    """Train with a separate capture schedule for each layer."""
     collections = {
         f"of layer {layer}": Collection(tensors=(f"activations:{layer}",), **fields)  # type: ignore[arg-type]
         for layer, (fields, _) in enumerate(SCHEDULES)
@@ -71,7 +71,7 @@ def test_a_training_is_captured_by_the_words_of_its_schedule(scheduled: Run, lay
 def test_modes_have_schedules_of_their_own(tmp_path: Path) -> None:
     fields = {"every": 5, "eval": Schedule(every=8)}
     assert captured(tmp_path / "t", **fields) == [0, 5, 10, 15]
-    # The evaluation before the first step closes comes before there is a run to hold it.
+    # The evaluation before the first step closes comes before the run exists.
     assert captured(tmp_path / "e", "eval", **fields) == [8, 16]
     assert captured(tmp_path / "n", "eval", every=1) == []
 
@@ -87,7 +87,7 @@ def test_a_schedule_that_never_saves_is_refused_and_an_empty_choice_saves_nothin
         captured(tmp_path / "a", stop=0)
     off = trained(tmp_path / "b", 3, collections={}, **UNJUDGED)
     assert off.tensors() == ()
-    assert len(off.scalars("loss")[0].steps_S) == 3  # losses are always there
+    assert len(off.scalars("loss")[0].steps_S) == 3  # losses are always captured
 
 
 EVERYWHERE = {

@@ -1,4 +1,4 @@
-"""Steps of a run: of how many workers, in which mode, and as of which moment."""
+"""Steps of a run: of which workers, in which mode, and as of which time."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from mothtrap.reader.series.steps import StepState
 from mothtrap.store import layout
 
 LETTERS = {StepState.AVAILABLE: "A", StepState.UNAVAILABLE: "U", StepState.NOT_YET: "N"}
-GONE: tuple[int, ...] = (-1,)  # behind the steps of a worker: its process is gone
-CLOSED: tuple[int, ...] = (-2,)  # it came to its end
+GONE: tuple[int, ...] = (-1,)  # appended to the steps of a worker whose process is gone
+CLOSED: tuple[int, ...] = (-2,)  # appended to those of a worker that ended normally
 MANY = tuple(range(12))
 
 # Steps that each worker captured; A available, U unavailable, N not yet, from step 0 on.

@@ -1,4 +1,4 @@
-"""The page for those who come from SageMaker Debugger says what is true."""
+"""The page for users of SageMaker Debugger is correct."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def offences(page: str) -> list[str]:
 
 
 def _resolved(node: ast.expr) -> Any:
-    """Return the object that an expression stands for; None where it is none of ours."""
+    """Return the object to which an expression refers; None if it is not part of mothtrap."""
     if isinstance(node, ast.Call):
         return RETURNS.get(_resolved(node.func))
     if isinstance(node, ast.Name):
@@ -116,7 +116,7 @@ def test_a_name_that_does_not_exist_is_seen(wrong: str) -> None:
 
 
 def untold(page: str) -> list[str]:
-    """Names of smdebug that stand in quotes in no first cell of a row before its tests."""
+    """Return the quoted names of smdebug that are in no first cell of a row with tests."""
     rows = re.findall(r"^\|(.*?[^\\])\|", page.partition("## What its tests")[0], re.MULTILINE)
     told = {word for row in rows for text in QUOTED.findall(row) for word in WORD.findall(text)}
     return [name for name in THEIRS if name not in told]
@@ -131,7 +131,7 @@ def test_a_name_without_a_row_is_seen() -> None:
 
 
 def unknown_codes(page: str) -> set[str]:
-    """Codes of rules that a page names and that no rule has."""
+    """Return the rule codes that a page names and that no rule has."""
     rules = (TESTS.parent / "docs" / "rules.md").read_text(encoding="utf-8")
     return {code for code in CODE.findall(page) if f"[{code}]" not in rules}
 
@@ -142,7 +142,7 @@ def test_rules_that_are_named_exist() -> None:
 
 
 def missing(page: str) -> list[str]:
-    """Tests that a page names and that are not there."""
+    """Return the tests that a page names and that do not exist."""
     return [
         name
         for name in TEST.findall(page)

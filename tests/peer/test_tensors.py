@@ -1,4 +1,4 @@
-"""Tensors by name, expression, collection, step, mode and worker; what is missing is named."""
+"""Tensors by name, expression, collection, step, mode and worker; missing ones are reported."""
 
 from __future__ import annotations
 
@@ -123,14 +123,14 @@ def test_a_file_that_is_gone_is_missed_by_name_and_costs_itself_alone(
     for file in (path / "1" / "w0").glob(f"{lost}-*"):
         file.unlink()
     run = mothtrap.open_run(path)
-    if lost == "events":  # it says which steps there are
+    if lost == "events":  # the message names the steps that exist
         assert run.steps_of().tolist() == []
         assert run.tensors() == ()
         return
     weight = run.tensor("weight:0.weight")
     if lost == "stats":
         assert weight.at(2).shape == (8, 4)
-        assert weight.statistics(2)["count"] == 32  # worked out of the values
+        assert weight.statistics(2)["count"] == 32  # computed from the values
         words = "4 steps lack tensors because of damage"
     else:
         error = DamagedDataError if lost == "raw" else StepUnavailableError

@@ -1,4 +1,4 @@
-"""Training goes on whatever happens to what watches it; runs end, and can be found."""
+"""Training continues whatever happens to its observer; runs end, and can be found."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SETTINGS = pytest.mark.parametrize("settings", [{}, CUSTOM], ids=["default", "cu
 
 
 def weights(folder: Path | None, **settings: Any) -> tuple[list[bytes], Path | None]:
-    """Weights after ten steps, watched where there is a folder to keep a run in."""
+    """Return the weights after ten steps, watched if there is a folder for the run."""
     model = classifier()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     dbg = mothtrap.watch(model, optimizer, runs_dir=str(folder), **settings) if folder else None
@@ -178,7 +178,8 @@ for step in range(begin, 6):
 def test_an_interrupted_training_goes_on_with_the_step_of_its_checkpoint(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SPOT)
     command = [*running.MOTHTRAP, "run", "--resume", "--name", "job", "train.py"]
-    env = running.environment(MOTHTRAP_WRITER="process")  # loses no step of a job that is ended
+    # loses no step of a job that is terminated
+    env = running.environment(MOTHTRAP_WRITER="process")
     codes = [running.run(command, cwd=tmp_path, env=env).returncode for _ in range(2)]
     seen = mothtrap.open_run("job", tmp_path / "runs")
     assert (codes[0] != 0, codes[1], seen.attempts, seen.state) == (True, 0, 2, "finished")

@@ -1,4 +1,4 @@
-"""Values, types, statistics and shapes are read as they were, bit for bit."""
+"""Values, types, statistics and shapes are read back bit for bit."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def bits(tensor: torch.Tensor) -> bytes:
 
 
 def of_type(dtype: torch.dtype) -> torch.Tensor:
-    """A tensor with the least and the greatest bits that a type has."""
+    """Return a tensor with the smallest and the largest bit pattern of a type."""
     if dtype is torch.bool:
         return torch.tensor([[True, False], [False, True]])
     size = torch.empty(0, dtype=dtype).element_size()
@@ -136,7 +136,7 @@ def test_a_watched_model_stays_picklable(tmp_path: Path) -> None:
 
 @dataclass
 class Answer:
-    """Output type that many models return, in place of a tensor."""
+    """An output type that many models return instead of a tensor."""
 
     logits: torch.Tensor
     hidden: tuple[torch.Tensor, ...]

@@ -1,6 +1,6 @@
-"""Names in smdebug 1.0.34 of the parts of its hook, its trial and their settings.
+"""Names in smdebug 1.0.34 of the members of its hook, its trial and their settings.
 
-Each of them has a row on the page for those who come from there.
+Each of them has a row on the page for users of that library.
 """
 
 from __future__ import annotations

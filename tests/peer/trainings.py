@@ -22,13 +22,13 @@ from mothtrap.store import layout
 from mothtrap.store.worker_log import WorkerLog
 
 UNJUDGED = {"select": ("DST",), "snapshots": 0}
-"""Settings without a rule that has anything captured in a job of one worker."""
+"""Settings in which no rule requests captures, in a job of one worker."""
 
 Each = Callable[[int, nn.Module, Watch], None]
 
 
 def classifier() -> nn.Sequential:
-    """Four features in, three classes out."""
+    """Return a model with four input features and three classes."""
     torch.manual_seed(0)
     return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
 
@@ -63,7 +63,7 @@ def trained(
 
 
 def parameter(model: nn.Module, name: str) -> nn.Parameter:
-    """A parameter by its name."""
+    """Return a parameter by its name."""
     return dict(model.named_parameters())[name]
 
 
@@ -76,8 +76,8 @@ def steps_of_worker(
         rank: of the worker.
         numbers: the steps that it captured.
         of: workers of the job.
-        dead: its process is gone.
-        closed: it came to its end.
+        dead: whether its process is gone.
+        closed: whether it ended normally.
     """
     start = WorkerStarted(
         step=0,
@@ -99,7 +99,7 @@ def steps_of_worker(
 
 
 def job(folder: Path, *workers: list[StepRecord], ended: bool = False) -> Run:
-    """A run of workers; a list without records is a worker that has not begun."""
+    """Return a run of workers; a list without records is a worker that has not begun."""
     attempt = layout.create_run(folder / "x", info())
     for rank, records in enumerate(workers):
         if records:

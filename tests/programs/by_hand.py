@@ -1,4 +1,4 @@
-"""No optimizer: the script changes its parameters itself, at every second backward."""
+"""No optimizer: the script changes its parameters itself, in every second backward."""
 
 import torch
 from dataset import curve

@@ -1,4 +1,4 @@
-"""A compiled model with generated kernels; says so and ends where no compiler is."""
+"""A compiled model with generated kernels; prints a message and ends if there is no compiler."""
 
 import shutil
 import sys

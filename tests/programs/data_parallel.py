@@ -1,4 +1,4 @@
-"""A model in `DataParallel`, as scripts for several devices have it; trained and evaluated."""
+"""A model in `DataParallel`, as in scripts for several devices; trained and evaluated."""
 
 import torch
 from dataset import blobs, loader

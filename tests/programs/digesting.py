@@ -1,4 +1,4 @@
-"""Says as digests what a training did: equal digests mean bit-equal training."""
+"""Prints the results of a training as digests: equal digests mean bit-equal training."""
 
 import hashlib
 import json

@@ -22,7 +22,7 @@ def is_watched() -> bool:
         try:
             if re.search(rf"^Pid:\s+{os.getpid()}$", file.read_text(), re.MULTILINE):
                 return True
-        except OSError:  # of another process, or closed meanwhile
+        except OSError:  # of another process, or closed in the meantime
             continue
     return False
 

@@ -1,4 +1,4 @@
-"""A transformer encoder; its fused inference path gives other bits than the ordinary one."""
+"""A transformer encoder whose fused inference path gives other bits than the ordinary one."""
 
 import hashlib
 

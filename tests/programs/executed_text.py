@@ -1,4 +1,4 @@
-"""A training loop that has no file: text that is executed, as a notebook cell is."""
+"""A training loop without a file: text that is executed, like a notebook cell."""
 
 from digesting import begin
 

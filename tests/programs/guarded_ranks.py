@@ -1,8 +1,8 @@
-"""Two ranks, of which one meets a bad batch; each says what it stepped and what it holds.
+"""Two ranks, one of which meets a bad batch; each prints the steps it made and its weights.
 
-`loss`: the loss of rank 1 is NaN once, its gradients are sound. `gradient`: a gradient of
-rank 1 is corrupted after the averaging. `sound`: nothing is wrong. `join`: rank 1 has fewer
-batches, and says so with `join`. `alone`: rank 1 has fewer batches and no wrapper.
+`loss`: the loss of rank 1 is NaN once, its gradients are sound. `gradient`: a gradient of rank 1 is
+corrupted after the averaging. `sound`: nothing is wrong. `join`: rank 1 has fewer batches and uses
+`join`. `alone`: rank 1 has fewer batches and no wrapper.
 """
 
 import hashlib
@@ -47,6 +47,7 @@ else:
 weights = b"".join(p.detach().numpy().tobytes() for p in plain.parameters())
 applied = int(optimizer.state[plain[0].weight]["step"])
 told = f"rank {rank} applied {applied} {hashlib.sha256(weights).hexdigest()[:12]}\n"
-os.write(1, told.encode())  # in one piece: print, unbuffered, lets another rank into its line
+# in one write: `print`, unbuffered, lets another rank write into its line
+os.write(1, told.encode())
 dist.barrier()
 dist.destroy_process_group()

@@ -7,7 +7,7 @@ from dataset import blobs, loader
 from digesting import begin
 from torch import nn
 
-# Scripting is deprecated; people still run it, and the warning is not what they look at.
+# Scripting is deprecated; people still use it, and the warning is not tested here.
 warnings.filterwarnings("ignore", category=DeprecationWarning)
 
 digest = begin()

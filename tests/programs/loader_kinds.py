@@ -1,4 +1,4 @@
-"""Loaders of many kinds: subclasses, streams, samplers, a prefetching thread, broken off."""
+"""Loaders of many kinds: subclasses, streams, samplers, a prefetching thread, partly read ones."""
 
 import copy
 import pickle
@@ -14,7 +14,7 @@ from torch.utils import data
 
 
 class Repeating(data.DataLoader):
-    """Goes through its data twice in one iteration."""
+    """Yields its data twice in one iteration."""
 
     def __iter__(self):
         for _ in range(2):
@@ -49,7 +49,7 @@ def step(inputs, labels):
 
 
 def ahead(batches):
-    """Hand on batches that another thread loads."""
+    """Yield batches that another thread loads."""
     waiting = queue.Queue(maxsize=2)
 
     def load():
@@ -88,7 +88,7 @@ for batches in loaders:
     print(type(batches).__name__, len(batches) if batches is kept else "")
     for inputs, labels in batches:
         step(inputs, labels)
-for _ in range(3):  # broken off each time
+for _ in range(3):  # left early each time
     step(*next(iter(data.DataLoader(whole, batch_size=16, shuffle=True))))
 iterator = iter(data.DataLoader(whole, batch_size=64))
 print(type(iterator).__name__, len(iterator), iter(iterator) is iterator)

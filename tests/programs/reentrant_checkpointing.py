@@ -1,4 +1,4 @@
-"""Reentrant checkpointing by the script itself: segments are called inside no module.
+"""Reentrant checkpointing in the script itself: the segments are called outside any module.
 
 The segments have a batch norm, which counts how often it ran, and dropout, which draws.
 """

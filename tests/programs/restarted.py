@@ -1,7 +1,7 @@
-"""Fails once after its checkpoint, and goes on from there when it is started again.
+"""Fails once after its checkpoint, and continues from there when it is started again.
 
-Arguments: `weights` (loads what it saved) or `optimizer` (loads it and changes the weights),
-the file of the checkpoint, and the file that says it failed before.
+Arguments: `weights` (loads what it saved) or `optimizer` (loads it and changes the weights), the
+file of the checkpoint, and a file that marks the first failure.
 """
 
 import os
@@ -44,9 +44,9 @@ for step in range(start, 9):
         draft.replace(checkpoint)
     if step == 6 and is_first:
         if rank != "0":
-            time.sleep(600)  # until the launcher ends it
+            time.sleep(600)  # until the launcher terminates it
         while not all(checkpoint.with_suffix(f".{each}").exists() for each in range(workers)):
             time.sleep(0.01)
         failed.touch()
-        time.sleep(1)  # what the others have recorded is written beside their training
+        time.sleep(1)  # what the others have recorded is written in parallel with their training
         raise SystemExit("failed as planned")

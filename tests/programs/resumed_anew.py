@@ -1,4 +1,4 @@
-"""Trains, saves a checkpoint, and goes on from there when it is started again.
+"""Trains, saves a checkpoint, and continues from there when it is started again.
 
 Arguments: the file of the checkpoint, and what the second start does: `well`, `forgets` to load
 the weights, or `rescales` the data.

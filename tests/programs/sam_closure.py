@@ -1,4 +1,4 @@
-"""Sharpness-aware minimization: an optimizer of one's own around another, with a closure."""
+"""Sharpness-aware minimization: a custom optimizer around another, with a closure."""
 
 import torch
 from dataset import blobs, loader

@@ -1,4 +1,4 @@
-"""Training with parameters in shards; rank 0 writes what the whole gradients are.
+"""Training with sharded parameters; rank 0 writes the whole gradients.
 
 Arguments: `fsdp2` (shards over all workers), `replicated` (replicas of shards, 4 workers)
 or `tensor_parallel`; and the file to write.
@@ -25,13 +25,13 @@ variant, path = sys.argv[1], Path(sys.argv[2])
 dist.init_process_group("gloo")
 rank, world_size = dist.get_rank(), dist.get_world_size()
 torch.manual_seed(0)
-hidden = 8 if variant == "tensor_parallel" else 7  # tensor parallelism cuts evenly
+hidden = 8 if variant == "tensor_parallel" else 7  # tensor parallelism divides evenly
 net = nn.Sequential(nn.Linear(6, hidden), nn.ReLU(), nn.Linear(hidden, 3))
 draws = torch.Generator().manual_seed(rank)
 if variant == "tensor_parallel":
     mesh = init_device_mesh("cpu", (world_size,), mesh_dim_names=("tp",))
     parallelize_module(net, mesh, {"0": ColwiseParallel(), "2": RowwiseParallel()})
-    draws.manual_seed(0)  # the workers share every batch
+    draws.manual_seed(0)  # all workers use every batch
 else:
     shape = (2, world_size // 2) if variant == "replicated" else (world_size,)
     names = ("replicas", "shards")[-len(shape) :]

@@ -1,4 +1,4 @@
-"""Two loader processes by spawn that live over the epochs."""
+"""Two loader processes, started by spawn, that persist over the epochs."""
 
 import numpy as np
 import torch

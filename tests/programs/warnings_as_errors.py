@@ -1,4 +1,4 @@
-"""Run with `python -W error`: any warning on the way ends the program."""
+"""Run with `python -W error`: any warning ends the program."""
 
 import sys
 

@@ -1,7 +1,7 @@
 """A job in which each rank watches its own model, and rank 1 fails once.
 
-Its processes find each other and exchange nothing more: gloo cannot always begin again where
-torchrun starts its workers anew (PyTorch 2.13).
+Its processes rendezvous and exchange nothing more: gloo cannot always be initialized again after
+torchrun restarts its workers (PyTorch 2.13).
 
 Arguments: the file of the checkpoint, and the name of the run or nothing.
 """
@@ -47,4 +47,4 @@ with mothtrap.watch(model, optimizer, name=name, overhead=0, writer="process") a
                 time.sleep(0.5)
                 checkpoint.with_suffix(".0").replace(checkpoint)
                 raise SystemExit("failed as planned")
-            time.sleep(600)  # until the launcher ends it
+            time.sleep(600)  # until the launcher terminates it

@@ -1,4 +1,4 @@
-"""A run as an earlier version wrote it: its statistics have `step`, `mode` and `mode_step`, too."""
+"""A run as written by an earlier version: its statistics also have `step`, `mode`, `mode_step`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FOLDER = Path(__file__).parent / "data" / "keys-in-statistics"
 
 
 def items() -> list[list[StepRecord]]:
-    """The records in it, by the batches in which they were written."""
+    """Return its records, by the batches in which they were written."""
     return [
         [record(0, observations=(started(DEAD_PID),))],
         [record(1), evaluation(2, 0), record(2, tensors=2)],

@@ -20,7 +20,7 @@ from mothtrap.statistics.dtypes import name_of
 from mothtrap.store import layout
 from mothtrap.store.worker_log import WorkerLog
 
-DEAD_PID = 2**30  # above any pid that Linux gives
+DEAD_PID = 2**30  # above any pid that Linux assigns
 
 
 def info(**changes: object) -> RunInfo:
@@ -45,7 +45,7 @@ def started(pid: int) -> WorkerStarted:
 
 
 def raw(*values: tuple[int, npt.NDArray[Any]]) -> RawBlock:
-    """Tensors as they were, each with its id."""
+    """Return tensors as they were, each with its id."""
     parts = [np.ascontiguousarray(v).reshape(-1).view(np.uint8) for _, v in values]
     return RawBlock(
         tensor_R=np.array([number for number, _ in values], np.uint32),
@@ -61,12 +61,12 @@ def key(step: int, mode: Mode = Mode.TRAIN, mode_step: int | None = None) -> Ste
 
 
 def evaluation(step: int, mode_step: int, **changes: object) -> StepRecord:
-    """The record of one forward of an evaluation before train step `step`."""
+    """Return the record of one forward of an evaluation before train step `step`."""
     return record(step, key=key(step, Mode.EVAL, mode_step), optimizers=(), **changes)
 
 
 def closing(step: int, *, exception: str | None = None, own_s: float = 1.0) -> StepRecord:
-    """The record of a worker that closes after `step` steps."""
+    """Return the record of a worker that closes after `step` steps."""
     end = WorkerEnded(step=step, steps=step, own_s=own_s, wall_s=50.0, exception=exception)
     return record(
         step, tensors=0, key=StepKey(step=step), optimizers=(), scalars=(), observations=(end,)

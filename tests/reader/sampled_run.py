@@ -1,4 +1,4 @@
-"""A run whose steps tell which samples they trained on, written through the store."""
+"""A run whose steps list the samples they trained on, written through the store."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def store(
     names: Mapping[int, str] | None = None,
     rank: int = 1,
 ) -> Path:
-    """Write a run of two workers, of which the one of `rank` tells its samples."""
+    """Write a run of two workers in which the one of `rank` lists its samples."""
     store_run(path, steps=1)
     _, folder = layout.claim_worker(layout.attempt_folder(path, 1), rank)
     facts = [

@@ -1,4 +1,4 @@
-"""The examples of docs/analysis.md run, one after the other, as they stand there."""
+"""The examples of docs/analysis.md run one after the other, exactly as printed there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Charts of a run are specifications that can be drawn anywhere."""
+"""Charts of a run are specifications that any viewer can render."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ def test_a_restart_replaces_the_steps_that_it_repeats(tmp_path: Path) -> None:
     write_worker(first, *(record(step) for step in range(6)), seal=False)
     second = layout.create_attempt(tmp_path / "digits", info(attempt=2))
     again = (Scalar("loss", "main", 9.0),)
-    defined = record(0).defined  # ids are of one process
+    defined = record(0).defined  # ids belong to one process
     write_worker(
         second,
         record(4, scalars=again, defined=defined),
@@ -322,7 +322,8 @@ def test_a_question_imports_no_functions_of_arrow(tmp_path: Path) -> None:
 
 def test_a_run_of_an_earlier_version_says_the_same(tmp_path: Path) -> None:
     stats = older.FOLDER / "1" / "w0" / "stats-00000000.arrow"
-    assert "mode_step" in pa.ipc.open_file(stats).schema.names  # else it is none of an earlier one
+    # otherwise it is not of an earlier version
+    assert "mode_step" in pa.ipc.open_file(stats).schema.names
     log = write_worker(create(tmp_path, pid=DEAD_PID), seal=False)
     for records in older.items():
         log.append(records)
@@ -343,7 +344,7 @@ def test_a_run_of_an_earlier_version_says_the_same(tmp_path: Path) -> None:
 def test_a_run_that_is_starting_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its folder is made while the reader waits."""
+    """Its folder is created while the reader waits."""
     monkeypatch.setattr("mothtrap.reader.run.time.sleep", lambda _: create(tmp_path))
     assert open_run("digits", tmp_path, timeout_s=60).id == "digits"
 

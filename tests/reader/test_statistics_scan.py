@@ -34,7 +34,7 @@ QUERIES = (
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Two attempts of two workers: the second one does steps again; rows of several forms."""
+    """Two attempts of two workers: the second repeats some steps; rows have several forms."""
     folder = tmp_path_factory.mktemp("runs") / "x"
     random = np.random.default_rng(0)
 
@@ -60,7 +60,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.mark.parametrize("query", QUERIES)
 def test_queries_are_answered_as_of_the_whole_table(run: Run, query: str) -> None:
-    """Rows and columns left out for a query never change its answer."""
+    """Omitting rows and columns for a query never changes its result."""
     for view in (run, run.range(35, 95)):
         with duckdb.connect() as connection:
             connection.register("stats", view.table("stats"))
@@ -70,7 +70,7 @@ def test_queries_are_answered_as_of_the_whole_table(run: Run, query: str) -> Non
             found, expected = sorted(found, key=str), sorted(expected, key=str)
         assert len(found) == len(expected)
         for row, other in zip(found, expected, strict=True):
-            # Threads add up a mean in any order, which shows in its last digit.
+            # Threads sum a mean in any order, which shows in its last digit.
             assert row == (pytest.approx(other, rel=1e-14) if "avg(" in query else other)
         assert expected or view is not run
 

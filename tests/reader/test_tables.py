@@ -29,7 +29,7 @@ def a_run(folder: Path) -> Run:
     for name, values in (("count", (4, 4, 4)), ("nan", (0, 4, 0)), ("inf", (0, 0, 0))):
         summary_TF[:, COLUMN[name]] = values
     summary_TF[0, COLUMN["mean"]] = 0.5
-    summary_TF[1, COLUMN["l2"]] = 0.0  # what is stored is a sum, and nothing was finite
+    summary_TF[1, COLUMN["l2"]] = 0.0  # a sum is stored, and nothing was finite
     write_worker(
         attempt,
         record(0, summary_TF=summary_TF, observations=(started(1),)),

@@ -1,4 +1,4 @@
-"""Further short scripts, with a fault of the model, of the update, or of the settings."""
+"""Further short scripts, with a fault in the model, the update, or the settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Further short scripts, with a fault of the training loop or of the outputs."""
+"""Further short scripts, with a fault in the training loop or the outputs."""
 
 from __future__ import annotations
 

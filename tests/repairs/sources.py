@@ -1,4 +1,4 @@
-"""Pieces of scripts, and fields of findings, from which the programs of the tests are made."""
+"""Parts of scripts, and fields of findings, from which the test programs are made."""
 
 from __future__ import annotations
 

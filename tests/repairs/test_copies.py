@@ -1,4 +1,4 @@
-"""Copies of the fault programs, with which repairs are measured, do not show their repair."""
+"""Copies of the fault programs, on which repairs are measured, do not contain their repair."""
 
 from __future__ import annotations
 

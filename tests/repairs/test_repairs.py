@@ -49,7 +49,7 @@ def test_a_script_that_looks_alike_is_refused(case: str) -> None:
 
 @pytest.mark.parametrize("case", [case for case in FAULTY if case != "swapped"])
 def test_a_repaired_script_gets_no_second_repair_of_another_kind(case: str) -> None:
-    """Whatever a repair does to its own result, it is still Python and never the fault again."""
+    """A repair applied to its own result gives valid Python and never the fault again."""
     name, fields, source, repaired = FAULTY[case]
     try:
         again = catalogue.patch(finding(name, **fields), "train.py", repaired)
@@ -72,7 +72,7 @@ def test_a_rule_without_a_repair_is_known_as_such() -> None:
 
 
 def phrases(path: Path) -> set[str]:
-    """Return the words that a repair looks for in the message of its finding."""
+    """Return the words that a repair searches for in the message of its finding."""
     compared = (
         (node.left, ast.unparse(node.comparators[0]))
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
@@ -86,7 +86,7 @@ def phrases(path: Path) -> set[str]:
 
 
 def test_messages_have_the_words_that_repairs_look_for() -> None:
-    """A message that is written anew must not leave its repair behind."""
+    """Rewording a message must not break its repair."""
     folder = Path(mothtrap.__file__).parent
     said = "".join(
         constant.value

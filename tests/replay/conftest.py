@@ -1,4 +1,4 @@
-"""The programs here are run as scripts, never collected."""
+"""The programs here run as scripts and are never collected."""
 
 collect_ignore = ["light", "loops", "programs"]
 collect_ignore_glob = ["trainers/by_*.py"]

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 class BadStep:
     """The bad step of a program in `programs/`.
 
-    `operation` is None where what went into the step was bad already, `holder` is then what
-    held it. `rows` are those of which each alone makes the step bad; `rows` None: no single
-    row does. `sample` is what the first of them is in the data set, where there is one to
-    name. `exception` is the type of the exception that ends the program there. The line
-    to name is the one marked `# <- here`.
+    `operation` is None if an input of the step was already bad; `holder` is then the object that
+    contained it. `rows` are the rows each of which alone makes the step bad; None: no single row
+    does. `sample` is the index of the first of them in the data set, if it has one. `exception` is
+    the type of the exception that ends the program there. The line to name is the one marked `# <-
+    here`.
     """
 
     name: str

@@ -9,7 +9,7 @@ import pytest
 from tests.harness.running import FULL, MOTHTRAP, PYTHON, Outcome, environment, observed, run
 
 FOLDER = Path(__file__).parent / "programs"
-# A program, what its test is of, and how it is fixed: in the script, or in the test.
+# A program, the subject of its test, and its repair: in the script, or in the test.
 CASES = (
     ("zero_deviation_over_batch", "`standardised`", "correction=0)", "correction=0).clamp(1e-6)"),
     ("empty_sequence", "module `pool` (MaskedMean)", "mask.sum(1)", "mask.sum(1).clamp(1)"),
@@ -22,7 +22,7 @@ CASES = (
 def checked(test: Path) -> Outcome:
     """Run a written test as its owner would."""
     options = ("-q", "-p", "no:cacheprovider", "--rootdir", test.parent)
-    env = environment(PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")  # importing them takes half of a second
+    env = environment(PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")  # importing them takes half a second
     return run([*PYTHON, "-m", "pytest", *options, test], cwd=test.parent, env=env)
 
 

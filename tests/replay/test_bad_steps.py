@@ -1,4 +1,4 @@
-"""Steps that go bad late and rarely: kept, kept out of the weights, replayed, narrowed down.
+"""Steps that go bad late and rarely: kept, skipped, replayed, narrowed down.
 
 By default one in five is replayed, another skips its bad step, and another stops the job there;
 with `HARNESS=full` each does all of these.
@@ -25,7 +25,7 @@ WAYS = 1 if FULL else 5
 
 
 def cases(steps: list[BadStep], way: int) -> list:
-    """Return those of some bad steps that run in one of the ways."""
+    """Return those of the bad steps that run in one of the ways."""
     return [pytest.param(bad, id=bad.name) for bad in steps[way % WAYS :: WAYS]]
 
 
@@ -43,13 +43,13 @@ def trained(bad: BadStep, folder: Path, *options: str, returncode: int = 0) -> O
 
 
 def weights(outcome: Outcome) -> tuple[list[str], str]:
-    """Digests of the weights before each step, and at the end."""
+    """Return the digests of the weights before each step, and at the end."""
     *steps, end = (found["digest"] for found in WEIGHTS.finditer(outcome.stdout))
     return steps, end
 
 
 def marked_line(bad: BadStep) -> str:
-    """`file:line` of the line that is to be named."""
+    """`file:line` of the line that must be named."""
     text = (FOLDER / f"{bad.name}.py").read_text(encoding="utf-8").splitlines()
     [line] = [number for number, line in enumerate(text, start=1) if line.endswith(MARK)]
     return f"{bad.name}.py:{line}"

@@ -1,4 +1,4 @@
-"""Loops of every form are replayed, bit-identical, with nothing from the user."""
+"""Loops of every form are replayed, bit-identical, without help from the user."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def kept(target: list[Any], folder: Path, *, step: int | None = 7, **env: str) -
 
 
 def replayed(path: Path, *options: str) -> Outcome:
-    """Return the outcome of `mothtrap replay`, started from a folder of its own."""
+    """Return the outcome of `mothtrap replay`, started from its own folder."""
     return run([*MOTHTRAP, "replay", path, *options], cwd=path)
 
 
@@ -79,7 +79,7 @@ def test_a_module_that_makes_a_loader_in_each_epoch(tmp_path: Path) -> None:
 
 
 def files_of(folder: Path) -> dict[Path, int]:
-    """When each file was written."""
+    """Return when each file was written."""
     return {file: file.stat().st_mtime_ns for file in folder.rglob("*") if file.is_file()}
 
 
@@ -140,7 +140,7 @@ def test_steps_are_played_one_after_the_other_from_an_earlier_state(
     name: str, steps: tuple[int, ...], tmp_path: Path
 ) -> None:
     loaded = []
-    for step in steps:  # a deterministic script names its arrays alike in every run
+    for step in steps:  # a deterministic script gives its arrays the same names in every run
         folder = tmp_path / str(step)
         path = kept([*PYTHON, f"{name}.py"], folder, step=step)
         loaded.append(load(folder_of(path, step, 0)))

@@ -1,4 +1,4 @@
-"""Steps that lead from an earlier state to the one that is meant go as they went in the run."""
+"""Steps replayed between an earlier state and the requested step are the same as in the run."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ def test_all_optimizers_of_a_step_play_it_and_none_plays_one_that_was_left_out(
     tmp_path: Path,
 ) -> None:
     loaded = []
-    for step in (4, 6):  # a deterministic script names its arrays alike in every run
+    for step in (4, 6):  # a deterministic script gives its arrays the same names in every run
         words = ["--on-nonfinite", "skip", "--", *PYTHON, "two_optimizers.py"]
         words = observed(words, runs_dir=tmp_path / str(step), name="seen")
         outcome = run(words, cwd=LOOPS, env=environment(MOTHTRAP_SNAPSHOT_AT=str(step)))
         assert outcome.returncode == 0, outcome.stderr
         path = tmp_path / str(step) / "seen"
         loaded.append(load(folder_of(path, step, 0)))
-    loaded.insert(1, load(folder_of(path, 5, 0)))  # kept by itself
+    loaded.insert(1, load(folder_of(path, 5, 0)))  # kept automatically
     steps = [
         msgspec.structs.replace(
             one.snapshot.steps[-1], optimizers=("SGD", "Adam"), skipped=one is loaded[1]
         )
         for one in loaded
-    ]  # as they lie in the ring
+    ]  # as they are in the ring
     joined = msgspec.structs.replace(
         loaded[-1].snapshot, state_step=4, state=loaded[0].snapshot.state, steps=tuple(steps)
     )

@@ -24,7 +24,7 @@ IN_A_FUNCTION = """\
 
 
 def trained(folder: Path) -> Path:
-    """Run a copy of a program whose step 157 goes bad; its run."""
+    """Run a copy of a program whose step 157 goes bad; return its run."""
     for name in ("log_of_zero.py", "telling.py"):
         shutil.copy(FOLDER / name, folder)
     words = observed(["--", *PYTHON, "log_of_zero.py"], runs_dir=folder / "runs", name="seen")
@@ -61,7 +61,7 @@ def test_a_repair_that_moves_lines_is_tried_on_the_recorded_step(
     assert "  = note: log_of_zero.py was changed after the run began" in notes
     kept = show(path, cwd=tmp_path)["replay"]
     assert kept["edited"] == [head, loss, *notes]
-    assert not kept.get("lines")  # of the script as it was
+    assert not kept.get("lines")  # of the original script
 
 
 def test_a_repair_in_a_copy_of_the_folder_is_found_and_said(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ for rows, length in DataLoader(data, batch_size=8):
 
 
 def test_a_repair_between_the_batch_and_the_model_is_tried(tmp_path: Path) -> None:
-    """Inputs and targets are the script's own, computed from the recorded batch."""
+    """Inputs and targets are those of the script, computed from the recorded batch."""
     script = tmp_path / "prepared.py"
     script.write_text(PREPARED, encoding="utf-8")
     words = observed(["--", *PYTHON, "prepared.py"], runs_dir=tmp_path / "runs", name="seen")

@@ -1,4 +1,4 @@
-"""Trees that are trained on workers of Dask: the model stays, each worker has its own record."""
+"""Trees trained on Dask workers: the model is unchanged, each worker has its own record."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PROGRAM = Path(__file__).parent / "programs" / "on_dask.py"
 
 
 def trained(library: str, kind: str, folder: Path) -> mothtrap.Run:
-    """Train with and without mothtrap; return the run of a training that was not changed."""
+    """Train with and without mothtrap, compare, and return the run."""
     target = [*ITSELF, PROGRAM, library, kind]
     plain = run(target, cwd=folder)
     assert plain.returncode == 0, plain.stderr
@@ -35,7 +35,7 @@ def test_each_worker_has_its_rounds(library: str, tmp_path: Path) -> None:
     assert record["run"]["steps"] == 12
     assert not [f for f in record["findings"] if f["severity"] != "info"], record["findings"]
     places = {f["location"] for f in record["findings"]}
-    assert places <= {None}, places  # workers run no line of the script
+    assert places <= {None}, places  # workers execute no line of the script
 
 
 @pytest.mark.smoke

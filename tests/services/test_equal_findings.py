@@ -28,7 +28,7 @@ Faults = set[tuple[str, str, tuple[str, ...]]]
 
 
 def faults(findings: Iterable[Finding]) -> Faults:
-    """Return what is wrong and where; steps and counts depend on which windows were evaluated."""
+    """Return kinds and places of faults; steps and counts depend on the evaluated windows."""
     return {
         (f.code, f.severity.value, tuple(sorted(f.layers)[:1]))
         for f in findings
@@ -55,13 +55,13 @@ def record(script: Path, folder: Path) -> None:
 
 
 def without_verdicts(runs: Path, to: Path) -> Path:
-    """Copy runs without what their jobs found."""
+    """Copy the runs without the findings of their jobs."""
     shutil.copytree(runs, to, ignore=shutil.ignore_patterns("m[0-9]*", "analyses"))
     return to
 
 
 def plain(verdicts: Iterable[StoredVerdict]) -> dict[str, tuple[str, str, str]]:
-    """Return all of the verdicts but the time that they took."""
+    """Return the verdicts without the time that they took."""
     return {v.name: (v.error, repr(v.findings), repr(v.rules)) for v in verdicts}
 
 

@@ -1,4 +1,4 @@
-"""Stored runs are evaluated alike in this process and on real local clusters of Dask and Ray."""
+"""Stored runs give the same findings in this process and on local Dask and Ray clusters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers that a script logs to a tracking server are numbers of the run; the server has them."""
+"""Numbers that a script logs to a tracking server are also in the run; the server gets them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ import mothtrap
 
 PROGRAM = Path(__file__).parent / "programs" / "on_mlflow.py"
 UP_S = 120.0
-"""Far above what the server needs to start."""
+"""Far longer than the server needs to start."""
 
 
 def free_port() -> int:
@@ -33,7 +33,7 @@ def free_port() -> int:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[str]:
-    """Serve a store of its own; yield the address."""
+    """Run a server with its own store; yield the address."""
     address = f"http://127.0.0.1:{(port := free_port())}"
     words = ["--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     words += ["--backend-store-uri", f"sqlite:///{tmp_path}/runs.db"]

@@ -1,4 +1,4 @@
-"""Processes whose end a test decides."""
+"""Processes that end when a test decides."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def reading_children(count: int) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Processes that wait for input, dead at the end."""
+    """Start processes that wait for input; they are dead at the end."""
     command = [sys.executable, "-c", "import sys; sys.stdin.read()"]
     children = [subprocess.Popen(command, stdin=subprocess.PIPE) for _ in range(count)]
     try:

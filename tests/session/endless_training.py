@@ -1,4 +1,4 @@
-"""Trains until it is told to stop; then writes down the digests of its gradients by step."""
+"""Train until told to stop; then write the digests of the gradients by step."""
 
 import hashlib
 import json
@@ -22,5 +22,5 @@ while not stop.exists():
     loss.backward()
     digests.append(hashlib.sha1(model[0].weight.grad.numpy().tobytes()).hexdigest())
     optimizer.step()
-    time.sleep(0.002)  # as for data: other processes of the test want the machine, too
+    time.sleep(0.002)  # like waiting for data: other processes of the test need the CPU, too
 kept.write_text(json.dumps(digests))

@@ -1,7 +1,7 @@
-"""Trains while whatever writes hangs: the kind of writer and `queue_mb` are its arguments.
+"""Train while writing hangs: the kind of writer and `queue_mb` are the arguments.
 
-Says by how many MiB the process grew meanwhile, how many it has captured, and how many steps
-it has made.
+Prints by how many MiB the process grew in the meantime, how many MiB it captured, and how many
+steps it made.
 """
 
 import json

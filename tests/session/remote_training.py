@@ -1,4 +1,4 @@
-"""Trains as many steps as each line of standard input asks for, until `end`; says it.
+"""Train as many steps as each line of standard input requests, until `end`; print them.
 
 A line of output is a step's loss, and the bytes of a weight before that step, in hex.
 """

@@ -1,4 +1,4 @@
-"""A session needs nothing of an adapter but the protocol; all of a process make one run."""
+"""A session needs only the protocol from an adapter; all adapters of a process make one run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Adapters = dict[str, Toy]
 
 @pytest.fixture
 def known(monkeypatch: pytest.MonkeyPatch) -> Adapters:
-    """The adapters that there are, by the name of the framework: `tests` is that of `Model`."""
+    """Return the known adapters by framework name; `tests` is the one of `Model`."""
     found = {"tests": Toy("tests")}
     monkeypatch.setattr(adapters, "frameworks", lambda: tuple(sorted(found)))
     monkeypatch.setattr(adapters, "load", lambda name: found[name].spec)
@@ -240,7 +240,7 @@ def test_a_process_of_a_run_has_one_worker_for_all_its_frameworks(
     worker = startup.process_worker()
     assert worker is not None
     made = [known[name].jobs[0].step() for name in ("others", "tests", "others")]
-    with mothtrap.watch(Model()) as watch:  # within the run it only gives `step` its meaning
+    with mothtrap.watch(Model()) as watch:  # within the run it only sets the meaning of `step`
         watch.step(loss=0.5)
     startup.finish(worker)
     assert [steps.start for steps in made] == [0, 1, 2]

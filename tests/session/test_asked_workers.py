@@ -1,4 +1,4 @@
-"""A job of several workers is asked: each answers for itself, at a step of its own."""
+"""Requests to a job of several workers: each answers separately, at its own step."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_it_is_refused_where_all_workers_refuse(
 def test_several_workers_are_given_a_step_that_none_has_reached_when_all_know_of_it(
     tmp_path: Path, ranks: int, begin: int
 ) -> None:
-    """Steps take an eighth of a second; what was not read yet counts for six seconds at most."""
+    """Steps take an eighth of a second; unread steps are counted for six seconds at most."""
     attempt = layout.create_run(tmp_path / "x", info())
     for _ in range(ranks):
         write_worker(attempt, *(record(step) for step in range(21)), seal=False)

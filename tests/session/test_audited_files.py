@@ -1,4 +1,4 @@
-"""Who can change the files behind a model, and which run logged the model file."""
+"""Permissions of the files of a model, and the run that logged the model file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mothtrap.session.record.keeper import digest_of_file
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """A folder that everyone can enter; those of pytest are closed to others."""
+    """Return a folder that everyone can enter; those of pytest are closed to others."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if any(not each.stat().st_mode & 0o001 for each in folder.parents):

@@ -1,4 +1,4 @@
-"""Guilty rows are told as the samples that they are."""
+"""Guilty rows are reported as the samples that they are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run says what was shed: with a budget of next to nothing all is, after two captures each."""
+"""A run reports what was omitted: with almost no budget, everything after two captures each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A script that closes all descriptors closes its own, and none that mothtrap is using."""
+"""A script that closes all descriptors closes its own, and none that mothtrap uses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Collections on real trainings: what is stored is what was there."""
+"""Collections in real trainings store the actual values."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_exponents_are_captured_at_one_step_in_16(tmp_path: Path, writer: str) -
 
 
 class Cast(nn.Module):
-    """Module that returns its input as another type."""
+    """A module that returns its input in another dtype."""
 
     def __init__(self, dtype: torch.dtype) -> None:
         super().__init__()
@@ -151,7 +151,7 @@ def test_outputs_of_rare_types_are_told_as_they_are(tmp_path: Path, dtype: torch
     assert run.tool_errors == ()
     for name in ("activation:1", "gradient:3.weight", "gradient:0.weight"):
         if name == "gradient:0.weight" and dtype is not torch.complex64:
-            continue  # nothing flows back through fp8 but fp8
+            continue  # only fp8 gradients flow back through fp8
         tensor = run.tensor(name)
         values = tensor.at(2)
         row = summarize([values], STATISTICS)
@@ -183,7 +183,7 @@ def test_evaluations_are_captured_by_their_own_count(tmp_path: Path) -> None:
     run = trained(tmp_path, 5, each, collections={"mine": chosen, "numbers": numbers})
     tensor = run.tensor("activation:2")
     assert tensor.history("mean").steps_S.tolist() == [0, 1, 2, 3, 4]
-    # The forwards before the first step closes come before there is a run to hold them.
+    # The forwards before the first step closes come before the run exists.
     keys = tensor.raw_keys(Mode.EVAL)
     assert [key.mode_step for key in keys] == [4, 8, 12]
     assert tensor.raw_keys(Mode.TRAIN) == ()
@@ -234,7 +234,7 @@ def test_buffers_are_captured_as_each_step_left_them(tmp_path: Path) -> None:
             optimizer.zero_grad()
             seen.append(model.get_buffer("1.running_mean").tolist())
             with torch.no_grad():
-                model(torch.randn(8, 4))  # changes them, too, after the step
+                model(torch.randn(8, 4))  # also changes them after the step
         dbg.log("end", 0)
     run = mothtrap.open_run(tmp_path / "x")
     names = ["1.running_mean", "1.running_var", "1.num_batches_tracked"]
@@ -278,7 +278,7 @@ def test_a_finding_calls_for_values(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     def each(step: int, model: nn.Module, dbg: Any) -> None:
         if step == 20:
             model.get_parameter("0.weight").grad.fill_(float("nan"))  # type: ignore[union-attr]
-        if step == 21:  # step 20 is closed: its record is with the rules, on their own thread
+        if step == 21:  # step 20 is closed: its record is with the rules, in their own thread
             assert called.wait(60)
 
     monkeypatch.setattr(Plan, "call", tell)

@@ -1,4 +1,4 @@
-"""A running job is asked to capture something else, by another process."""
+"""Another process requests further captures from a running job."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PROGRAM = Path(__file__).with_name("endless_training.py")
 
 
 class Job:
-    """A training that goes on until `end`."""
+    """A training that continues until `end`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.path = folder, folder / "runs" / "job"
@@ -40,7 +40,7 @@ class Job:
         self._process = start(command, cwd=folder, env=environment(MOTHTRAP_OVERHEAD="0"))
 
     def opened(self) -> Run:
-        """The run, once its first step is written."""
+        """Return the run, once its first step is written."""
         deadline_s = time.monotonic() + TIMEOUT_S
         while self._process.poll() is None and time.monotonic() < deadline_s:
             if layout.attempts(self.path) and (found := mothtrap.open_run(self.path)).steps:
@@ -72,7 +72,7 @@ def job(tmp_path: Path) -> Iterator[Job]:
 
 
 def first_step(answer: subprocess.CompletedProcess[str]) -> int:
-    """The step at which a change came into force, as the command says."""
+    """Return the step at which a change took effect, as the command prints it."""
     assert answer.returncode == 0, answer.stderr
     # Its steps may be over when the answer is read.
     said = re.match(r"job: (?:active from step|steps) (\d+) ", answer.stdout)

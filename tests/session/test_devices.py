@@ -1,4 +1,4 @@
-"""Runs of a training on a device hold the same as those of one on the host."""
+"""Runs of a training on a device have the same contents as those of one on the host."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from mothtrap.statistics.torch.copy_streams import Load
 
 STEPS = 6
 BEHIND = 3
-"""Loads that are on their way at a time."""
+"""Number of loads in transit at a time."""
 
 
 class LaggingCopyStream(SlowCopyStream):
-    """A device on which work piles up: a load arrives when some more were sent."""
+    """A device on which work queues up: a load arrives after several more were sent."""
 
     def carry(self, load: Load) -> None:
         super().carry(load)
@@ -32,7 +32,7 @@ class LaggingCopyStream(SlowCopyStream):
 
 @pytest.fixture
 def copy_stream(monkeypatch: pytest.MonkeyPatch) -> LaggingCopyStream:
-    """The CPU taken for a device by whatever is watched in this process."""
+    """Present the CPU as a device to everything that is watched in this process."""
     copy_stream = LaggingCopyStream(torch.device("cpu"))
     copy_stream.numbers_at_once = True
 

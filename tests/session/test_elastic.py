@@ -1,4 +1,4 @@
-"""Jobs that start again: by torchrun, and by a user who resumes a run."""
+"""Jobs that start again: through torchrun, and through a user who resumes a run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def restarted(folder: Path, how: str, *launcher: str, resume: bool = False) -> t
 
 
 def resumptions(run: Run) -> list[Resumed]:
-    """Where attempts went on; each knows all losses before that step."""
+    """Return the steps at which attempts resumed; each has all losses before that step."""
     found = run.observations(Resumed)
     assert all(len(losses) == one.step for one in found for losses in one.losses.values())
     assert all(bool(one.losses) == bool(one.step) for one in found)
@@ -41,7 +41,7 @@ def steps(run: Run, worker: int) -> list[int]:
 
 
 def evaluations(run: Run) -> list[tuple[int, int]]:
-    """Step and own count of each forward of an evaluation."""
+    """Return the step and own count of each forward of an evaluation."""
     return [(key.step, key.mode_step) for key in run.timeline.keys("eval")]
 
 
@@ -58,7 +58,7 @@ def test_workers_that_torchrun_starts_again_go_on_where_they_loaded(tmp_path: Pa
 
 
 def test_a_resumed_run_goes_on_in_its_next_attempt(tmp_path: Path) -> None:
-    outcome, run = restarted(tmp_path, "optimizer", resume=True)  # there is none yet: it begins
+    outcome, run = restarted(tmp_path, "optimizer", resume=True)  # none exists yet: it begins
     assert (outcome.returncode, run.attempts, run.steps) == (1, 1, 7)
     outcome, run = restarted(tmp_path, "optimizer", resume=True)
     assert outcome.returncode == 0, outcome.stderr

@@ -1,4 +1,4 @@
-"""Steps whose processes cannot be copied are narrowed down by starting them again."""
+"""Steps whose processes cannot be forked are narrowed down by starting them again."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PLAN = ReplayPlan(step=3, workers={0: "w0", 1: "w1"}, scratch="", narrow=True)
 
 
 class Played:
-    """Stands for a job of two processes in which row 2 of the second makes NaN."""
+    """Imitates a job of two processes in which row 2 of the second makes NaN."""
 
     def __init__(self) -> None:
         self.plans: list[ReplayPlan] = []

@@ -1,4 +1,4 @@
-"""Invariants learned from healthy trainings are watched in others, live and afterwards."""
+"""Invariants learned from healthy trainings are checked in others, live and afterwards."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Runs:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
-    """Two healthy runs, what was learned from them, and one more that was watched with it."""
+    """Return two healthy runs, the invariants learned from them, and one run checked by them."""
     folder = tmp_path_factory.mktemp("runs")
     (folder / "train.py").write_text(SCRIPT)
     made = Runs(folder)

@@ -1,4 +1,4 @@
-"""A command under `mothtrap run` gets the descriptors and signals that it gets without."""
+"""A command under `mothtrap run` gets the same descriptors and signals as without."""
 
 from __future__ import annotations
 
@@ -77,14 +77,14 @@ def line_of(job: subprocess.Popen[str]) -> str:
 
 
 def is_idle(job: subprocess.Popen[str]) -> bool:
-    """Return whether a process has taken in every signal that was sent to it."""
+    """Return whether a process has received every signal that was sent to it."""
     status = Path(f"/proc/{job.pid}/status").read_text()
     pending = [line.split()[1] for line in status.splitlines() if line[:6] in ("SigPnd", "ShdPnd")]
     return not any(int(mask, 16) for mask in pending)
 
 
 def told(job: subprocess.Popen[str], text: str) -> tuple[str, int]:
-    """Give a job its standard input; return the rest of its output and its exit code."""
+    """Write the standard input of a job; return the rest of its output and its exit code."""
     output, _ = job.communicate(text, timeout=TIMEOUT_S)
     return output, job.returncode
 
@@ -137,11 +137,11 @@ def test_each_signal_reaches_the_script_once(program: Sequence[str], tmp_path: P
         for number in [getattr(signal, name) for name in PASSED_ON]:
             os.killpg(job.pid, number)
             assert line_of(job) == str(int(number)), "sent to the group"
-            while not is_idle(job):  # of two signals that wait the kernel makes one
+            while not is_idle(job):  # the kernel merges two pending signals into one
                 time.sleep(0.001)
             os.kill(job.pid, number)
             assert line_of(job) == str(int(number)), "sent to the process"
-        assert told(job, "end\n") == ("end\n", 6)  # and nothing came twice
+        assert told(job, "end\n") == ("end\n", 6)  # and nothing arrived twice
 
 
 INHERITED = """

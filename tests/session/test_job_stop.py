@@ -1,4 +1,4 @@
-"""A job stops at a step boundary that all its workers agree on, and only where it was asked to."""
+"""A job stops at a step boundary on which all its workers agree, and only on request."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ CALLED: list[object] = []
 
 
 def called(event: object) -> None:
-    """Be called in the job."""
+    """Record a call from the job."""
     CALLED.append(event)
 
 
 class Shelf:
-    """A store of a job within one process."""
+    """The store of a job within one process."""
 
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
@@ -37,11 +37,11 @@ class Shelf:
         return 0
 
     def leave(self, key: str, text: str) -> None:
-        """Keep a text."""
+        """Store a text."""
         self.texts[key] = text
 
     def find(self, key: str) -> str | None:
-        """Return a text."""
+        """Return a stored text."""
         return self.texts.get(key)
 
 
@@ -55,7 +55,7 @@ def _stop(rank: int = 0, workers: int = 1, shelf: Shelf | None = None) -> JobSto
 
 
 def _steps(stop: JobStop, first: int, last: int) -> int:
-    """Go through boundaries; return the step at which it stopped, or one after the last."""
+    """Pass step boundaries; return the step at which it stopped, or one after the last."""
     for step in range(first, last):
         try:
             stop.boundary(step)

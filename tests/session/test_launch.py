@@ -1,4 +1,4 @@
-"""The launcher passes everything through, stores how it ended, and has the last word."""
+"""The launcher passes everything through, stores how the script ended, and writes last."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A training that goes on although its guard leaves out every step."""
+"""A training that continues although its guard skips every step."""
 
 from __future__ import annotations
 

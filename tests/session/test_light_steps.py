@@ -1,4 +1,4 @@
-"""Light steps of whole runs: which they are on each rank, and what shows of them later."""
+"""Light steps in whole runs: their numbers on each rank, and what is visible of them later."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job and a reader in two processes: what the reader gets is what the job had."""
+"""A job and a reader in two processes: the reader gets the values of the job."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _opened(folder: Path, job: subprocess.Popen[str]) -> Run:
 
 
 def _follow(run: Run, job: subprocess.Popen[str]) -> tuple[list[str], list[str]]:
-    """Return digests of the gradient at each step, and the run's state at the first nine."""
+    """Return digests of the gradient at each step, and the state of the run at the first nine."""
     read, states = [], []
     for status in run.follow("train"):
         values = run.tensor("gradient:0.weight").at(status.key.step)

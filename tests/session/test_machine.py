@@ -1,4 +1,4 @@
-"""The machine is sampled by time, beside a job, and read while it is written."""
+"""The machine is sampled over time beside a job, and read while it is written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""While nothing can be written a job grows by what is configured, and trains on."""
+"""While nothing can be written, a job grows by the configured amount and keeps training."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from mothtrap.reader.run import open_run
 SCRIPT = Path(__file__).parent / "hung_writer.py"
 QUEUE_MB = 8
 BOUND_MB = 6 * QUEUE_MB
-"""Two queues of which thinned steps may fill one twice, copies, and what is worked out of them
-(docs/promises.md); the sixth is room for the memory of Python itself."""
+"""Two queues, one of which thinned steps may fill twice, copies, and what is computed from them
+(docs/promises.md); the sixth is room for the memory of Python itself.
+"""
 
 
 def trained(folder: Path, writer: str, queue_mb: float) -> dict[str, float]:
@@ -41,5 +42,5 @@ def test_memory_is_held_below_the_bound_while_nothing_can_be_written(
 
 @pytest.mark.full
 def test_with_more_memory_the_same_training_grows_by_more(tmp_path: Path) -> None:
-    """The twin: what is measured would show a queue without a bound."""
+    """The counterpart: the measurement would reveal a queue without a bound."""
     assert trained(tmp_path, "thread", 512)["grown_mb"] > 2 * BOUND_MB

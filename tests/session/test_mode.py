@@ -1,4 +1,4 @@
-"""`dbg.mode(...)`: forwards are what the script says, whatever autograd and the module say."""
+"""`dbg.mode(...)`: forwards have the mode that the script sets, whatever autograd does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The end of a job's output is kept where it goes to a file; else the job is left alone."""
+"""The end of a job's output is kept if it goes to a file; otherwise the job is left alone."""
 
 from __future__ import annotations
 

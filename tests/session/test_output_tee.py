@@ -1,4 +1,4 @@
-"""`mothtrap run --keep-output` keeps output to a terminal or a pipe; the script sees no change."""
+"""`mothtrap run --keep-output` keeps terminal or pipe output; the script sees no change."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ COLUMNS, LINES = 91, 23
 
 
 def kept(folder: Path) -> str:
-    """Return what the run `x` has kept."""
+    """Return the output that the run `x` has kept."""
     files = kept_output(folder / "runs" / "x" / "1")
     return b"".join(path.read_bytes() for _, path in files).decode()
 
@@ -110,7 +110,7 @@ def test_a_process_that_outlives_the_job_is_not_waited_for(tmp_path: Path) -> No
     ) as child:
         assert child.wait(60) == 0
     pid, done = kept(tmp_path).splitlines()
-    os.kill(int(pid), signal.SIGTERM)  # it still runs
+    os.kill(int(pid), signal.SIGTERM)  # it is still running
     assert done == "done"
 
 

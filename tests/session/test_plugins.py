@@ -1,4 +1,4 @@
-"""A rule of another distribution that cannot be used is a fact of the run."""
+"""An unusable rule of another distribution is recorded in the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models of the example are trained, saved, and probed by the command that it prints."""
+"""Models of the example are trained, saved, and probed with the command that it prints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Images are probed by one command: an example's PyTorch module, from safetensors files."""
+"""Images are probed with one command: an example's PyTorch module, from safetensors files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`mothtrap.probe` keeps its findings as a run that every reader reads."""
+"""`mothtrap.probe` stores its findings as a run that every reader can read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ X = people(2000)
 
 
 def turned(d: Any) -> np.ndarray:
-    """A model that is wrong where kind is c."""
+    """Return a model that is wrong where `kind` is c."""
     right = sure(d)
     return np.where((d.kind == "c").to_numpy()[:, None], right[:, ::-1], right)
 

@@ -1,4 +1,4 @@
-"""Files of the user while a script is checked; each case in a process of its own."""
+"""Files of the user while a script is checked; each case in its own process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Actions of a job, from its configuration to what arrives; a secret appears nowhere."""
+"""Actions of a job, from their configuration to the messages; a secret appears nowhere."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ def test_a_job_that_does_not_obey_is_ended_by_a_signal(
 
 
 def _nowhere(folder: Path, outcome: Outcome) -> None:
-    """Look for the canary in what was printed and in every file of the run."""
+    """Search for the canary in the output and in every file of the run."""
     assert CANARY not in outcome.stdout + outcome.stderr
     for form in ("full", "json"):
         shown = run([*MOTHTRAP, "show", "r1", "--format", form], cwd=folder, env=environment())

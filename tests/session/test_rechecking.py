@@ -1,4 +1,4 @@
-"""`mothtrap run --recheck` says whether a bad step gives the same bits once more."""
+"""`mothtrap run --recheck` reports whether a bad step gives the same bits again."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ for step in range(40):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Runs: one, the same again, and one that diverges at step 25."""
+    """Store runs: one, the same again, and one that diverges at step 25."""
     folder = tmp_path_factory.mktemp("runs")
     (folder / "train.py").write_text(SCRIPT)
     for name, step in (("first", 99), ("again", 99), ("other", 25)):

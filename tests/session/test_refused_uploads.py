@@ -1,4 +1,4 @@
-"""A store that refuses, names that are taken, and what `mothtrap upload` does about it."""
+"""`mothtrap upload` with stores that refuse and names that are taken."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mothtrap.store.upload_queue import CollisionError, UploadQueue
 
 
 def train(url: str, name: str | None = "seen", code: str = "pass") -> int:
-    """Run a job that takes no time under a launcher of its own."""
+    """Run a job that takes no time under its own launcher."""
     config = Config(runs_dir=url, upload_every_s=0.05)
     return launch.launch([sys.executable, "-c", code], config=config, name=name)
 
@@ -45,10 +45,10 @@ def test_wrong_credentials_are_said_once_and_the_job_runs(
         assert train(s3_url, code="print('trained')") == 0
     out, err = capfd.readouterr()
     assert out == "trained\n"
-    assert err.count("InvalidAccessKeyId") == 2  # at the start, and in the last word
+    assert err.count("InvalidAccessKeyId") == 2  # at the start, and in the last message
     assert "the job continues" in err
-    # run.json, end.json, source.json and the end of the output: the job makes no step.
-    # How much that is depends on what of this repository is not committed.
+    # run.json, end.json, source.json and the end of the output: the job makes no step. The size
+    # depends on the uncommitted changes in this repository.
     assert re.search(r"4 files \(\d+\.\d MB\) of this run are not in", err)
     assert f"mothtrap upload {sending.spooled()[0]}" in err
     command("upload", "seen")
@@ -62,7 +62,7 @@ def test_a_missing_bucket_is_named(s3_url: str, capfd: pytest.CaptureFixture[str
     assert out == "trained\n"
     assert "s3://no-such-bucket/runs/seen: there is no such bucket; create it, or correct" in err
     run = sending.spooled()[0]
-    command("upload", str(run), "--to", s3_url)  # to another place, after all
+    command("upload", str(run), "--to", s3_url)  # to another place after all
     assert open_run(f"{s3_url}/seen").id == "seen"
 
 
@@ -96,7 +96,7 @@ def test_a_job_does_not_wait_for_a_store_that_does_not_answer(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """The store holds its answer back until the job has begun, or for a minute."""
+    """The store delays its response until the job has begun, or for a minute."""
     begun, claim = tmp_path / "begun", uploading.Uploader.claim
     seen: list[bool] = []
 
@@ -149,7 +149,7 @@ def test_of_two_launchers_without_a_name_both_get_one(
     s3_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(launch, "default_name", lambda _: "same")
-    for node in ("a", "b"):  # two machines: they share the store, and nothing else
+    for node in ("a", "b"):  # two machines that share only the store
         monkeypatch.setenv("MOTHTRAP_CACHE", str(tmp_path / node))
         assert train(s3_url, name=None) == 0
     assert [open_run(f"{s3_url}/{name}").id for name in ("same", "same-2")] == ["same", "same-2"]
@@ -186,7 +186,7 @@ def test_a_run_is_sent_by_one_process_at_a_time(s3_url: str, tmp_path: Path) -> 
     with pytest.raises(ConfigError, match=r"pass one, e\.g\. mothtrap upload"):
         sending.send(attempt.parent)
     assert sending.send(attempt.parent, s3_url) == f"{s3_url}/here"
-    assert layout.read_info(attempt) == open_run(f"{s3_url}/here").info  # it stays here, too
+    assert layout.read_info(attempt) == open_run(f"{s3_url}/here").info  # it also stays here
 
 
 def test_a_job_without_news_shows_that_it_lives(
@@ -205,7 +205,7 @@ def test_a_job_without_news_shows_that_it_lives(
         uploader.step(final=False)
         found.refresh()
         times.append(shown.read_bytes())
-        shown.write_bytes(b"")  # of another size: it is fetched again
+        shown.write_bytes(b"")  # of another size, so it is downloaded again
     assert len(times[1]) > 2
     uploader.let_go()
 
@@ -220,7 +220,7 @@ def test_while_the_store_is_down_an_open_run_stays_as_it_was(
     try:
         with pytest.warns(mirror.StaleRunWarning, match="the last known state of the run is shown"):
             found.refresh()
-        found.refresh()  # said once
+        found.refresh()  # reported once
         assert found.state == "finished"
         with pytest.raises(StoreError, match=r"cannot read 1/run\.json from"):
             open_run(f"{s3_url}/seen")

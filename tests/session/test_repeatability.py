@@ -1,4 +1,4 @@
-"""A flipped bit is told from a bug: the step is in order in two equal replays."""
+"""A flipped bit is distinguished from a bug: the step is sound in two equal replays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A snapshot is chosen, and whoever cannot play it is told why."""
+"""A snapshot is chosen; if it cannot be replayed, the user is told why."""
 
 from __future__ import annotations
 

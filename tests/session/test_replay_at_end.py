@@ -1,4 +1,4 @@
-"""`mothtrap run --replay`: what a replay finds follows the verdict, where it was asked for."""
+"""`mothtrap run --replay`: the result of a replay follows the verdict, if requested."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_crash_in_the_first_step_is_replayed_where_it_was_asked_for(
 
 
 def shown(folder: Path) -> str:
-    """Text of `show` on a run; both reports tell of its replay in the same lines."""
+    """Return the text of `show` for a run; both reports have the same lines about its replay."""
     opened = open_run(folder)
     summary = summarize(opened, {})
     document = gather(opened, summary)
@@ -98,7 +98,7 @@ def test_nothing_is_replayed_or_printed_where_no_step_went_bad(
 def test_a_step_that_another_user_recorded_is_not_started(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A resumed run holds attempts that may come from elsewhere."""
+    """A resumed run may contain attempts of another user."""
     made = info(host="elsewhere", config={}, command=("touch", "executed"), cwd=str(tmp_path))
     attempt = layout.create_run(tmp_path / "x", made)
     layout.write_end(attempt, RunEnd(exit_code=1, ended_s=time.time()))

@@ -1,4 +1,4 @@
-"""A replay executes the command of the run, and not while the run goes on."""
+"""A replay executes the command of the run, but not while the run is still going."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def user(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
 
 
 def begun(folder: Path, **changes: object) -> Path:
-    """A run of this user that goes on for as long as this process, with a snapshot of step 3."""
+    """A run of this user that lasts as long as this process, with a snapshot of step 3."""
     here: dict[str, object] = {
         "host": socket.gethostname(),
         "pid": os.getpid(),
@@ -115,7 +115,7 @@ def test_a_run_of_another_user_or_of_an_earlier_version_is_foreign(
 
 
 def test_a_folder_that_only_the_snapshot_names_is_foreign(tmp_path: Path) -> None:
-    """Python imports from the folder in which it starts, also with a command of one's own."""
+    """Python imports from the folder in which it starts, also with the user's own command."""
     planted = tmp_path / "runs" / "planted"
     planted.mkdir(parents=True)
     run, moved = begun(tmp_path), snapshot(3, cwd=str(planted))

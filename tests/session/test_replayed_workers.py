@@ -1,4 +1,4 @@
-"""Of workers without a snapshot nothing is claimed, nor of what they have a part in."""
+"""Nothing is claimed of workers without a snapshot, or of results that include them."""
 
 from __future__ import annotations
 

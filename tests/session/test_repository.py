@@ -54,7 +54,7 @@ def test_long_changes_are_cut(folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_nothing_of_the_repository_is_written(folder: Path) -> None:
-    os.utime(folder / "train.py", (1, 1))  # git would put that down in its index
+    os.utime(folder / "train.py", (1, 1))  # git would record that in its index
     before = (folder / ".git" / "index").stat().st_mtime_ns
     read_source(folder)
     assert (folder / ".git" / "index").stat().st_mtime_ns == before

@@ -1,4 +1,4 @@
-"""Requests are looked for beside the training, at the price of one look a second."""
+"""Requests are polled beside the training, with one poll per second."""
 
 from __future__ import annotations
 

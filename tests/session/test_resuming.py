@@ -33,7 +33,7 @@ def attempt(
     pid: int = DEAD_PID,
     before: Sequence[StepRecord] = (),
 ) -> Path:
-    """An attempt with three steps of one worker, and records that it wrote `before` them."""
+    """Store an attempt with three steps of one worker and the records `before` them."""
     run = folder / "job"
     made = layout.attempt_folder(run, number)
     if number == 1 and not run.exists():
@@ -47,7 +47,7 @@ def attempt(
 
 
 def evaluated(step: int, mode_step: int) -> StepRecord:
-    """A forward of an evaluation."""
+    """Return a forward of an evaluation."""
     return record(step, key=StepKey(step=step, mode=Mode.EVAL, mode_step=mode_step), optimizers=())
 
 
@@ -85,7 +85,7 @@ def test_weights_tell_the_step_before_the_optimizer_does(tmp_path: Path) -> None
 
 
 def test_evaluations_are_counted_on_from_those_that_still_count(tmp_path: Path) -> None:
-    """Those of an attempt after the step at which the next one began were made again."""
+    """Those of an attempt after the step at which the next one began were repeated."""
     first = attempt(tmp_path, 1, before=[evaluated(1, 0), evaluated(1, 1), evaluated(3, 2)])
     again = Resumed(step=1, evidence="", evaluations=2)
     attempt(tmp_path, 2, before=[record(0, observations=(again,)), evaluated(3, 2)])
@@ -155,13 +155,13 @@ def test_the_attempt_of_before_is_the_last_that_the_same_launcher_started(tmp_pa
     assert earlier_attempt(tmp_path, "nothing", STARTED_AGAIN) is None
     begun = {**STARTED_AGAIN, "TORCHELASTIC_RESTART_COUNT": "0"}
     assert earlier_attempt(tmp_path, None, begun) is None
-    # The first rank has opened the next attempt already: that is none of before.
+    # The first rank has already opened the next attempt, which is not an earlier one.
     again = layout.create_attempt(first.parent, info(attempt=2, launcher=mine, restarts=1))
     assert earlier_attempt(tmp_path, None, STARTED_AGAIN) == first
     third = {**STARTED_AGAIN, "TORCHELASTIC_RESTART_COUNT": "2"}
     assert earlier_attempt(tmp_path, None, third) == again
     layout.create_run(tmp_path / "job-2", info(launcher=mine))
-    assert earlier_attempt(tmp_path, None, STARTED_AGAIN) is None  # which of them is not known
+    assert earlier_attempt(tmp_path, None, STARTED_AGAIN) is None  # it is not known which of them
     assert earlier_attempt(tmp_path, "job", STARTED_AGAIN) == first
 
 
@@ -177,16 +177,17 @@ def test_splits_of_earlier_attempts_go_along_where_the_weights_do(tmp_path: Path
     first = attempt(tmp_path, 1, saved(2, "a"), split)
     resume = Resumption(first, first.parent / "2", lambda: 0)
     assert resume({"Net": "a"}, None).splits == (split,)
-    assert resume({"Net": "b"}, None).splits == ()  # it loaded nothing: it began again
+    # it loaded nothing, so it started from the beginning
+    assert resume({"Net": "b"}, None).splits == ()
 
 
 def test_the_losses_before_the_step_at_which_a_job_goes_on_are_kept(tmp_path: Path) -> None:
     first = attempt(tmp_path, 1, saved(2, "a"))
     resume = Resumption(first, first.parent / "2", lambda: 0)
     assert resume({"Net": "a"}, None).losses == {"main": (1.0, 0.5)}
-    assert resume({}, None).losses == {}  # it began again
+    assert resume({}, None).losses == {}  # it started from the beginning
     again = Resumed(step=1, evidence="")
     attempt(tmp_path, 2, before=[record(0, observations=(again,))])
     third = first.parent / "3"
     losses = Resumption(third, third, lambda: 0)({}, 3).losses["main"]
-    assert losses == (1.0, 1.0, 1.0, 0.5, 1 / 3)  # the steps after 1 were made again
+    assert losses == (1.0, 1.0, 1.0, 0.5, 1 / 3)  # the steps after 1 were repeated

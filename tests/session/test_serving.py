@@ -1,4 +1,4 @@
-"""`mothtrap.asserted` records failing predictions as a run, within bounds, whatever happens."""
+"""`mothtrap.asserted` records failing predictions as a run, within limits, in all cases."""
 
 from __future__ import annotations
 

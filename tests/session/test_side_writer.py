@@ -1,4 +1,4 @@
-"""The process beside the training writes all it was given, and leaves with the training."""
+"""The process beside the training writes all it was given, and ends with the training."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_a_training_without_standard_streams_has_one_too(folder: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code, folder], timeout=PATIENCE_S)
     assert done.returncode == 0
     assert wait_for_writers(folder.parent, PATIENCE_S)
-    assert len(read_records(folder)) == 1  # that the training left without a word
+    assert len(read_records(folder)) == 1  # that the training ended without notice
 
 
 def test_one_that_is_killed_while_it_starts_is_not_waited_for(
@@ -217,7 +217,7 @@ def test_a_mark_of_another_host_or_of_no_one_is_not_waited_for(folder: Path) -> 
 
 
 def test_an_observed_script_writes_through_a_process_and_never_meets_it(tmp_path: Path) -> None:
-    """`os.wait` would not return for as long as a child lives that ends with the script."""
+    """`os.wait` would not return as long as a child is alive that ends with the script."""
     script = tmp_path / "train.py"
     script.write_text(
         TRAINING.read_text(encoding="utf-8").replace(

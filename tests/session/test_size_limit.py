@@ -1,4 +1,4 @@
-"""`max_run_mb` holds with either writer, and the run says what it left out."""
+"""`max_run_mb` is respected by both writers, and the run reports what was omitted."""
 
 from __future__ import annotations
 

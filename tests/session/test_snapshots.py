@@ -231,7 +231,7 @@ def test_the_state_of_a_base_serves_later_steps_and_goes_with_the_next(
     assert loaded.snapshot.state_step == 4
     assert loaded.snapshot.state == samples.snapshot().state
     assert bytes(loaded.state["weight:w"].data) == bytes(samples.STATE["weight:w"].data)
-    assert len(own.said) == 1  # bases are not worth a line
+    assert len(own.said) == 1  # bases are not reported in a line
 
 
 def test_a_base_that_was_removed_for_its_size_is_offered_no_more(

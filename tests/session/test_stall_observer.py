@@ -1,4 +1,4 @@
-"""A worker writes down where it is when no step comes, and that steps have come again."""
+"""A worker records its position when no step arrives, and later that steps have resumed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mothtrap.store.stalls import StallReader, sign_s
 
 
 class Job:
-    """A job whose steps, clock, and work the test sets; its training thread is the test's."""
+    """A job whose steps, clock and work the test sets; the test's thread is its training thread."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now_s, self.steps, self.work, self.reads = 0.0, 1, (0.0, 0.0), ""

@@ -1,4 +1,4 @@
-"""A job that makes no step any more is told of while it stands still."""
+"""A job that no longer makes steps is reported while it is stalled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job of short steps: most of them are not watched, and what goes wrong in one is found in it."""
+"""A job of short steps: most are not watched, and a fault in an unwatched step is found."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_the_learning_rate_of_every_step_is_kept(opened: Run) -> None:
 
 
 def test_between_rests_steps_are_watched_together(opened: Run) -> None:
-    # How far apart they are goes by the time that hooks take.
+    # The distance between them depends on the time that hooks take.
     seen = np.array([s for s in opened.steps_of("train") if s > FIRST_STEPS + 10], int)
     later = np.split(seen, np.flatnonzero(np.diff(seen) > 1) + 1)
     lengths = [len(part) for part in later if len(part) and part[-1] < BAD - 1]

@@ -1,4 +1,4 @@
-"""A job that the guard stops ends with exit code 3, whatever the script makes of it."""
+"""A job that the guard stops ends with exit code 3, whatever the script does then."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def test_a_module_that_loads_itself_when_asked_is_not_asked(tmp_path: Path) -> N
     versions({"lazy": module})
     sources({"lazy": module})
     with pytest.raises(RuntimeError, match="loaded"):
-        module.anything  # the twin: it does load itself
+        module.anything  # the counterpart: it does load itself
 
 
 def test_sources_are_the_scripts_own_files(tmp_path: Path) -> None:
@@ -46,7 +46,7 @@ def test_sources_are_the_scripts_own_files(tmp_path: Path) -> None:
     module = ModuleType("train")
     module.__file__ = str(script)
     others = {name: found for name, found in sys.modules.items() if name != "train"}
-    modules = {"train": module, **others}  # first: only so many files are digested
+    modules = {"train": module, **others}  # first: only this many files are digested
     found = sources(modules)
     assert found[str(script)] == xxhash.xxh3_64_hexdigest(b"a = 1\n")
     assert not any("site-packages" in path or "/mothtrap/src/" in path for path in found)

@@ -35,7 +35,7 @@ WEIGHTS = '{"w": {"tensors": ["weights:0.*"], "raw": true}}'
 
 
 class Job:
-    """A training under `mothtrap run` that makes steps when told to."""
+    """A training under `mothtrap run` that makes steps on request."""
 
     def __init__(self, url: str, cwd: Path, python: Sequence[str], **settings: str) -> None:
         words = ["--runs-dir", url, "--name", "seen", "--", *PYTHON, str(SCRIPT)]
@@ -46,7 +46,7 @@ class Job:
         self.weights: list[bytes] = []
 
     def train(self, steps: int) -> None:
-        """Make steps; returns when they are made."""
+        """Make steps; return when they are made."""
         self._say(f"{steps}")
         for _ in range(steps):
             loss, weight = self._line().split()
@@ -72,7 +72,7 @@ class Job:
 
 
 def here(**changes: str) -> dict[str, str]:
-    """This environment, as a job of the same user has it."""
+    """Return this environment as a job of the same user has it."""
     own = {
         "MOTHTRAP_CACHE": str(cache_folder()),
         "MOTHTRAP_UPLOAD_EVERY_S": "0.1",
@@ -88,7 +88,7 @@ def losses_of(run: Run) -> list[float]:
 
 
 def told_of(run: Run, status: StepStatus) -> tuple[int, float, bytes]:
-    """The step, its loss and the bits of a weight, as soon as a follower hears of it."""
+    """Return the step, its loss and the bits of a weight as soon as a follower gets them."""
     step = status.key.step
     assert status.complete
     (losses,) = run.range(step, step + 1).scalars("loss")
@@ -104,7 +104,7 @@ def stored(url: str, step: int) -> Run:
 
 @pytest.fixture
 def begin(s3_url: str, tmp_path: Path) -> Iterator[Callable[..., Job]]:
-    """Starts jobs, and ends those that a failed test leaves behind."""
+    """Start jobs, and terminate those that a failed test leaves running."""
     jobs: list[Job] = []
 
     def start_job(python: Sequence[str] = PYTHON, **settings: str) -> Job:
@@ -145,7 +145,7 @@ def test_a_reader_of_the_store_sees_the_jobs_own_values_while_it_runs(
 
     outcome = finish(job.process)
     assert outcome.returncode == 0, outcome.stderr
-    assert "obstore" not in outcome.stdout.split()  # nothing of it is in the training process
+    assert "obstore" not in outcome.stdout.split()  # none of it is in the training process
     assert f"mothtrap show {s3_url}/seen" in outcome.stderr
     assert not list((cache_folder() / "spool").glob("*/seen"))
     done = open_run(f"{s3_url}/seen")
@@ -154,7 +154,7 @@ def test_a_reader_of_the_store_sees_the_jobs_own_values_while_it_runs(
     assert [done.tensor("weight:0.weight").at(s).tobytes() for s in range(60)] == job.weights
     mirrored = {path.name.partition("-")[0] for path in done.path.rglob("*.arrow")}
     assert mirrored >= {"events", "stats", "scalars", "index"}
-    assert "raw" not in mirrored  # a tensor is read by its range
+    assert "raw" not in mirrored  # a tensor is read by its byte range
 
 
 def test_an_outage_costs_neither_the_training_nor_a_step(
@@ -165,7 +165,7 @@ def test_an_outage_costs_neither_the_training_nor_a_step(
     before = stored(f"{s3_url}/seen", 8)
     s3_server.stop()
     try:
-        job.train(40)  # goes through although nothing can be sent
+        job.train(40)  # succeeds although nothing can be sent
         assert job.process.stderr is not None
         said = job.process.stderr.readline()
     finally:
@@ -203,7 +203,7 @@ def test_kill_9_loses_nothing_that_was_written(
         assert outcome.stdout == f"seen was uploaded to {s3_url}/seen\n"
     found = open_run(f"{s3_url}/seen")
     assert (found.state, found.damage) == ("crashed", ())
-    assert found.steps in (19, 20)  # the last one is closed by what comes after it
+    assert found.steps in (19, 20)  # the next one closes the last one
     assert losses_of(found) == job.losses[: found.steps]
     assert not list((cache_folder() / "spool").glob("*/seen"))
 
@@ -248,7 +248,7 @@ def test_a_writer_process_seals_in_time_too(s3_url: str, begin: Callable[..., Jo
 
 
 def test_a_job_is_asked_by_its_url(s3_url: str, tmp_path: Path, begin: Callable[..., Job]) -> None:
-    job = begin(MOTHTRAP_ON_FULL="block")  # a busy machine gives no value up
+    job = begin(MOTHTRAP_ON_FULL="block")  # no value is dropped on a busy machine
     job.train(10)
     stored(f"{s3_url}/seen", 8)
     elsewhere = here(MOTHTRAP_CACHE=str(tmp_path / "another machine"))
@@ -257,7 +257,7 @@ def test_a_job_is_asked_by_its_url(s3_url: str, tmp_path: Path, begin: Callable[
     while asking.poll() is None:
         job.train(1)
         with suppress(subprocess.TimeoutExpired):
-            asking.wait(0.05)  # it wants the machine, too
+            asking.wait(0.05)  # it needs the machine, too
     answer = finish(asking)
     assert answer.returncode == 0, answer.stderr
     first = int(answer.stdout.partition("active from step ")[2].partition(" ")[0])
@@ -287,7 +287,7 @@ for step in range(2):
 def test_a_large_tensor_goes_in_parts_and_comes_back(
     s3_url: str, s3_server: S3Server, tmp_path: Path
 ) -> None:
-    """A weight of 23 MB, in parts of the size that is used in earnest."""
+    """A weight of 23 MB, in parts of the default size."""
     (tmp_path / "large.py").write_text(LARGE)
     collections = '{"w": {"tensors": ["weight:weight"], "raw": true}}'
     env = here() | {"MOTHTRAP_COLLECTIONS": collections, "MOTHTRAP_QUEUE_MB": "256"}

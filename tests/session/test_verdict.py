@@ -1,4 +1,4 @@
-"""The commands with which a job ends can be typed as they stand."""
+"""The commands printed at the end of a job can be typed exactly as printed."""
 
 from __future__ import annotations
 

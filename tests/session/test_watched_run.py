@@ -1,4 +1,4 @@
-"""Each process of a job watches its own model: they write to one run, and are compared."""
+"""Each process of a job watches its own model: all write to one run and are compared."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mothtrap.store.layout import list_runs
 
 
 def watched(folder: Path, variant: str, workers: int = 2) -> tuple[Outcome, list[Run]]:
-    """Start the program by torchrun alone; return its runs, the latest first."""
+    """Start the program with torchrun alone; return its runs, the latest first."""
     script = [TORCHRUN, "--standalone", "--nproc-per-node", str(workers)]
     command = [*script, str(FOLDER / "watched_ranks.py"), variant]
     outcome = run(command, cwd=folder, env=environment(OMP_NUM_THREADS="1"))
@@ -68,7 +68,7 @@ def test_ranks_that_name_their_runs_have_runs_of_their_own(tmp_path: Path) -> No
 
 
 class Board:
-    """A job's store in one process."""
+    """The store of a job in one process."""
 
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""`mothtrap.watch` on real models: it sees what it was given, and touches nothing else."""
+"""`mothtrap.watch` on real models: it observes only its targets, and changes nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The time that mothtrap adds to a job is measured as a whole, and that of steps by phase."""
+"""The time that mothtrap adds to a job is measured in total, and that of steps by phase."""
 
 from __future__ import annotations
 

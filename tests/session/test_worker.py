@@ -1,4 +1,4 @@
-"""A process becomes a worker at its first step, and leaves everything stored at its end."""
+"""A process becomes a worker at its first step, and has stored everything at its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Full disks and killed writers: the training goes on, and storing does when it can."""
+"""Full disks and killed writers: training continues, and storing continues when possible."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def attempt(tmp_path: Path) -> Path:
 
 
 def train(attempt: Path, steps: int) -> list[str]:
-    """Let a worker make some steps and end; return what it said."""
+    """Let a worker make some steps and end; return its messages."""
     said: list[str] = []
     worker = Worker(
         lambda: attempt, Config(select=("LOS",), ignore=("LOS414",)), "numpy", said.append
@@ -123,13 +123,13 @@ def test_on_a_full_disk_the_room_that_the_run_holds_is_left_to_its_end(
 def test_a_thread_writes_on_when_the_writer_process_is_killed(
     attempt: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Records that waited in the memory of that process are written, too."""
+    """Records that were waiting in the memory of that process are written, too."""
     monkeypatch.setattr(side_channel, "_LOOK_S", 0.0)
     ends: list[Callable[[], None]] = []
     rings: list[Ring] = []
 
     def start(folder: Path, **options: object) -> tuple[Ring, Callable[[], bool]]:
-        """Make the memory, and let a process that never reads be taken to live."""
+        """Create the memory, with a reading process that never reads but counts as alive."""
         file, size = Ring.create(1 << 20)
         rings.append(Ring(file, size))
         os.close(file)

@@ -1,4 +1,4 @@
-"""A framework that is nothing but the protocol: what a session may ask of an adapter."""
+"""A framework that implements only the protocol: all that a session may use of an adapter."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class ToyHandle:
 
 
 class Toy:
-    """An adapter; remembers its jobs, and what its handles were asked."""
+    """An adapter that records its jobs, and the calls of its handles."""
 
     def __init__(
         self,

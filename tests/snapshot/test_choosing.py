@@ -1,4 +1,4 @@
-"""Of the snapshots of a run the one that tells most comes first."""
+"""Of the snapshots of a run, the most informative one comes first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Places of a recorded step are found again in a script that was changed since."""
+"""Code locations of a recorded step are found again in a script that was edited since."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ for x, y in loader:
 
 
 def recorded(folder: Path, *, digests: bool = True) -> Snapshot:
-    """A step of `SCRIPT`, which lies in the folder when it is recorded."""
+    """Record a step of `SCRIPT`, which is in the folder at that time."""
     (folder / "train.py").write_text(SCRIPT)
     events = (
         BatchHanded(loader=0, site="train.py:3", value=1),
@@ -70,7 +70,7 @@ def test_a_line_above_shifts_what_is_below(tmp_path: Path) -> None:
 
 
 def test_a_line_that_is_rewritten_is_one_of_those_in_its_place(tmp_path: Path) -> None:
-    """And one that is indented, or not any more, is the same."""
+    """A line that is indented or dedented remains the same line."""
     script = SCRIPT.replace("out = torch.log(model(x))", "out = model(x)\n    out = safe_log(out)")
     found = moved(tmp_path, recorded(tmp_path), script.replace("    loss.b", "  loss.b"))
     assert found == {"train.py:4": (4, 5), "train.py:6": (7, 7)}
@@ -85,7 +85,7 @@ def test_a_line_that_is_rewritten_is_one_of_those_in_its_place(tmp_path: Path) -
 def test_what_cannot_be_followed_may_lie_anywhere_in_its_file(
     tmp_path: Path, digests: bool
 ) -> None:
-    """A line that was taken out, and a snapshot without digests of lines."""
+    """A line that was removed, and a snapshot without digests of lines."""
     one = recorded(tmp_path, digests=digests)
     script = SCRIPT.replace("    out = torch.log(model(x))\n", "") + "again(model)\n"
     found = moved(tmp_path, one, script)

@@ -1,4 +1,4 @@
-"""Recorded events are matched with what a script does when it is run again."""
+"""Recorded events are matched with the actions of a script that runs again."""
 
 from __future__ import annotations
 

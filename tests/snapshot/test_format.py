@@ -132,7 +132,7 @@ def test_a_list_names_all_and_says_which_are_damaged(folder: Path, tmp_path: Pat
 
 
 def test_loading_executes_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever could make code of bytes raises, and so does whatever the snapshot names."""
+    """Everything that could turn bytes into code raises, as does all that the snapshot names."""
 
     def forbidden(*_: object, **__: object) -> None:
         raise AssertionError("code was run")

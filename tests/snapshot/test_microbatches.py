@@ -1,4 +1,4 @@
-"""Events of a step are told apart by the micro-batch that they feed."""
+"""Events of a step are distinguished by the micro-batch that they feed."""
 
 from __future__ import annotations
 

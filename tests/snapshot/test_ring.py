@@ -1,4 +1,4 @@
-"""The ring keeps the latest steps that fit, and counts what they share once."""
+"""The ring keeps the latest steps that fit, and counts shared data once."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_step_of_the_same_number_is_replaced() -> None:
 
 
 def test_bytes_are_those_of_the_parts_there_are() -> None:
-    """Against counting anew, over many random steps."""
+    """The reference counts everything anew, over many random steps."""
     draw, ring = random.Random(0), Ring[dict[str, int]](1000)
     sizes = {f"part{i}": draw.randrange(100) for i in range(60)}
     for step in range(500):

@@ -1,4 +1,4 @@
-"""The rows that make a step go wrong are found, and no others are accused."""
+"""The rows that make a step go wrong are found, and no others are blamed."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_alone_proves_nothing_where_every_row_alone_fails() -> None:
 
 
 def test_the_search_ends() -> None:
-    # Every 7th row and its neighbor, together: far more pairs than are looked for.
+    # Every 7th row together with its neighbor: far more pairs than the search tries.
     def fails(rows: set[int], _: bool) -> bool:
         return any({row, row + 1} <= rows for row in range(0, 700, 7))
 

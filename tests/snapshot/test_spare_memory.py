@@ -61,7 +61,7 @@ def test_the_older_form_of_groups_is_read_too(tmp_path: Path) -> None:
         "memory.usage_in_bytes": str(3 * GB),
         "memory.stat": f"inactive_file 0\ntotal_inactive_file {GB}\ntotal_active_file 0\n",
     }
-    group(tmp_path, "memory", files)  # as it is mounted inside of a container
+    group(tmp_path, "memory", files)  # as it is mounted inside a container
     assert available_bytes(tmp_path) == 2 * GB
 
 

@@ -1,4 +1,4 @@
-"""The slow and obvious truth: one row of statistics in plain Python and float64."""
+"""A slow and simple reference: one row of statistics in plain Python and float64."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def _sum(values) -> float:
 
 
 def assert_close(actual: Floats, wanted: Floats, *, relative: float = 1e-5) -> None:
-    """Compare two rows as promised: `mean` to the mean magnitude, the rest to themselves."""
+    """Compare two rows as promised: `mean` relative to the mean magnitude, others to themselves."""
     assert actual.shape == wanted.shape == (len(FIELDS),)
     got, want = (dict(zip(FIELDS, row.tolist(), strict=True)) for row in (actual, wanted))
     finite = want["count"] - want["nan"] - want["inf"]
     for name in FIELDS:
-        # Elements that round to equal ones have a deviation of rounding errors.
+        # Elements that round to equal ones have a deviation that consists of rounding errors.
         slack = {
             "mean": relative * want["abs_sum"] / finite if finite else 0.0,
             "deviation_l2": relative * want["deviation_l2"] + 1e-15 * want["l2"],

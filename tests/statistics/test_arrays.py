@@ -1,4 +1,4 @@
-"""Promises of every module of arithmetic, checked of each with the same values."""
+"""Promises of every arithmetic module, checked for each with the same values."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DTYPES = [
 
 
 class Boxed:
-    """An array of a library that only hands its values out."""
+    """An array of a library that only returns its values."""
 
     def __init__(self, values):
         self._values = values

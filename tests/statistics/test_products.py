@@ -64,7 +64,7 @@ print(others_s() - before)
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_no_thread_goes_on_afterwards() -> None:
-    """Measured in a process of its own, where nothing else has woken BLAS' threads."""
+    """Measured in a separate process, where nothing else has started BLAS' threads."""
     done = subprocess.run(
         [sys.executable, "-c", IN_A_PROCESS], capture_output=True, text=True, check=True
     )
@@ -82,7 +82,7 @@ def test_product_check_sees_a_planted_use(tmp_path: Path) -> None:
 
 
 def blas_offences(source: Path) -> list[str]:
-    """Products by BLAS in what runs beside a training, whose threads go on; see `products`."""
+    """Return BLAS products in code that runs beside a training, whose threads keep spinning."""
     offences = []
     for path, tree in files(source):
         if path.parts[0] in BESIDE_TRAINING:

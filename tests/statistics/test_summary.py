@@ -105,7 +105,7 @@ def test_no_finite_element_gives_nan_and_no_warning():
     row = expected(np.array([np.nan, np.inf]))[None]
     for statistic in ("min", "max", "mean", "std", "abs_mean", "abs_max", "l2"):
         assert np.isnan(derive(row, statistic)[0])
-    assert row[0, COLUMN["l2"]] == 0.0  # what is stored still adds up
+    assert row[0, COLUMN["l2"]] == 0.0  # the stored values still add up
 
 
 def test_the_norm_is_of_the_finite_elements_and_0_where_there_is_nothing():

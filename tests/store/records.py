@@ -16,7 +16,7 @@ WIDTH = 13
 
 
 def record(step: int, *, tensors: int = 3, width: int = WIDTH, **changes: object) -> StepRecord:
-    """A record whose numbers follow from its step."""
+    """Return a record whose numbers follow from its step."""
     values: dict[str, object] = {
         "key": StepKey(step=step, mode_step=step),
         "wall_s": 1e9 + step / 8,
@@ -34,7 +34,7 @@ def record(step: int, *, tensors: int = 3, width: int = WIDTH, **changes: object
 
 
 def plain(item: StepRecord) -> tuple[object, ...]:
-    """A record as a value that compares bit for bit, NaN included."""
+    """Return a record as a value that compares bit for bit, NaN included."""
     return (
         item.key,
         repr(item.wall_s),
@@ -78,7 +78,7 @@ observations = st.one_of(
 
 @st.composite
 def records(draw: st.DrawFn) -> StepRecord:
-    """Any record that an adapter could hand over."""
+    """Generate any record that an adapter could pass."""
     tensors, width = draw(st.integers(0, 4)), draw(st.sampled_from([1, WIDTH]))
     values = draw(st.lists(numbers, min_size=tensors * width, max_size=tensors * width))
     return StepRecord(

@@ -1,4 +1,4 @@
-"""Texts that differ in one number are read like one text after another."""
+"""Texts that differ in one number are parsed like texts read one after another."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HEAD = b'{"wall_s":'
 
 
 def texts(count: int) -> list[str]:
-    """Two kinds in turn, with numbers of every length."""
+    """Return two kinds alternately, with numbers of every length."""
     generator = np.random.default_rng(0)
     numbers = [
         float(f"{value:.{place % 17}g}")

@@ -1,4 +1,4 @@
-"""Columns equal what pyarrow makes of the same values, and no pandas is imported for them."""
+"""Columns equal what pyarrow makes of the same values, without importing pandas."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def items(begin: int, end: int, width: int = WIDTH) -> list[StepRecord]:
-    """Records as a training writes them: few columns, NaN with different bits among them."""
+    """Return records as a training writes them: few columns, and NaN with different bits."""
     found = []
     for step in range(begin, end):
         rows_TF = np.full((7, width), math.nan)

@@ -1,4 +1,4 @@
-"""Requests as files: what was asked is what is read, and nothing else is."""
+"""Requests as files: exactly the requests that were written are read."""
 
 from __future__ import annotations
 

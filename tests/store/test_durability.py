@@ -1,4 +1,4 @@
-"""Bytes that the disk was told to keep suffice to read the run after a loss of power."""
+"""The synced bytes alone suffice to read the run after a loss of power."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mothtrap.store.worker_reading import EventReader, read_records
 
 
 class Disk:
-    """Remembers what was synced; `lose_power` leaves no more than that."""
+    """Records what was synced; `lose_power` discards everything else."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.sizes: dict[Path, int] = {}
@@ -92,7 +92,7 @@ def test_without_the_setting_a_log_never_waits_for_the_disk(disk: Disk, tmp_path
     log.append([record(0)])
     log.close()
     assert disk.syncs == 0
-    disk.lose_power(tmp_path)  # the twin of the test above: this disk does lose things
+    disk.lose_power(tmp_path)  # the counterpart of the test above: this disk does lose data
     assert read_records(tmp_path) == []
 
 

@@ -46,7 +46,7 @@ def written(path: Path, *batches: pa.RecordBatch) -> Path:
 
 @pytest.fixture
 def results(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Collect whether messages were joined, each time that it was tried."""
+    """Record whether messages were joined, each time that it was tried."""
     seen: list[bool] = []
 
     def noted(*arguments: object) -> pa.RecordBatch | None:
@@ -168,7 +168,7 @@ def test_a_flipped_bit_among_many_costs_its_own_message(tmp_path: Path) -> None:
         assert len(differing) == 1
         assert state.damage(ended=True)
         lost |= set(differing)
-    assert len(lost) > MANY  # else all flips hit the same few
+    assert len(lost) > MANY  # otherwise all flips hit the same few
 
 
 @given(

@@ -1,4 +1,4 @@
-"""Writes past the cache leave the file as writes through it do."""
+"""Direct writes leave the file with the same content as writes through the cache."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SIZES = st.one_of(st.integers(0, 3 * BLOCK), st.sampled_from([BLOCK, 2 * BLOCK, 
 
 
 class Clock:
-    """Says what it is told."""
+    """Returns the time that it was set to."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -31,7 +31,7 @@ class Clock:
 
 
 class Log:
-    """A file that parts are appended to, and how they came there."""
+    """A file to which parts are appended, and how each was written."""
 
     def __init__(self, folder: Path, clock: Clock | None = None) -> None:
         self.path, self.through = folder / "file", 0
@@ -54,7 +54,7 @@ class Log:
 
 @pytest.fixture
 def direct(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder on a disk that takes writes past the cache, of any size."""
+    """Return a folder on a disk that accepts direct writes of any size."""
     try:
         os.close(os.open(tmp_path / "probe", os.O_RDWR | os.O_CREAT | os.O_DIRECT))
     except (AttributeError, OSError):
@@ -72,7 +72,7 @@ def test_any_parts_are_in_the_file_in_their_order(direct: Path, appends: list[li
     log.path.write_bytes(b"")
     draw = np.random.default_rng(0)
     for sizes in appends:
-        log.writes._s_per_byte.clear()  # each first one goes past the cache
+        log.writes._s_per_byte.clear()  # each first one is written directly
         log.append([draw.bytes(size) for size in sizes])
         assert log.path.read_bytes() == log.expected
 
@@ -169,8 +169,8 @@ def test_what_is_in_the_cache_is_known(direct: Path, monkeypatch: pytest.MonkeyP
     path.write_bytes(bytes(4 * BLOCK))
     file = os.open(path, os.O_RDONLY)
     assert long_reads._is_cached(file, BLOCK)
-    # what a disk answers where it has to fetch, and a file system that cannot tell: which of the
-    # two a real one is after `fadvise` differs from machine to machine
+    # the responses of a disk that has to read first, and of a file system that does not report it:
+    # which of the two a real one gives after `fadvise` differs from machine to machine
     for error, cached in ((errno.EAGAIN, False), (errno.EOPNOTSUPP, True)):
 
         def refuse(*_: object, error: int = error) -> int:

@@ -1,4 +1,4 @@
-"""Every run of an object store has a folder of its own on this machine, and asks for little."""
+"""Every run of an object store has its own folder on this machine, and needs few requests."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_runs_whose_names_differ_in_any_character_are_different_runs(
         stored(tmp_path, name, float(number))
     opened = [open_run(join(url, name)) for name in ALIKE]
     assert len({run.path for run in opened}) == len(ALIKE)
-    assert len({str(run.path).lower() for run in opened}) == len(ALIKE)  # as on a Mac's disk
+    assert len({str(run.path).lower() for run in opened}) == len(ALIKE)  # as on the disk of a Mac
     for run in opened:
         run.refresh()
     assert [run.id for run in opened] == list(ALIKE)
@@ -104,7 +104,7 @@ def test_objects_lie_where_their_url_says(tmp_path: Path, url: str) -> None:
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The folders that are listed from now on."""
+    """Record the folders that are listed from now on."""
     asked: list[str] = []
     children, listed = LocalStore.children, LocalStore.list
 
@@ -123,7 +123,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.fixture
 def two_attempts(tmp_path: Path) -> Path:
-    """A run of two workers and two monitors that was started twice; its last attempt."""
+    """Store a run of two workers and two monitors, started twice; return its last attempt."""
     run = tmp_path / "store" / "x"
     first = layout.create_run(run, info(id="x", pid=DEAD_PID))
     second = layout.create_attempt(run, info(id="x", pid=DEAD_PID, attempt=2))
@@ -184,7 +184,7 @@ def test_the_more_a_look_takes_the_longer_is_the_pause_after_it(
     found = mirror.open_mirror(join(url, "x"))
     for lists_a_look, pause_s in ((100, 1.0), (3, 7 / 3)):
         monkeypatch.setattr(mirror, "LISTS_A_LOOK", lists_a_look)
-        for wait_s in (40.0, 9.0):  # the first of these looks is at the earlier attempt, too
+        for wait_s in (40.0, 9.0):  # the first of these polls also reads the earlier attempt
             clock[0] += wait_s
             found.refresh()
         asked = counted(monkeypatch)

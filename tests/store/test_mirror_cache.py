@@ -1,4 +1,4 @@
-"""Mirrors stay within a size: those used least recently go, none that anybody reads."""
+"""Mirrors stay within a size limit: the least recently used go, but none that is being read."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ sys.stdin.read()
 
 @pytest.fixture
 def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A store with runs that hold a tensor each; nothing was fetched yet."""
+    """Return a store with runs that hold a tensor each; nothing is downloaded yet."""
     monkeypatch.setenv("MOTHTRAP_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(mirror_cache, "FRESH_S", 0.0)
     for name in NAMES:
@@ -49,7 +49,7 @@ def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.fixture
 def fetched(url: str) -> Callable[..., list[Path]]:
-    """Fetches runs, the first named used least recently, and returns their mirrors."""
+    """Download runs, the first named used least recently, and return their mirrors."""
 
     def fetch(*names: str) -> list[Path]:
         mirrors = [open_run(join(url, name)).path for name in names]
@@ -148,7 +148,7 @@ def test_a_mirror_that_was_used_a_moment_ago_stays(
 def test_the_configuration_says_how_much_they_may_take(
     fetched: Callable[..., list[Path]], url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The run that is opened makes room for itself."""
+    """Opening a run makes room for it."""
     a, b = fetched("a", "b")
     for words, mebibytes in (("0", float("inf")), ("", 10_240), ("0.5", 0.5)):
         with monkeypatch.context() as patch:
@@ -191,7 +191,7 @@ def test_what_an_interrupted_removal_has_left_goes_with_the_next(
 
 
 def test_a_reader_that_comes_while_a_mirror_is_removed_has_one_of_its_own(tmp_path: Path) -> None:
-    """Many readers take a folder while it is removed again and again: who holds it has it."""
+    """Many readers lock a folder while it is removed again and again: the holder has it."""
     place, ended, torn = tmp_path / "mirror", threading.Event(), []
     folder = place / "run-0" / "run"
 

@@ -1,4 +1,4 @@
-"""A run is told by what finds it from where one is."""
+"""The printed name of a run is one with which a command finds it from the current folder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mothtrap.store.naming import name_here
 
 
 def found(name: str) -> Path:
-    """The run that a command finds which gets the name, and no option."""
+    """Return the run that a command finds when it gets the name and no option."""
     config, _ = load_config(start=Path.cwd(), environ=os.environ)
     return layout.find_run(name, config.runs_dir).resolve()
 

@@ -31,7 +31,7 @@ def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.fixture
 def lists(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Folders that were listed in the store."""
+    """Record the folders that are listed in the store."""
     asked: list[str] = []
     listed, children = LocalStore.list, LocalStore.children
 
@@ -63,7 +63,7 @@ class Launcher:
         return WorkerLog(layout.claim_worker(self.attempt, rank)[1])
 
     def train(self, step: int) -> None:
-        """Make a step on each worker, and send."""
+        """Make a step on each worker, and send it."""
         for log in self._workers.values():
             log.append([record(step)])
             log.close()

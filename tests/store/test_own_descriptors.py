@@ -1,4 +1,4 @@
-"""A descriptor that a script has closed is opened again; another file of its number is let be."""
+"""A descriptor closed by a script is opened again; another file with its number is left alone."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_inode_numbers_that_change_do_not_matter(
     monkeypatch.setattr(own_descriptors, "_file_of", renumbered)
     own = OwnDescriptor(tmp_path / "own", NEW)
     number = own.number()
-    assert own.number() == number  # it is not opened once more
+    assert own.number() == number  # it is not opened again
     os.close(number)
     theirs = os.open(tmp_path / "theirs", os.O_RDWR | os.O_CREAT)
     assert theirs == number

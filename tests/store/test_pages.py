@@ -18,6 +18,6 @@ def test_bytes_are_those_of_the_file(
     with path.open("rb", buffering=0) as file:
         file.seek(7)
         first = read_on(file, 5_000_000)
-        rest = read_on(file, 10_000_000)  # more than there is
+        rest = read_on(file, 10_000_000)  # more than exists
     assert first[:] + rest[:] == path.read_bytes()[7:]
     assert (len(first), first.find(b"\xf9\x00"), first[:2]) == (5_000_000, 242, b"\x07\x08")

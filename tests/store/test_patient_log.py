@@ -1,4 +1,4 @@
-"""A disk that refuses for a while costs nothing that was handed over."""
+"""A disk that refuses writes for a while costs none of the records."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FULL = OSError(28, "No space left on device")
 
 
 class Disk:
-    """Refuses so many times, then takes everything."""
+    """Refuses that many times, then accepts everything."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.refusals = 0
@@ -39,7 +39,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
 
 
 class Patience:
-    """A patient log, how long it rested, and what it said."""
+    """A patient log, the time that it waited, and its messages."""
 
     def __init__(self, folder: Path, out_of_time: Callable[[], bool] = lambda: False) -> None:
         self.pauses_s: list[float] = []

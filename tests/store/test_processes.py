@@ -27,7 +27,7 @@ def test_a_dead_process_that_no_one_waits_for_is_not_alive() -> None:
     ended = subprocess.Popen([sys.executable, "-c", "print()"], stdout=subprocess.PIPE)
     assert is_alive(os.getpid())
     assert ended.stdout is not None
-    ended.stdout.read()  # it is at its end, and not waited for
+    ended.stdout.read()  # it has ended and was not waited for
     os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
     assert not is_alive(ended.pid)
     ended.communicate()

@@ -1,4 +1,4 @@
-"""A file is there whole, and nothing else is left in its folder."""
+"""A replaced file is always whole, and nothing else remains in its folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Removal of runs: by number, age and size together; and how one goes."""
+"""Removal of runs: by number, age and size together; and how one is removed."""
 
 from __future__ import annotations
 

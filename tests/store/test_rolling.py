@@ -68,7 +68,7 @@ def test_commits_are_sealed_after_what_they_need(tmp_path: Path) -> None:
         log.append([record(step)])
         events = layout.segments(tmp_path, "events")
         sealed = [is_sealed(layout.segment_path(tmp_path, "events", n)) for n in events]
-        if all(sealed):  # an instant at which everything that is committed can travel
+        if all(sealed):  # a time at which everything committed can be sent
             rolled += 1
             others = [path for path in tmp_path.iterdir() if not path.name.startswith("events")]
             assert all(is_sealed(path) for path in others)

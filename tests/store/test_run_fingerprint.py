@@ -1,4 +1,4 @@
-"""A fingerprint differs after every change of a file, whatever the file's own time says."""
+"""A fingerprint changes after every change of a file, whatever the file's own time is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run that reaches its size limit stores less, and says so."""
+"""A run that reaches its size limit stores less, and reports it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RAW_BYTES = 10_000
 
 
 def step(number: int, *, nan: bool = False, raw: bool = True, end: bool = False) -> StepRecord:
-    """A step with 100 rows of statistics, and one tensor kept whole."""
+    """Return a step with 100 rows of statistics, and one tensor kept whole."""
     rows = np.zeros((100, WIDTH))
     rows[7, COLUMN["nan"]] = float(nan)
     block = RawBlock(
@@ -100,7 +100,7 @@ def test_a_worker_writes_less_than_its_limit(tmp_path: Path) -> None:
         log.close()
     bounded = [p for p in bound.iterdir() if p.name.startswith(("raw", "index", "stats"))]
     assert len(bounded) == 3
-    assert sum(p.stat().st_size for p in bounded) < limit  # numbers and facts go on
+    assert sum(p.stat().st_size for p in bounded) < limit  # numbers and facts are still stored
     assert measure(free).size_bytes > 2 * limit
     found = read_records(bound)
     assert len(found) == 81
@@ -118,7 +118,7 @@ def test_the_limit_of_a_run_is_shared_and_earlier_attempts_count(tmp_path: Path)
 def test_files_that_go_away_while_they_are_counted_are_not_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Other ranks replace files of the run at that very moment."""
+    """Other ranks replace files of the run at that moment."""
     (tmp_path / "kept").write_bytes(b"\0" * 2**20)
     (tmp_path / ".ledger.json.7").write_bytes(b"\0")
     lstat = os.lstat

@@ -1,4 +1,4 @@
-"""Tables that go by time: written, read while they grow, sent, and of no concern to windows."""
+"""Tables indexed by time: written, read while they grow, sent, and ignored by windows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mothtrap.store.worker_reading import read_records
 
 
 def a_run(folder: Path) -> Path:
-    """A run with two steps; return the folder of its worker."""
+    """Create a run with two steps; return the folder of its worker."""
     attempt = layout.create_run(folder, info())
     write_worker(attempt, record(0), record(1))
     return layout.worker_folder(attempt, 0)

@@ -1,4 +1,4 @@
-"""Order and time of uploads, to a store that fails at any moment."""
+"""Order and time of uploads to a store that may fail at any moment."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_an_answer_that_was_lost_is_not_taken_for_another(
 def test_whatever_fails_a_reader_never_sees_half_a_step(
     seed: int, tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Some requests fail, by chance; the mirror is read after every attempt to send."""
+    """Some requests fail at random; the mirror is read after every attempt to send."""
     run, worker = begin(tmp_path)
     UploadQueue(run, url).send(final=False)
     mirror = open_mirror(url)

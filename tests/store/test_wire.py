@@ -1,4 +1,4 @@
-"""A record that is handed to another process is the same record there."""
+"""A record that is sent to another process arrives unchanged."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from mothtrap.store.worker_reading import ReadState, read_records
 
 KINDS = ("stats", "scalars", "events")
 DEFINED_AT = 4
-"""Place of the definitions in `plain`."""
+"""Position of the definitions in `plain`."""
 
 
 def write(folder: Path, *chunks: list[StepRecord], seal: bool = True, **options: int) -> None:
@@ -162,14 +162,14 @@ def test_a_flipped_bit_never_gives_a_wrong_value(tmp_path: Path, sealed: bool) -
         for item in got:
             full = expected[item.key.step]
             found = list(plain(item))
-            if found[DEFINED_AT] == expected[0][DEFINED_AT]:  # maybe told again one record later
+            if found[DEFINED_AT] == expected[0][DEFINED_AT]:  # may be repeated one record later
                 found[DEFINED_AT] = full[DEFINED_AT]
             assert all(a == b or not b or b == (0, 13) for a, b in zip(full, found, strict=True))
         if [plain(r) for r in got] != list(expected.values()):
             changed += 1
             assert state.damage(ended=True)
         path.write_bytes(good)
-    assert changed > 50  # else the flips did not hit and nothing was tested
+    assert changed > 50  # otherwise the flips did not hit and nothing was tested
 
 
 def test_names_of_tensors_survive_the_loss_of_the_batch_that_defines_them(tmp_path: Path) -> None:

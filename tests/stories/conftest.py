@@ -1,3 +1,3 @@
-"""The programs here are run as scripts, never collected."""
+"""The programs here run as scripts and are never collected."""
 
 collect_ignore = ["programs"]

@@ -1,4 +1,4 @@
-"""The headline of each program, and words that the finding must have."""
+"""The headline of each program, and words that the finding must contain."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Headline:
-    """The root with which the verdict opens.
+    """The root cause with which the verdict opens.
 
-    `says` are parts of its message, `fix` of its first advice. The line is the one
-    marked `# <- here` in the program.
+    `says` lists parts of its message, `fix` parts of its first advice. The line is the one marked
+    `# <- here` in the program.
     """
 
     code: str

@@ -1,7 +1,7 @@
-"""The verdict opens with the fault itself, and not with what follows from it.
+"""The verdict opens with the fault itself, and not with its consequences.
 
-By default a third of the programs runs with its fault, and another third repaired.
-`HARNESS=full` runs all in both forms.
+By default a third of the programs run with their fault, and another third repaired. `HARNESS=full`
+runs all in both forms.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MARK = "# <- here"
 
 
 def record_of(name: str, folder: Path, *options: str) -> dict:
-    """Run a program and return what `show` says of it."""
+    """Run a program and return the record that `show` prints of it."""
     words = observed(
         ["--", *PYTHON, PROGRAMS / f"{name}.py", *options], runs_dir=folder, name="seen"
     )

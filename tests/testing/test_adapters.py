@@ -1,4 +1,4 @@
-"""AdapterTests pass for a sound adapter, and each of them fails for one that is not."""
+"""AdapterTests pass for a sound adapter, and each of them fails for an unsound one."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ class TestToyframe(AdapterTests):
 
 
 def suite(**changed: Any) -> AdapterTests:
-    """The suite of the toy with some parts of its adapter changed."""
+    """Return the suite of the toy with some parts of its adapter changed."""
     made = TestToyframe()
     made.adapter = replace(toyframe_adapter.ADAPTER, **changed)  # type: ignore[misc]
     return made
 
 
 def broken(**methods: object) -> AdapterTests:
-    """The suite of the toy with some methods of its handle replaced."""
+    """Return the suite of the toy with some methods of its handle replaced."""
     return suite(handle=type("Broken", (toyframe_adapter.Handle,), methods))
 
 
 @pytest.fixture(autouse=True)
 def _whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("update", "evaluate"):  # what a broken adapter leaves is put right
+    for name in ("update", "evaluate"):  # restores what a broken adapter leaves changed
         monkeypatch.setattr(toyframe.Model, name, vars(toyframe.Model)[name])
 
 

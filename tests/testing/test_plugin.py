@@ -1,4 +1,4 @@
-"""The plugin of pytest, as an environment with mothtrap has it: found by its entry point."""
+"""The pytest plugin, found by its entry point as in an environment with mothtrap."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_nothing_was_loaded():
 def _pytest(
     folder: Path, source: str, python: Sequence[str] = ITSELF
 ) -> subprocess.CompletedProcess[str]:
-    """Run pytest on a file of a foreign project, in an environment with our entry point."""
+    """Run pytest on a file of another project, in an environment with our entry point."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     [(name, module)] = project["entry-points"]["pytest11"].items()
     info = folder / "site" / "mothtrap-9.dist-info"

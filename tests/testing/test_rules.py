@@ -1,4 +1,4 @@
-"""RuleTests pass for a sound rule, and each of them fails for one that is not."""
+"""RuleTests pass for a sound rule, and each of them fails for an unsound one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Windows made by hand show what was put into them."""
+"""Windows made by hand show the values that were put into them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A framework of its own, as small as can be: linear models trained by gradient descent."""
+"""A minimal framework: linear models trained by gradient descent."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Model:
         return float(np.mean((x @ self.weight - y) ** 2))
 
     def gradient(self, x: Array, y: Array) -> Array:
-        """Return the gradient of the loss by the weight."""
+        """Return the gradient of the loss with respect to the weight."""
         return 2 * (x @ self.weight - y) @ x / len(y)
 
     def update(self, x: Array, y: Array, rate: float) -> float:
@@ -37,7 +37,7 @@ class Model:
 
 
 def train(steps: int = 12, rate: float = 0.1) -> Model:
-    """Train a small model from the beginning, always the same."""
+    """Train a small model from the beginning, always in the same way."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(40, 5))
     y = x @ np.arange(5.0) + rng.normal(size=40)

@@ -1,4 +1,4 @@
-"""The adapter of `toyframe`: the whole of what an adapter needs, as an example."""
+"""The adapter of `toyframe`: an example of everything that an adapter needs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mothtrap.tracing.replacements import Replacements
 
 
 class Handle(BaseHandle):
-    """Stands around `update` and `evaluate` until it is detached."""
+    """Replaces `update` and `evaluate` until it is detached."""
 
     def __init__(self, job: Job, targets: Sequence[object] = ()) -> None:
         self._ids: dict[str, int] = {}
@@ -34,7 +34,7 @@ class Handle(BaseHandle):
             return
         x, y, rate = args
         self.job.scalar("lr", "descent", rate)
-        if self.job.wants("gradient"):  # computed a second time, as the framework hides it
+        if self.job.wants("gradient"):  # computed a second time, because the framework hides it
             self._take("gradient", model.gradient(x, y))
 
     def _after(self, model: toyframe.Model, loss: float, *_: object) -> None:

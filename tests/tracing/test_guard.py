@@ -1,4 +1,4 @@
-"""Faults, facts, texts and exceptions of unsound steps are the same under every framework."""
+"""Findings, facts, texts and exceptions of unsound steps are the same in every framework."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Optimizer:
 
 
 class Watching(BaseHandle):
-    """Makes a step of each update; what `ended` has came at the end."""
+    """Makes a step of each update; the entries of `ended` come from the end."""
 
     def __init__(self, job: Job, targets: tuple[object, ...] = ()) -> None:
         self.ended: list[bool] = []

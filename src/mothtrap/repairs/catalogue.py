@@ -39,7 +39,7 @@ def is_known(finding: Finding) -> bool:
 
 
 def is_anywhere(finding: Finding) -> bool:
-    """Return whether the repair is searched in every file, not only at the finding's location.
+    """Return whether the repair may be in any file, not only at the finding's location.
 
     Raises:
         MissingExtraError: libcst is not installed.

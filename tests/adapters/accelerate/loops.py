@@ -1,4 +1,4 @@
-"""Small loops with an Accelerator, each the same every time."""
+"""Small deterministic training loops that use an Accelerator."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ def train(kind: str = "plain") -> nn.Module:
 
 
 def weights(model: nn.Module) -> bytes:
-    """Return the weights of a model, and where the random generator is."""
+    """Return the weights of a model and the state of the random generator."""
     parts = [p.detach().numpy().tobytes() for p in model.parameters()]
     return b"".join(parts) + torch.get_rng_state().numpy().tobytes()
 
 
 def trained(kind: str, *, ranks: int) -> bytes:
-    """Train as one of some ranks, which Accelerate finds by itself; return the weights."""
+    """Train as one of several ranks, which Accelerate detects itself; return the weights."""
     return weights(train(kind))

@@ -1,4 +1,4 @@
-"""The adapter of Accelerate is what every adapter is, over its ways to train."""
+"""The adapter of Accelerate passes the suite that every adapter passes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small table, and models with which the same rows give the same bytes."""
+"""A small table, and models for which the same rows give the same bytes."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ X[7, 3] = np.nan
 
 
 def small(**options: Any) -> Any:
-    """A classifier of small trees that writes no files."""
+    """Return a classifier of small trees that writes no files."""
     return catboost.CatBoostClassifier(**_OWN | options)
 
 
 def small_regressor(**options: Any) -> Any:
-    """The same for numbers."""
+    """Return a regressor of small trees that writes no files."""
     return catboost.CatBoostRegressor(**_OWN | options)
 
 
 def model_bytes(model: Any) -> bytes:
-    """Return trees and leaf values of a model, without the time of its training."""
+    """Return the trees and leaf values of a model, without the time of its training."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.py"
         model.save_model(str(path), format="python")

@@ -1,4 +1,4 @@
-"""Trainings of CatBoost give the same models with the adapter, and are recorded by round."""
+"""CatBoost trains the same models with the adapter, and its rounds are recorded."""
 
 from __future__ import annotations
 

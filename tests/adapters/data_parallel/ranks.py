@@ -1,4 +1,4 @@
-"""Two ranks on gloo that train by a trainer, plainly and watched, forked after its import."""
+"""Two gloo ranks that train with a trainer, with and without mothtrap; forked after its import."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ TRAINERS = {
     "transformers": "tests.adapters.transformers.training",
     "accelerate": "tests.adapters.accelerate.loops",
 }
-"""The module that trains by each."""
+"""The training module of each trainer."""
 RANKS = 2
 TIMEOUT_S = 240
 
 
 def compared(trainer: str, kinds: list[str]) -> list[dict[str, tuple[bool, int]]]:
-    """Return of both ranks, by kind, whether the weights were identical, and the steps seen."""
+    """Return, by kind, whether both ranks got identical weights, and the recorded steps."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__, *TRAINERS.values()])
     with socket.socket() as free:

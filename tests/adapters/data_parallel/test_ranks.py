@@ -1,4 +1,4 @@
-"""Weights of two data-parallel ranks are bit-identical with and without, by every trainer."""
+"""Two data-parallel ranks get bit-identical weights with and without mothtrap, in every trainer."""
 
 from __future__ import annotations
 

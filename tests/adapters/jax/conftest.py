@@ -1,7 +1,7 @@
-"""Tests of the adapter of JAX: on the CPU, seen as two devices.
+"""Tests of the JAX adapter on the CPU, which is presented to JAX as two devices.
 
 A fault and its twin, and a run and its replay, compile the same programs: the second takes them
-from a cache, which is a third of the time of these tests.
+from a cache, which saves a third of the time of these tests.
 """
 
 from __future__ import annotations

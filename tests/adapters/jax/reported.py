@@ -1,4 +1,4 @@
-"""Trainings in which all that the adapter reports comes at least once."""
+"""Trainings that together produce every kind of report of the adapter at least once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.adapters.jax.training import PROGRAMS, data, descend, loss_fn, weight
 
 
 def evaluated() -> Any:
-    """A training with an evaluation in between; its targets are seen in order."""
+    """Train with an evaluation in between, whose targets come in sorted order."""
 
     @jax.jit
     def update(params: Any, x: Any, y: Any) -> Any:
@@ -32,7 +32,7 @@ def evaluated() -> Any:
 
 
 def evaluated_with_totals() -> Any:
-    """An evaluation that hands its totals on from call to call, and gives the old ones away."""
+    """Evaluate with totals that each call passes on to the next, donating the old ones."""
 
     @functools.partial(jax.jit, donate_argnums=1)
     def evaluate(params: Any, totals: Any, x: Any, y: Any) -> Any:
@@ -54,7 +54,7 @@ def evaluated_with_totals() -> Any:
 
 
 def cut_off() -> Any:
-    """A part of the weights that the loss does not depend on, in a network with a tanh."""
+    """Train a network with a tanh and a group of weights that the loss does not depend on."""
 
     @jax.jit
     def update(params: Any, x: Any, y: Any) -> Any:
@@ -73,7 +73,7 @@ def cut_off() -> Any:
 
 
 def alike() -> Any:
-    """Units of a layer that begin alike, in a network of two."""
+    """Train a two-layer network in which units of a layer start out identical."""
 
     @jax.jit
     def update(params: Any, x: Any, y: Any) -> Any:
@@ -89,7 +89,7 @@ def alike() -> Any:
 
 
 def infinite() -> Any:
-    """A row of the data that is not finite, and a loss that breaks."""
+    """Train on data with a non-finite row, which breaks the loss."""
 
     @jax.jit
     def update(w: Any, x: Any) -> Any:
@@ -105,7 +105,7 @@ def infinite() -> Any:
 
 
 def careless() -> Any:
-    """The same key and the same weights in each step, which calls back into Python."""
+    """Use the same key and the same weights in each step, which calls back into Python."""
 
     @jax.jit
     def update(w: Any, x: Any, key: Any) -> Any:
@@ -120,7 +120,7 @@ def careless() -> Any:
 
 
 def compiled_anew() -> Any:
-    """A batch of another size in each step."""
+    """Train with a batch of another size in each step, so that every step is compiled anew."""
 
     @jax.jit
     def update(w: Any, x: Any) -> Any:
@@ -134,7 +134,7 @@ def compiled_anew() -> Any:
 
 
 def patterned() -> Any:
-    """A target with a gradient, a reshape for a transpose, and a mask that masks nothing."""
+    """Train with a target that has a gradient, a wrong reshape, and a mask without effect."""
 
     @jax.jit
     def update(w: Any, x: Any, y: Any) -> Any:
@@ -157,7 +157,7 @@ def patterned() -> Any:
 
 
 def evaluated_on_training_rows() -> Any:
-    """An evaluation of rows that were trained on."""
+    """Evaluate on rows that were trained on."""
 
     @jax.jit
     def update(params: Any, x: Any, y: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Steps that a script tells itself, with trees of gradients and parameters."""
+"""Steps that a script reports itself, with trees of gradients and parameters."""
 
 from __future__ import annotations
 

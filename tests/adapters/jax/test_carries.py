@@ -1,4 +1,4 @@
-"""New weights and states that a step hands on, and updates that are lost inside it."""
+"""New weights and states that a step passes on, and updates that are lost within it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def weights() -> dict[str, Any]:
 
 
 def train(step: Callable[..., Any], assign: Callable[..., Any]) -> Process:
-    """Call a step ten times; `assign` says which weights and state the next call gets."""
+    """Call a step ten times; `assign` decides which weights and state the next call gets."""
     process = Process("jax")
     with process.watched(ADAPTER):
         compiled = jax.jit(step)

@@ -1,4 +1,4 @@
-"""The adapter of JAX is what every adapter is."""
+"""The adapter of JAX passes the suite that every adapter passes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs with one fault each: the fault is named, and no error is found in the repaired one."""
+"""Programs with one fault each: it is named, and the repaired program has no error."""
 
 from __future__ import annotations
 

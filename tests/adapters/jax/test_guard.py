@@ -30,7 +30,7 @@ def batches(*, healthy: bool = False) -> Any:
 
 
 def train(policy: str, *, leave_out: int | None = None, **options: Any) -> tuple[Process, Any]:
-    """Train a line with Adam; `leave_out` is a batch that is not given to it."""
+    """Train a line with Adam; `leave_out` is the index of a batch to skip."""
     copies = bool(options.pop("copies", False))
     process = Process("jax", on_nonfinite=policy, guard_copies=copies)
     optimizer, out = optax.adam(1e-2), {}
@@ -110,7 +110,7 @@ def test_a_step_without_its_old_weights_is_applied_and_told() -> None:
 
 
 def loop(process: Process, spoil: Any, *, layers: int = 9) -> Any:
-    """Train `layers` vectors for nine steps; `spoil` is a factor of the gradients of each."""
+    """Train `layers` vectors for nine steps; `spoil` scales the gradients of each step."""
     with process.watched(ADAPTER):
 
         @jax.jit

@@ -1,4 +1,4 @@
-"""Keras on JAX: steps, losses and names come from its own compiled steps."""
+"""Keras on JAX: steps, losses and names come from the compiled steps of Keras."""
 
 from __future__ import annotations
 

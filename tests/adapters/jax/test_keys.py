@@ -1,4 +1,4 @@
-"""Random keys in a program: which are drawn from twice, and which are always the same."""
+"""Random keys in a program: keys that are used twice, and keys that never change."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_keys_that_were_split_are_others() -> None:
 
     found = draws(split)
     assert not found.twice()
-    assert list(found.arguments) == [0]  # the same numbers whenever the key is
+    assert list(found.arguments) == [0]  # the same numbers whenever the key is the same
 
 
 def test_a_key_folded_with_the_step_is_new_in_each() -> None:

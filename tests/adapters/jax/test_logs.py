@@ -21,7 +21,7 @@ STEPS = 6
 
 
 def train(loss: Callable[..., Any], **options: Any) -> tuple[Process, np.ndarray]:
-    """Train on batches that are the number of the step + 1, with weights that stay 1."""
+    """Train on batches filled with the step number + 1, with weights that stay 1."""
     process = Process("jax")
     logged = Logged(process.recorder, process.said.append)
     with process.watched(ADAPTER):
@@ -104,7 +104,7 @@ def test_a_tensor_of_each_row_is_kept_whole() -> None:
 
 
 class Silence:
-    """Stands for what logs, outside a run."""
+    """Replaces the logging functions of mothtrap outside a run."""
 
     def number(self, *_: object) -> None:
         """Log nothing."""

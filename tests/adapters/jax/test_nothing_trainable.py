@@ -1,4 +1,4 @@
-"""Programs that take the gradient of no parameter."""
+"""Programs that compute no gradient of any parameter."""
 
 from __future__ import annotations
 

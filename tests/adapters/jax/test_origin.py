@@ -1,4 +1,4 @@
-"""The operation, line and rows where a step stopped to be finite."""
+"""The operation, line and rows at which a step became non-finite."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ROWS = 8
 
 
 def batch(step: int, bad: int, value: float) -> np.ndarray:
-    """Ones and more; at step `bad` row 5 begins with a value that breaks the loss."""
+    """Return a batch of values >= 1; in step `bad`, one in row 5 breaks the loss."""
     x = 1 + np.random.default_rng(step).random((ROWS, 4)).astype(np.float32)
     x[5, 0] = value if step == bad else x[5, 0]
     return x
@@ -138,7 +138,7 @@ def _losses(record: Any) -> list[float]:
 
 
 def donating(loss: Callable[..., Any], *, bad: int, prints: bool = False) -> Process:
-    """Train with Adam, all that is carried given away; step `bad` gets a value that breaks it."""
+    """Train with Adam and donated arguments; step `bad` gets a value that breaks it."""
     process = Process("jax")
     optimizer = optax.adam(1e-2)
     with process.watched(ADAPTER):

@@ -31,7 +31,7 @@ class Looker:
 
 
 def found(loss: Callable[..., Any], *arguments: Any) -> Found:
-    """Return the patterns of a loss that is differentiated by its first argument."""
+    """Return the patterns of a loss that is differentiated with respect to its first argument."""
     closed, looker = jax.make_jaxpr(loss)(*arguments), Looker()
     evaluation = Evaluation(looker, loops=False, keeps_derivatives=True)
 

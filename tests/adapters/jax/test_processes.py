@@ -1,4 +1,4 @@
-"""Two processes that train on arrays of both: the same bits, and nothing that waits for ever."""
+"""Two processes that train on shared arrays get the same bits, and nothing deadlocks."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def weights(tmp_path: Path, *start: str) -> list[str]:
 
 
 def name(rank: int, start: Sequence[str]) -> list[str]:
-    """Return the options that name the run of a process, where it is one."""
+    """Return the options that name the run of one process."""
     return ["--name", f"rank{rank}"] if start else []
 
 

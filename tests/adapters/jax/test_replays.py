@@ -1,4 +1,4 @@
-"""Six programs in which a step makes NaN: operation, line and row are named, live and replayed."""
+"""Six programs with a step that makes NaN: operation, line and row are named, also in replay."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def mothtrap(folder: Path, *words: str) -> str:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of all six, with snapshots of the bad step of each."""
+    """Run all six programs and keep a snapshot of the bad step of each."""
     folder = tmp_path_factory.mktemp("planted")
     (folder / "train.py").write_text(SCRIPT, encoding="utf-8")
     bad = [str(6 + 8 * number) for number in range(len(NAMES))]

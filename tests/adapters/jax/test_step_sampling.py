@@ -1,4 +1,4 @@
-"""Looks at full steps are taken as far as they take no more than their share of the training."""
+"""Full steps are inspected only as long as this stays within its share of the training time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STEP_S = 0.05
 
 
 def looked_at(share: float, look_s: float, steps: int, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Return how many of some steps are looked at, all of them full ones."""
+    """Return how many of `steps` full steps are inspected."""
     now = [0.0]
     monkeypatch.setattr(step_sampling.time, "process_time", lambda: now[0])
     budget, looks = LookBudget(share), 0

@@ -1,4 +1,4 @@
-"""Trainings of every kind end with the bits that they have without mothtrap."""
+"""Trainings of every kind end with the same bits as without mothtrap."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mothtrap.core.facts.captures import ToolError
 from mothtrap.testing.adapters import Process
 
 MADE = {"two_players": 2 * STEPS, "scanned": 3 * STEPS, "nothing_compiled": 4}
-"""Steps of the programs that make more or fewer than the others."""
+"""Number of steps of the programs that make more or fewer steps than the others."""
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

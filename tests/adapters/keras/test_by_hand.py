@@ -1,4 +1,4 @@
-"""Steps of models of Keras whose weights the script itself assigns, without an optimizer."""
+"""Steps of Keras models whose weights the script assigns itself, without an optimizer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STEPS = 12
 
 
 def train(*, compiled: bool, sign: float) -> Process:
-    """Descend (sign -1) or ascend by hand; return what was seen."""
+    """Descend (sign -1) or ascend by hand; return what was recorded."""
     keras.utils.set_random_seed(0)
     process = Process("numpy")
     with process.watched(BASE), process.watched(ADAPTER):

@@ -1,4 +1,4 @@
-"""A callback of `fit` watches that fit."""
+"""A callback passed to `fit` makes mothtrap watch that fit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Collections of a Keras training get their tensors, of `fit`, of loops, and of evaluations."""
+"""Collections of a Keras training contain their tensors: in `fit`, in loops, and in evaluations."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_variables_of_the_optimizer(tmp_path: Path) -> None:
     model = network()
     run = recorded(tmp_path, {"optimizer_state": Collection(raw=True, steps=(STEPS - 1,))}, model)
     tensors = run.tensors(kind="optimizer_state")
-    assert len(tensors) == 8  # two of Adam for each of four
+    assert len(tensors) == 8  # two Adam slots for each of the four weights
     held = {str(variable.path): variable.numpy() for variable in model.optimizer.variables}
     for tensor in tensors:
         assert tensor.at(STEPS - 1).tobytes() == held[tensor.name].tobytes()

@@ -63,14 +63,14 @@ class TestKeras(AdapterTests):
         model.fit(np.eye(4, dtype="int64"), np.zeros((4, 8)), verbose=0)
 
     def train_until(self) -> None:
-        """Early stopping that is told which way its metric is better; averages of weights."""
+        """Use early stopping with an explicit mode, and averages of weights."""
         model = keras.Sequential([keras.layers.Dense(1)])
         model.compile(keras.optimizers.SGD(use_ema=True), "mse")
         stopping = keras.callbacks.EarlyStopping(monitor="loss", mode="min")
         model.fit(X, Y, callbacks=[stopping], verbose=0)
 
     def train_on_a_part(self) -> None:
-        """Parts of one shuffle, which mixes them anew in each epoch."""
+        """Train on parts of one shuffle, which mixes them anew in each epoch."""
         model = keras.Sequential([keras.layers.Dense(1)])
         model.compile("sgd", "mse")
         rows = tf.data.Dataset.from_tensor_slices((X, Y)).shuffle(96)
@@ -80,7 +80,7 @@ class TestKeras(AdapterTests):
         model.fit(tf.data.Dataset.zip(tuple(apart)).batch(8), verbose=0)
 
     def train_on_new_layers(self) -> None:
-        """A layer that is made anew in each step."""
+        """Create a new layer in each step."""
         last, optimizer = keras.layers.Dense(1), keras.optimizers.SGD(0.1)
         for _ in range(30):
             with tf.GradientTape() as tape:
@@ -89,14 +89,14 @@ class TestKeras(AdapterTests):
             optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))
 
     def train_nothing(self) -> None:
-        """Gradients that no optimizer gets, of a model with a batch norm."""
+        """Compute gradients that no optimizer gets, for a model with a batch norm."""
         parts = [keras.layers.Dense(4), keras.layers.BatchNormalization(), keras.layers.Dense(2)]
         model = Forgetful([keras.Input((6,)), *parts])
         model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
         model.fit(X, Y, batch_size=2, epochs=1, verbose=0)
 
     def train_with_faults(self) -> None:
-        """Frozen, zero, unreached and saturated layers, on data that lack a value."""
+        """Train with frozen, zero, unreached and saturated layers, on data with a missing value."""
         keras.utils.set_random_seed(1)
         given = keras.Input((6,))
         frozen = keras.layers.Dense(16, trainable=False)(given)
@@ -132,7 +132,7 @@ class TestKeras(AdapterTests):
 
 
 class Forgetful(keras.Sequential):
-    """A model that applies no gradient."""
+    """A model that does not apply its gradients."""
 
     def train_step(self, data: tuple[tf.Tensor, tf.Tensor]) -> dict[str, tf.Tensor]:
         x, y = data
@@ -143,7 +143,7 @@ class Forgetful(keras.Sequential):
 
 
 class Unreached(keras.Model):
-    """A model with a layer that takes no part in its output."""
+    """A model with a layer that does not contribute to its output."""
 
     def __init__(self, given: object, gives: object) -> None:
         super().__init__(given, gives)

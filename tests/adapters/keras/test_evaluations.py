@@ -1,4 +1,4 @@
-"""Models that run outside of any tape: evaluations are described, all else is left alone."""
+"""Models that run outside any tape: evaluations are described, everything else is ignored."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def made(*layers: Any, inputs: int = 6) -> Any:
 
 
 def stepping(model: Any) -> Any:
-    """Return what makes a step of a model, given a batch."""
+    """Return a function that makes one training step of a model on a batch."""
     optimizer = keras.optimizers.SGD(0.1)
     loss_of = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 

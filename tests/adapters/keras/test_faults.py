@@ -1,6 +1,6 @@
 """Keras programs with one fault each: the fault is named.
 
-By default those that only a part of its own of the adapter shows; `HARNESS=full` takes all.
+By default, those run that only a separate part of the adapter detects; `HARNESS=full` runs all.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Data, weights and parts of models that trainings go by."""
+"""Data, weights and parts of models that trainings use."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Y = (X[:, 0] > 0).astype("int64")
 
 
 def facts(train: Callable[[], object], kind: type) -> list[Any]:
-    """Return the facts of a kind of a training."""
+    """Return the facts of one kind from a training."""
     process = Process("numpy")
     with process.watched(BASE), process.watched(ADAPTER):
         train()
@@ -43,7 +43,7 @@ def facts(train: Callable[[], object], kind: type) -> list[Any]:
 
 
 def network(*layers: Any) -> Any:
-    """Return a classifier that is compiled."""
+    """Return a compiled classifier."""
     keras.backend.clear_session()
     keras.utils.set_random_seed(0)
     model = keras.Sequential([keras.Input((8,)), *layers, keras.layers.Dense(2)])
@@ -52,7 +52,7 @@ def network(*layers: Any) -> Any:
 
 
 def split(training: Any, held_out: Any) -> bool:
-    """Return whether two pipelines are told to be different parts of one shuffle."""
+    """Return whether two pipelines are recognized as different parts of one shuffle."""
 
     def train() -> None:
         given = held_out.batch(20)
@@ -223,7 +223,8 @@ def test_averages_of_batch_norms_are_new_until_they_are_loaded(tmp_path: Path, l
         assert told == []
         return
     [one] = told
-    assert one.module.startswith("sequential/batch_normalization_")  # numbers go on in a process
+    # step numbers continue within a process
+    assert one.module.startswith("sequential/batch_normalization_")
     assert one.step == 0
     assert told[0].momentum == pytest.approx(0.001)
     assert "test_fits.py" in (told[0].location or "")
@@ -247,7 +248,7 @@ def test_a_model_that_goes_on_is_evaluated_on_rows_of_an_earlier_fit() -> None:
 
 
 class Scaled(keras.layers.Layer):
-    """A layer with a variable of TensorFlow's, or with a weight."""
+    """A layer with a TensorFlow variable or with a Keras weight."""
 
     def __init__(self, *, tracked: bool) -> None:
         super().__init__()
@@ -396,7 +397,7 @@ def test_models_that_the_script_lets_go_of_are_not_kept() -> None:
         del model
         keras.backend.clear_session()
         gc.collect()
-        assert sum(one() is not None for one in made) <= 1  # that of the latest steps
+        assert sum(one() is not None for one in made) <= 1  # the values of the latest steps
 
     facts(train, EpochMetrics)
 

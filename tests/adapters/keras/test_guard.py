@@ -1,4 +1,4 @@
-"""Steps that are not finite are taken back, and training goes on, or ends, as was asked."""
+"""Steps that are not finite are undone, and training continues or ends, as configured."""
 
 from __future__ import annotations
 

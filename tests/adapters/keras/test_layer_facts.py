@@ -1,4 +1,4 @@
-"""Modes in which the layers of Keras run in training steps."""
+"""The modes in which Keras layers run in training steps."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
 
 class OwnDropout(keras.layers.Layer):  # type: ignore[misc,unused-ignore]
-    """Drops values in each call, without a flag."""
+    """Drops values in each call, without a training flag."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,14 +34,14 @@ class OwnDropout(keras.layers.Layer):  # type: ignore[misc,unused-ignore]
 
 
 class DropoutByDefault(OwnDropout):
-    """Drops values unless it is told not to."""
+    """Drops values unless the flag says not to."""
 
     def call(self, x: Any, training: bool = True) -> Any:
         return super().call(x) if training else x
 
 
 class WithoutFlag(keras.Model):  # type: ignore[misc,unused-ignore]
-    """Calls a layer, and takes no flag: `fit` gives it none."""
+    """Calls a layer and takes no training flag, so `fit` passes it none."""
 
     def __init__(self, layer: Any) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Steps that are not looked into: same bits and numbers, and a step that goes wrong is kept."""
+"""Light steps: the same bits and numbers, and a step that becomes non-finite is kept."""
 
 from __future__ import annotations
 

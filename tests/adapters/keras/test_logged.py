@@ -1,4 +1,4 @@
-"""`mothtrap.log` inside of programs: in `call`, `train_step`, under XLA, on two replicas."""
+"""`mothtrap.log` inside programs: in `call`, in `train_step`, under XLA, and on two replicas."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Y = X.sum(axis=1, keepdims=True)
 
 
 class Notes:
-    """Stands for `mothtrap.log`: does nothing where nothing is watched."""
+    """Replaces `mothtrap.log` in runs without mothtrap; does nothing."""
 
     to: Logged | None = None
 

@@ -1,4 +1,4 @@
-"""Steps of a loop of the script's own go by unwatched, where watching each takes too long."""
+"""Some steps of a custom loop are not watched where watching each would take too long."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def trained(batches: np.ndarray, *, returns: bool) -> keras.Model:
 
 @pytest.fixture
 def process(monkeypatch: pytest.MonkeyPatch) -> Process:
-    """A process that rests from a step on, and only ends a rest when it must."""
+    """A process that pauses from a given step on, and ends a pause only when it must."""
     process = Process(ADAPTER.arrays, overhead=0.02)
     monkeypatch.setattr(
         process.recorder, "next_watched", lambda step: step + (1 if step < RESTS_FROM else 1000)

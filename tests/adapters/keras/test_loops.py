@@ -1,4 +1,4 @@
-"""Loops of a script's own: evaluations, which no tape records, and players of a game."""
+"""Custom loops: evaluations, which no tape records, and agents that play a game."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ EPOCHS = 4
 
 
 def train(*, compiled: bool, reduction: str) -> tuple[list[float], list[Evaluation]]:
-    """Train and evaluate by hand; return the losses, as the loop has them, and what was seen."""
+    """Train and evaluate by hand; return the losses of the loop and what was recorded."""
     keras.utils.set_random_seed(0)
     process, losses = Process("numpy"), []
     with process.watched(BASE), process.watched(ADAPTER):
@@ -240,12 +240,12 @@ def test_every_target_that_meets_every_prediction_in_a_loss_written_by_hand(comp
 
     assert set(shapes(rows)) == {(32, 32)}
     assert not shapes(columns)
-    if not compiled:  # of a program it is not known which of the two is learned
+    if not compiled:  # with two models, it is not known which of them is trained
         assert not shapes(columns, pairwise=True)
 
 
 def test_differences_in_a_step_that_are_no_loss_are_left_alone() -> None:
-    """Distances of a layer to centers, and a metric, which the tape happens to record."""
+    """A tape happens to record the distances of a layer to centers, and a metric."""
     x = np.random.default_rng(0).normal(size=(16, 4)).astype("float32")
     targets, centers = tf.constant(x[:, :1]), tf.Variable(x[:, 0])
     process = Process("numpy")
@@ -296,7 +296,7 @@ def test_gradients_of_a_loop_that_change_nothing_are_told(by: str) -> None:
 
 @pytest.mark.parametrize("bad_step", [None, 3])
 def test_a_step_that_tests_its_gradients_before_it_applies_them(bad_step: int | None) -> None:
-    """The optimizer is called in a branch of the program; a step that is left out is skipped."""
+    """The optimizer is called in a branch of the program; an omitted step counts as skipped."""
     keras.utils.set_random_seed(0)
     process = Process("numpy")
     with process.watched(BASE), process.watched(ADAPTER):

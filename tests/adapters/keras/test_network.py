@@ -1,4 +1,4 @@
-"""Networks of Keras: outputs, gradients, class maps, and idle channels, on its own backend."""
+"""Keras networks on their own backend: outputs, gradients, class maps and idle channels."""
 
 from __future__ import annotations
 
@@ -124,4 +124,4 @@ def test_dead_channels_of_a_keras_model_are_named() -> None:
     hidden.set_weights([weights, bias])
     (found,) = IdleUnits().look(subject_of(model, X, (X[:, 0] > 0).astype(int)))
     assert found.evidence["dead"] == [0, 1, 2]
-    assert hidden.call.__func__ is keras.layers.Dense.call  # nothing is left behind
+    assert hidden.call.__func__ is keras.layers.Dense.call  # the method is no longer replaced

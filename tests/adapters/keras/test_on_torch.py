@@ -1,4 +1,4 @@
-"""Keras on PyTorch: its optimizers make the steps, and weights keep their bits."""
+"""Keras on PyTorch: Keras optimizers make the steps, and the weights keep their bits."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def test_optimizers_that_the_script_lets_go_of_are_gone(tmp_path: Path) -> None:
 
 
 def run_of(tmp_path: Path, body: str) -> tuple[str, Run]:
-    """Run a program with and without mothtrap: what it prints is the same, weights included."""
+    """Run a program with and without mothtrap; its output, weights included, must be the same."""
     printed, run = watched(tmp_path, body)
     assert printed == train(tmp_path, body)
     return printed, run
@@ -291,7 +291,7 @@ for step in range(6 * 8):
 
 
 def by_hand(kernel_FC: np.ndarray) -> tuple[list[float], list[float]]:
-    """Losses and gradient norms of the steps of `SUMMED_UP`, and nothing of ours in between."""
+    """Compute the losses and gradient norms of the steps of `SUMMED_UP`, without mothtrap."""
     x_RF = np.random.default_rng(0).normal(size=(256, 8)).astype("float32").astype(float)
     y_RC = np.eye(2)[(x_RF[:, 0] > 0).astype(int)]
     losses, norms = [], []
@@ -408,7 +408,7 @@ def test_variables_of_the_same_path_have_names_of_their_own(tmp_path: Path) -> N
         "dense/kernel": (17, 2),
         "dense/bias": (2,),
     }
-    # Keras' own fault, and a real one: its `zero_grad` leaves out the first of two of one path.
+    # A real fault in Keras: its `zero_grad` omits the first of two variables with the same path.
     assert printed.startswith("not cleared whole/block/inner/kernel whole/block/inner/bias\n")
     assert {finding.code for finding in run.findings} == {"GRD105"}
 

@@ -1,4 +1,4 @@
-"""Steps of custom loops that are not finite: kept, skipped, stopped, and replayed to the row."""
+"""Non-finite steps of custom loops: kept, skipped, stopped, and replayed to the row."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def ran(tmp_path: Path, loop: str, *options: str) -> str:
 
 
 def mothtrap(tmp_path: Path, *arguments: str) -> str:
-    """Run a command of mothtrap; return its output."""
+    """Run a mothtrap command; return its output."""
     command = [sys.executable, "-m", "mothtrap", *arguments]
     done: Any = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     return str(done.stdout if "json" in arguments else done.stdout + done.stderr)

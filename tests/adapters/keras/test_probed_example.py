@@ -1,4 +1,4 @@
-"""A saved Keras model of the example is probed by the command that the example prints."""
+"""The saved Keras model of the example is probed with the command that the example prints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weights are the same bits with and without mothtrap, however a model is trained."""
+"""Weights have the same bits with and without mothtrap, however a model is trained."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def recurrent_on_batches() -> keras.Model:
 
 
 class Distance(keras.layers.Layer):
-    """A layer without an `__init__`, whose arguments Keras reads off that of its base."""
+    """A layer without an `__init__`; Keras reads the arguments from the one of its base class."""
 
     def call(self, pair: list[tf.Tensor]) -> tf.Tensor:
         return keras.ops.sum(keras.ops.square(pair[0] - pair[1]), axis=1, keepdims=True)
@@ -113,7 +113,7 @@ def own_layer_without_init() -> keras.Model:
 
 
 class OwnStep(keras.Model):
-    """A model that takes its gradients itself."""
+    """A model that computes its gradients itself."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -220,7 +220,7 @@ def compiled_own_step() -> keras.Model:
 
 
 class Pair(keras.Model):
-    """A generator and its critic, each with an optimizer of its own."""
+    """A generator and its critic, each with its own optimizer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -268,7 +268,7 @@ def legacy() -> object:
 
 
 UNSEEN = {legacy: 0}
-"""Programs of which nothing is seen, and nothing is changed."""
+"""Programs of which nothing is recorded, and in which nothing is changed."""
 COMPILED = {
     **dict.fromkeys((compiled_with_loss_scale, compiled_several_steps, compiled_and_clipped), 10),
     **dict.fromkeys((compiled_own_step,), 10),
@@ -312,7 +312,7 @@ def test_the_weights_are_the_same_bits(program: Callable[[], keras.Model]) -> No
         watched = digest(program)
     assert watched == plain
     assert len(process.steps()) == STEPS[program]
-    # Where a step cannot be left out, mothtrap says so.
+    # Where a step cannot be skipped, mothtrap reports it.
     no_effect = "mothtrap: on_nonfinite = skip has no effect: "
     assert [line for line in process.said if not line.startswith(no_effect)] == []
     losses = [s.value for r in process.records for s in r.scalars if s.name == "loss"]
@@ -321,7 +321,7 @@ def test_the_weights_are_the_same_bits(program: Callable[[], keras.Model]) -> No
 
 
 def test_weights_of_a_model_that_fit_builds_are_seen_before_its_first_step() -> None:
-    """Where the optimizer is first given them, they have no values yet."""
+    """When the optimizer first gets them, they have no values yet."""
     process = Process(ADAPTER.arrays)
     with process.watched(ADAPTER):
         keras.utils.set_random_seed(3)

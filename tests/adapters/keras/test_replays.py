@@ -1,4 +1,4 @@
-"""A step that is not finite is kept, replayed to the same bits, and its operation is named."""
+"""A non-finite step is kept, replayed to the same bits, and its operation is named."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_operation_line_and_row_are_named(tmp_path: Path, jit: bool) -> None:
 def test_a_model_that_its_first_step_builds_is_built_before(
     tmp_path: Path, row: int, jit: bool
 ) -> None:
-    """Layers of a subclassed model have no variables yet where the recorded state is put in."""
+    """Layers of a subclassed model have no variables yet when the recorded state is restored."""
     found = replayed(tmp_path, BUILT_LATE.replace("JIT", str(jit)).replace("ROW", str(row)))
     assert found["step"] == row // 32
     assert found["match"] is True

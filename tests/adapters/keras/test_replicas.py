@@ -1,4 +1,4 @@
-"""A training on two replicas comes to the same bits, watched or not, and is seen."""
+"""A training on two replicas gets the same bits, watched or not, and is recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Keras model answers through its wrapper as it answers by itself, also from a file."""
+"""A Keras model gives the same answers through its wrapper, also when loaded from a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small table, and parameters with which the same rows give the same model."""
+"""A small table, and parameters for which the same rows give the same model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Trainings of LightGBM give the same models with the adapter, and are recorded by round."""
+"""LightGBM trains the same models with the adapter, and its rounds are recorded."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_an_estimator_is_the_same_and_stops_at_the_same_round() -> None:
 
 
 def test_gains_are_of_all_trees_where_early_stopping_took_the_first() -> None:
-    """A leak that the first tree did not see was taken for one that had passed."""
+    """A leak that the first tree did not use was taken for one that was over."""
 
     def train() -> lightgbm.Booster:
         table = lightgbm.Dataset(X[:300], Y[:300])

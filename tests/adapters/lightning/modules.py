@@ -1,4 +1,4 @@
-"""Small trainings by Lightning, each the same every time."""
+"""Small deterministic trainings with Lightning."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 class Net(pl.LightningModule):
-    """A regression; `kind` says how it trains."""
+    """A regression; `kind` selects how it trains."""
 
     def __init__(self, kind: str = "plain") -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class Net(pl.LightningModule):
 
 
 def data() -> tuple[TensorDataset, TensorDataset]:
-    """Return rows of training and of validation; one of the first breaks a `nan` module."""
+    """Return training and validation rows; one training row breaks a `nan` module."""
     x = torch.randn(160, 8, generator=torch.Generator().manual_seed(1))
     y = x.sum(1, keepdim=True)
     x[70, 0] = -9
@@ -112,11 +112,11 @@ def fit(kind: str = "plain", *, then: str = "", **settings: Any) -> Net:
 
 
 def trained(kind: str, *, ranks: int) -> bytes:
-    """Train as one of some ranks that are there already; return the weights."""
+    """Train as one of several ranks that are already running; return the weights."""
     return weights(fit(kind, strategy="ddp", devices=ranks))
 
 
 def weights(model: nn.Module) -> bytes:
-    """Return the weights of a model, and where the random generator is."""
+    """Return the weights of a model and the state of the random generator."""
     parts = [p.detach().numpy().tobytes() for p in model.parameters()]
     return b"".join(parts) + torch.get_rng_state().numpy().tobytes()

@@ -1,4 +1,4 @@
-"""The adapter of Lightning is what every adapter is, over all ways in which it trains."""
+"""The adapter of Lightning passes the suite that every adapter passes, in all its ways to train."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A training by Lightning as it is seen: phases, settings, names, places, the end of it."""
+"""Records of a Lightning training: phases, settings, names, code lines, its end."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_users_callbacks_and_history_are_those_without(tmp_path: Path) -> None:
 
 
 def fitted_with_callbacks(folder: Path) -> tuple[list[str], int, str]:
-    """Return calls of callbacks in order, epochs until early stopping, and the log that is left."""
+    """Return the callback calls in order, the epochs until early stopping, and the log."""
     order: list[str] = []
 
     class Tells(pl.Callback):

@@ -1,4 +1,4 @@
-"""Numbers that a script logs elsewhere are numbers of the step; the loggers keep what they had."""
+"""Numbers logged to other loggers are recorded for the step, and the loggers still get theirs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A wrapped model of any framework answers as it does alone, also when read from a file."""
+"""A wrapped model of any framework gives the same answers, also when loaded from a file."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_a_tree_in_a_file_of_skops_is_read_only_where_it_is_trusted(tmp_path: Pa
 
 
 class Trap:
-    """Says, when it is read from a pickle, that code has run."""
+    """Reports, when it is unpickled, that code was executed."""
 
     ran = False
 

@@ -1,4 +1,4 @@
-"""Small gluon trainings, each with what can be wrong in it."""
+"""Small Gluon trainings, each with an optional fault."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Collections of a gluon training get their tensors: of layers, of whole models, of evaluations."""
+"""Collections of a Gluon training contain their tensors: layers, whole models, evaluations."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def network(*, hybrid: bool = False) -> Any:
 
 
 def train(net: Any, *, evaluations: int = 0) -> bytes:
-    """Return the weights after `STEPS` steps, with forwards outside of `record` after them."""
+    """Return the weights after `STEPS` steps, with forwards outside `record` after them."""
     criterion = gluon.loss.SoftmaxCrossEntropyLoss()
     trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
     for first in range(0, len(X), ROWS):
@@ -61,7 +61,7 @@ def test_inputs_of_layers_and_of_the_model(tmp_path: Path) -> None:
     asked = Collection(tensors=("input:*",), raw=True, steps=(0, 2))
     run = recorded(tmp_path, {"all": asked})
     found = run.tensors(kind="input")
-    assert len(found) == 6  # four layers, an activation within one, and the model
+    assert len(found) == 6  # four layers, an activation within one of them, and the model
     [of_model] = [each for each in found if each.name == "net"]
     assert of_model.at(2).tobytes() == X[2 * ROWS : 3 * ROWS].tobytes()
 

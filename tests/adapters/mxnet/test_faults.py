@@ -1,4 +1,4 @@
-"""Gluon trainings with a fault are named, those without one keep quiet, and none is changed."""
+"""Faults in Gluon trainings are named, healthy trainings get no finding, and none is changed."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_faults_are_named(name: str) -> None:
 
 
 def test_losses_and_gradients_are_per_example() -> None:
-    """A gradient is what the optimizer is given: divided by the batch size, over all parts."""
+    """A gradient is recorded as the optimizer gets it: per example, over all parts."""
     whole, _ = watched(lambda: classify(steps=1, optimizer="sgd", mode=False))
     parts, _ = watched(lambda: classify(steps=1, optimizer="sgd", mode=False, accumulate=2))
 
@@ -101,7 +101,7 @@ def test_losses_and_gradients_are_per_example() -> None:
 
 
 def adversaries() -> bytes:
-    """Two trainers that take turns, with batch norm and convolutions."""
+    """Train two networks alternately, with batch norm and convolutions."""
     mxnet.random.seed(3)
     makes, judges = nn.HybridSequential(prefix="g_"), nn.Sequential(prefix="d_")
     makes.add(nn.Dense(16), nn.BatchNorm(), nn.Dense(64))
@@ -128,7 +128,7 @@ def adversaries() -> bytes:
 
 
 def recurrent() -> bytes:
-    """Sequences, with clipped gradients and a rate that falls."""
+    """Train on sequences, with clipped gradients and a decreasing rate."""
     mxnet.random.seed(4)
     net = nn.Sequential(prefix="r_")
     net.add(gluon.rnn.LSTM(8, layout="NTC"), nn.Dense(1))

@@ -1,4 +1,4 @@
-"""Logistic regression, searches, and pipelines give the same models, and are recorded."""
+"""Logistic regression, searches and pipelines give the same models, and are recorded."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_a_network_in_a_search_is_seen_batch_by_batch() -> None:
 
 
 class Counts:
-    """A callback that reaches the estimators of a pipeline, too."""
+    """A callback that is also passed to the estimators of a pipeline."""
 
     max_propagation_depth = None
 

@@ -1,4 +1,4 @@
-"""The file and the record at which a pipeline fails are found, whatever stands behind them."""
+"""The file and the record at which a pipeline fails are found, whatever transforms follow."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def files(tmp_path: Path) -> list[str]:
 
 
 def explained(data: Any) -> str:
-    """Read a data set to its failure; return the sentence about it."""
+    """Read a data set until it fails; return the sentence about the failure."""
     DRAWN.opened = data
     with pytest.raises(tf.errors.OpError) as failure:
         list(data)
@@ -146,7 +146,7 @@ def test_shapes_of_a_batch_that_differ_are_named() -> None:
     assert found is not None
     named = re.match(r"elements of different shapes, one of them \((\d)\), are put", found.sentence)
     assert named is not None
-    assert named.group(1) in "12"  # the order in which TensorFlow compares them differs
+    assert named.group(1) in "12"  # TensorFlow compares them in no fixed order
 
 
 def test_a_pipeline_that_is_no_graph_is_explained() -> None:

@@ -1,4 +1,4 @@
-"""The adapter of TensorFlow's own loops passes the suite that every adapter passes."""
+"""The adapter of custom TensorFlow loops passes the suite that every adapter passes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class TestTensorFlow(AdapterTests):
     replaced = (tf.GradientTape, tf.Tensor, type(tf.function(lambda: None)))
 
     def train(self) -> bytes:
-        """Four eager steps, then four of a function."""
+        """Make four eager steps, then four of a `tf.function`."""
         kernel = tf.Variable(np.full((6, 1), 0.1, "float32"), name="kernel")
         bias = tf.Variable([0.0], name="bias")
 
@@ -80,7 +80,7 @@ def test_variables_of_the_same_name_are_told_apart() -> None:
             with tf.GradientTape() as tape:
                 loss = tf.reduce_mean(tf.square(tf.constant([[1.0], [3.0]]) @ kernel + bias))
             slope, shift = tape.gradient(loss, [kernel, bias])
-            kernel.assign_add(1e-3 * slope)  # uphill
+            kernel.assign_add(1e-3 * slope)  # gradient ascent
             bias.assign_sub(1e-3 * shift)
     told = [fact for fact in process.facts() if isinstance(fact, UpdateDirection)]
     assert told[0].layers == ("Variable", "Variable_1")

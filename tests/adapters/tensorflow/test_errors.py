@@ -1,4 +1,4 @@
-"""Errors that people meet most are told in words, with what to do."""
+"""The most common errors are explained in words, with what to do."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ LOSSES: dict[str, tuple[Any, int, np.ndarray, str, str]] = {
 
 
 def train(loss: Any, units: int, y: np.ndarray, how: str) -> Any:
-    """Train a model by `fit`, or in a loop whose step is a function of Python or of TensorFlow."""
+    """Train a model with `fit`, or in a loop whose step is a Python function or a `tf.function`."""
     model = keras.Sequential([keras.Input((6,)), Dense(units, "sigmoid")])
     if how == "fit":
         model.compile("sgd", loss)

@@ -1,4 +1,4 @@
-"""Rows of batches are found again in the files that their pipeline reads."""
+"""The rows of a batch are located in the files that their pipeline reads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FILES, RECORDS = 3, 40
 
 @pytest.fixture
 def files(tmp_path: Path) -> list[str]:
-    """Files of records: three numbers, of which the second is 100 * file + record, and a label."""
+    """Write files of records: three numbers, the second 100 * file + record, and a label."""
     rng = np.random.default_rng(0)
     every = []
     for number in range(FILES):
@@ -35,7 +35,7 @@ def files(tmp_path: Path) -> list[str]:
 
 def parse(record: Any) -> Any:
     row = tf.io.decode_raw(record, tf.float32)
-    if row[0] > 0:  # AutoGraph's business
+    if row[0] > 0:  # converted by AutoGraph
         row = tf.concat([2 * row[:1], row[1:]], 0)
     return {"x": row[:3]}, row[3]
 

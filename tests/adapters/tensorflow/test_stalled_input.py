@@ -1,4 +1,4 @@
-"""The file and record that a pipeline works on are named while it gives nothing."""
+"""The file and record that a pipeline is working on are named while it yields nothing."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def files(tmp_path: Path) -> list[str]:
 
 
 class Reader:
-    """Reads a data set in a thread, until it ends or is let go."""
+    """Reads a data set in a thread until it ends or is released."""
 
     def __init__(self, data: Any) -> None:
         self._said = StalledInput()
@@ -61,7 +61,7 @@ class Reader:
             list(data)
 
     def said(self, part: str) -> str:
-        """Return what is said of the pipeline, once it has a part."""
+        """Return what is reported about the pipeline, once a part of it is known."""
         until = time.monotonic() + DEADLINE_S
         said, is_blocked = "", False
         while part not in said and time.monotonic() < until:

@@ -1,4 +1,4 @@
-"""The package itself: what a session asks of an adapter."""
+"""The functions of the package itself that a session calls."""
 
 from __future__ import annotations
 

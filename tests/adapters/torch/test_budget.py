@@ -1,4 +1,4 @@
-"""A real training under a budget: what is captured, what is shed, in simulated seconds.
+"""A real training under a budget, in simulated seconds: what is captured and what is omitted.
 
 Steps take 1000 s and captures seconds, by a clock that only they move, so what is captured is the
 same on each machine.
@@ -32,7 +32,7 @@ COPIES = Need(kinds=("weight",), statistics=("quantiles",))
 
 
 class Slow:
-    """The arithmetic, where a table of a tensor takes seconds, and a copy even more."""
+    """Arithmetic in which a table of a tensor takes seconds, and a copy even more."""
 
     norms = staticmethod(arithmetic.norms)
     describe = staticmethod(arithmetic.describe)
@@ -62,7 +62,7 @@ class Slow:
 
 @pytest.fixture(scope="module")
 def trained() -> Callable[[float], Seen]:
-    """Train with so expensive tables; the gradient of the last step is not finite in one place."""
+    """Train with such expensive tables; the last step has one non-finite value in a gradient."""
 
     @functools.cache
     def run(table_s: float) -> Seen:
@@ -100,7 +100,7 @@ def trained() -> Callable[[float], Seen]:
 
 
 def made(seen: Seen) -> list[int]:
-    """In how many steps gradients, weights, activations and copies were captured."""
+    """Return in how many steps gradients, weights, activations and copies were captured."""
     tables = ("gradient:0.weight", "weight:0.weight", "activation:0")
     return [*(len(seen.rows(t, "mean")) for t in tables), len(seen.raw("weight:0.weight"))]
 
@@ -108,7 +108,7 @@ def made(seen: Seen) -> list[int]:
 @pytest.mark.parametrize(
     ("table_s", "expected"),
     [
-        # A step pays 20.4 s, for two copies of 10 s.
+        # A step costs 20.4 s, for two copies of 10 s.
         pytest.param(0.01, [300, 300, 300, 300], marks=pytest.mark.full),
         (1.0, [300, 300, 300, 140]),
         pytest.param(2.0, [300, 300, 220, 2], marks=pytest.mark.full),

@@ -1,4 +1,4 @@
-"""A light step makes few calls in Python: what it costs is that, beside a copy of its inputs."""
+"""A light step makes few Python calls, which are its cost besides a copy of its inputs."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ from mothtrap.capture import depths
 PACKAGE = str(Path(mothtrap.__file__).parent)
 STEPS = 10
 MOST_CALLS, MOST_FUNCTIONS = 252, 180
-"""Of mothtrap in a light step of a residual network: as counted (249, of 178 functions; about
-ten of the calls mark the phases of the step), and a little more.
-The goal is 120 and 60."""
+"""Limits for the calls of mothtrap functions in a light step of a residual network: the counts (249
+calls of 178 functions; about ten of the calls mark the phases of the step) and a small margin. The
+goal is 120 and 60.
+"""
 
 
 def calls_of(step: Callable[[], None], job: Any) -> Counter[CodeType]:
-    """Calls of functions of mothtrap in ten light steps."""
+    """Return the calls of mothtrap functions in ten light steps."""
     found: Counter[CodeType] = Counter()
     own = 0
 

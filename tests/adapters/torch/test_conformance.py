@@ -102,12 +102,12 @@ FAULTY = (
     *("frozen_parameters", "attention_logit_growth", "unused_module", "train_eval_overlap"),
     *("loss_scale_collapse", "symmetric_initialization", "router_collapse"),
 )
-"""Faulty programs, among whose facts, tensors and scalars is each that one process can have."""
+"""Faulty programs that together produce every fact, tensor and scalar of a single process."""
 STEPS = 24
 
 
 def run_faulty(name: str) -> None:
-    """Run a faulty program for a few steps: its facts are looked for here, not its fault."""
+    """Run a faulty program for a few steps, for its facts and not for its fault."""
     folder = Path(__file__).parents[2] / "faulty"
     text = (folder / f"{name}.py").read_text(encoding="utf-8")
     short = re.sub(r"\brange\(\d{3}\)", f"range({STEPS})", text)

@@ -1,4 +1,4 @@
-"""Observers that count steps, where most steps are light: the onset, and what is due again."""
+"""Observers that count steps where most steps are light: the onset, and repeated reports."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ STEPS = 230
 
 @pytest.fixture(autouse=True)
 def _pairs_of_ten(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After the first 64 steps pairs are full, whatever they cost here and whatever is seen."""
+    """Make pairs full after the first 64 steps, whatever they cost and whatever is observed."""
     monkeypatch.setattr(depths, "FIRST_S", math.inf)
     monkeypatch.setattr(depths, "PART", 0.0)
     monkeypatch.setattr(depths, "LOOKED_AT", 0)
 
 
 class Net(nn.Module):
-    """Two layers that are used, one whose output is thrown away, and one out of sight."""
+    """Two layers that are used, one whose output is discarded, and one that is not visible."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A whole training on a device: nothing waits for it, and the same is seen."""
+"""A whole training on a device: nothing waits for it, and the same values are recorded."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from mothtrap.core.facts.nonfinite import NonfiniteModule
 from mothtrap.statistics.torch.accelerator import Accelerator
 
 NOTHING_KEPT = Config(snapshots=0)
-"""Without snapshots nothing of a step has to be known before the step."""
+"""Without snapshots, nothing about a step has to be known before the step."""
 
 
 def train(
     steps: int = 4, *, spoil: int = -1, between: Callable[[], None] = lambda: None
 ) -> torch.Tensor:
-    """A small training with clipping; returns its weights."""
+    """Run a small training with clipping; return its weights."""
     torch.manual_seed(0)
     model = classifier()
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
@@ -43,7 +43,7 @@ def train(
 
 
 def put_on_device(seen: Seen, copy_stream: SlowCopyStream) -> None:
-    """Take the tensors of the CPU for those of a device."""
+    """Present the tensors of the CPU as tensors of a device."""
     device = Accelerator("cpu", lambda _: copy_stream, host_memory, lambda: False, fused=False)
     seen.tracer.recorder.captures.rows.device = device
 
@@ -156,7 +156,7 @@ def test_devices_are_read_without_waiting_from_when_the_process_uses_them(
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="of machines without a device")
 def test_a_build_for_cuda_without_a_device_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
-    """There, to ask for the current stream raises; most laptops have such a build."""
+    """In such a build, reading the current stream raises; most laptops have one."""
 
     def fail() -> bool:
         raise RuntimeError("CUDA driver version is insufficient for CUDA runtime version")

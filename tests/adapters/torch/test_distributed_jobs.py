@@ -1,4 +1,4 @@
-"""Real jobs of several processes, as `mothtrap run` sees them."""
+"""Real jobs of several processes under `mothtrap run`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mothtrap.reader.run import Run, open_run
 def job(
     folder: Path, program: str, *arguments: str, workers: int = 2, options: tuple[str, ...] = ()
 ) -> tuple[Outcome, Run]:
-    """Run a program under torchrun and mothtrap; returns its outcome and the run."""
+    """Run a program under torchrun and mothtrap; return its outcome and the run."""
     script = [TORCHRUN, "--standalone", "--nproc-per-node", str(workers)]
     script += [str(FOLDER / f"{program}.py"), *arguments]
     command = observed([*options, "--", *script], runs_dir=folder, name="job")
@@ -52,7 +52,7 @@ def test_healthy_data_parallel_training_has_equal_replicas_and_no_finding(
     assert len({json.dumps(seen.digests) for seen in digests if seen.step == 7}) == 1
     own = [run.stats("gradient", worker=rank)["l2"].values_ST for rank in range(workers)]
     merged = run.stats("gradient", worker="merged")["l2"].values_ST
-    # Of equal bits: where they lie in memory decides in which order they are summed up.
+    # For identical bits: the memory layout determines the order in which they are summed.
     assert all(np.allclose(merged, each, rtol=1e-6, atol=0) for each in own)
     losses = [run.scalars("loss", worker=rank)[0].values_S for rank in range(workers)]
     job_loss = run.scalars("loss", worker="merged")[0].values_S
@@ -177,7 +177,7 @@ def _sharded(folder: Path, variant: str, *, workers: int) -> tuple[dict, Run]:  
 
 
 def _assert_whole(run: Run, truth: dict) -> None:  # type: ignore[type-arg]
-    """The merged statistics are those of the whole tensors."""
+    """Assert that the merged statistics are those of the whole tensors."""
     matrices = run.stats("gradient", statistics=("l2", "count"), worker="merged")
     norms = matrices["l2"]
     assert norms.present_ST.all()

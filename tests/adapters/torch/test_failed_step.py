@@ -1,6 +1,6 @@
 """A step that raises and is caught must not swallow the steps after it.
 
-An out-of-memory handler that retries did just that: no hook tells that `step` raised.
+An out-of-memory handler that retries caused this: no hook runs when `step` raises.
 """
 
 from __future__ import annotations

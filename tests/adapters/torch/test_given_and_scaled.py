@@ -1,4 +1,4 @@
-"""Losses that a scaler multiplied, or that the user gave, are told as what they are."""
+"""Losses that a scaler multiplied, or that the user logged, are reported as such."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _parts() -> tuple[nn.Module, torch.optim.Optimizer, torch.Tensor]:
 
 @pytest.mark.parametrize("way", ["sum of scaled", "divided", "list", "both before"])
 def test_a_scaled_loss_is_recorded_unscaled(way: str) -> None:
-    # A sum of two scaled losses was recorded 65536 times too large: a false divergence.
+    # The sum of two scaled losses was once recorded 65536 times too large: a false divergence.
     expected = []
     with watched() as seen:
         model, optimizer, x = _parts()

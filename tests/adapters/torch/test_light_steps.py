@@ -1,4 +1,4 @@
-"""Light steps: what they keep of a training, and what they leave to full ones."""
+"""Light steps: what they record of a training, and what is left to full steps."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from mothtrap.core.steps import Mode
 
 OVERHEAD = 0.02
 LIGHT = 75
-"""A step that is light by number, in jobs whose steps are as short as here."""
+"""A step that is light by its number, in jobs whose steps are as short as here."""
 assert LIGHT > FIRST
 assert LIGHT % 10 > 1
 
 
 @pytest.fixture(autouse=True)
 def _first_steps_are_cheap(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a busy machine the first steps may take longer than they should, and end early."""
+    """Make the first steps cheap: on a busy machine they may take too long and end early."""
     monkeypatch.setattr(depths, "FIRST_S", math.inf)
 
 
 class Exponential(nn.Module):
-    """Infinite where it is given large numbers."""
+    """Infinite for large numbers."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return (0.01 * x).exp()
@@ -47,7 +47,7 @@ class Exponential(nn.Module):
 def trained(
     seen_from: dict, steps: int = 90, bad: int | None = None, *, capture=DEFAULT, **kwargs
 ) -> tuple[Seen, list[float]]:
-    """Train a small model; at the step `bad` its second layer makes infinite numbers."""
+    """Train a small model; in step `bad` its second layer returns infinite numbers."""
     torch.manual_seed(0)
     model, losses = nn.Sequential(nn.Linear(6, 8), Exponential(), nn.Linear(8, 3)), []
     with watched(capture=capture, overhead=OVERHEAD, **kwargs) as seen:
@@ -121,7 +121,7 @@ def test_steps_of_which_a_user_wants_values_are_full() -> None:
 
 def test_what_a_rule_wants_seldom_is_taken_at_the_next_full_step() -> None:
     [seldom] = streams(Config(), [Need(kinds=("weight",), statistics=("mean",), every=16)])
-    # From step 100 on, how far apart full steps are goes by the times that were measured.
+    # From step 100 on, the measured times determine the distance between full steps.
     seen, _ = trained({}, 100, capture=[replace(seldom, essential=True)])
     taken = sorted(seen.rows("weight:0.weight", "mean"))
     assert taken == [*range(8), 16, 32, 48, 70, 80]

@@ -1,4 +1,4 @@
-"""A gradient crosses few files between its hook and its segment."""
+"""A gradient passes through few files between its hook and its segment."""
 
 from __future__ import annotations
 

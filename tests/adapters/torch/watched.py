@@ -1,4 +1,4 @@
-"""Observes a piece of training in this process and keeps what was seen in a list."""
+"""Observe a piece of training in this process and keep the records in a list."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def whole(
 
 @dataclass
 class Seen:
-    """A sink that keeps records; the questions that tests ask of them."""
+    """A sink that keeps records, with the queries that tests need."""
 
     tracer: Tracer
     said: list[str] = field(default_factory=list)
@@ -69,7 +69,7 @@ class Seen:
         self.tensors.update(record.defined)
 
     def observer(self, kind: type[T]) -> T:
-        """The one observer of a class."""
+        """Return the only observer of a class."""
         [found] = (one for one in self.tracer.observers.members if isinstance(one, kind))
         return found
 
@@ -85,7 +85,7 @@ class Seen:
         ]
 
     def failed(self) -> list[str]:
-        """Parts of mothtrap that failed; each was said once."""
+        """Return the parts of mothtrap that failed; each was reported once."""
         failures = self.tracer.recorder.containment.failures
         assert len(self.said) == len(failures)
         return [failure.part for failure in failures]
@@ -103,7 +103,7 @@ class Seen:
         return next(info for info in self.tensors.values() if info.identity == identity)
 
     def rows(self, identity: str, statistic: str, mode: Mode = Mode.TRAIN) -> dict[int, float]:
-        """Values of a statistic by step; NaN rows are left out."""
+        """Return the values of a statistic by step; NaN rows are omitted."""
         column = FIELDS.index(statistic)
         found = {}
         for record in self.steps(mode):
@@ -113,7 +113,7 @@ class Seen:
         return found
 
     def raw(self, identity: str, mode: Mode = Mode.TRAIN) -> list[tuple[int, torch.Tensor]]:
-        """Steps and values, bit for bit, of a tensor in the order of capture."""
+        """Return the steps and exact values of a tensor in the order of capture."""
         found = []
         for record in self.steps(mode):
             for block in record.raw:
@@ -127,7 +127,7 @@ class Seen:
         return found
 
     def kept(self) -> set[str]:
-        """Identities of the tensors of which at least one copy was kept."""
+        """Return the identities of the tensors of which at least one copy was kept."""
         return {
             self.tensors[number].identity
             for record in self.records
@@ -159,7 +159,7 @@ def watched(
     config: Config | None = None,
     overhead: float = 0.0,
 ) -> Iterator[Seen]:
-    """Observe the process, or one model; detaches always, and fails where mothtrap failed.
+    """Observe the process, or one model; always detach, and fail if mothtrap failed.
 
     With the usual `overhead` the steps of these small models are light from step 64 on.
     """
@@ -195,7 +195,7 @@ def sgd(model: nn.Module, rate: float = 0.1) -> torch.optim.SGD:
 def train(
     model: nn.Module, optimizer: torch.optim.Optimizer, steps: int = 3, *, set_to_none: bool = True
 ) -> list[float]:
-    """The plain loop; returns its losses."""
+    """Run the plain loop; return its losses."""
     losses = []
     for _ in range(steps):
         x, y = batch()

@@ -1,4 +1,4 @@
-"""The adapter of Hugging Face's Trainer is what every adapter is; and all that it sees."""
+"""The adapter of Hugging Face's Trainer passes the suite of every adapter; all its records."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class Rows(Dataset[dict[str, torch.Tensor]]):
 
 
 class Inputs(torch.nn.Module):
-    """The model of a program, with the names of arguments that the Trainer looks at."""
+    """The model of a program, with the argument names that the Trainer expects."""
 
     def __init__(self, model: torch.nn.Module) -> None:
         super().__init__()

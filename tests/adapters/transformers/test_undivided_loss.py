@@ -1,4 +1,4 @@
-"""Losses of the user's own that ignore the number of items that the Trainer passes."""
+"""User-defined losses that ignore the number of items that the Trainer passes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small trainings by the Trainer of Hugging Face, each the same every time; nothing is fetched."""
+"""Small deterministic trainings with the Trainer of Hugging Face; nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def gpt2() -> transformers.PreTrainedModel:
 
 
 class Regression(nn.Module):
-    """A model of the user's own; a row with an input of -9 makes its output NaN."""
+    """A user-defined model; a row with an input of -9 makes its output NaN."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ class Regression(nn.Module):
 
 
 class Numbers(Dataset[dict[str, torch.Tensor]]):
-    """Rows for `Regression`; `bad` is one that breaks it."""
+    """Rows for `Regression`; `bad` is the index of one that breaks it."""
 
     def __init__(self, bad: int | None = None) -> None:
         self.x = torch.randn(ROWS, 4, generator=torch.Generator().manual_seed(1))
@@ -125,12 +125,12 @@ def train(
 
 
 def trained(kind: str, *, ranks: int) -> bytes:
-    """Train as one of some ranks, which the Trainer finds by itself; return the weights."""
+    """Train as one of several ranks, which the Trainer detects itself; return the weights."""
     accelerate.state.AcceleratorState._reset_state(reset_partial_state=True)
     return weights(train(kind, ddp_backend="gloo").model)
 
 
 def weights(model: nn.Module) -> bytes:
-    """Return the weights of a model, and where the random generator is."""
+    """Return the weights of a model and the state of the random generator."""
     parts = [p.detach().numpy().tobytes() for p in model.parameters()]
     return b"".join(parts) + torch.get_rng_state().numpy().tobytes()

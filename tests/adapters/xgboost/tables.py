@@ -1,4 +1,4 @@
-"""Small tables, and parameters with which the same rows give the same bytes."""
+"""Small tables, and parameters for which the same rows give the same bytes."""
 
 from __future__ import annotations
 

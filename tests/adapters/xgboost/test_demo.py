@@ -1,4 +1,4 @@
-"""The program of `mothtrap demo --framework xgboost` has the one mistake that it says it has."""
+"""The program of `mothtrap demo --framework xgboost` has exactly the fault that it announces."""
 
 from __future__ import annotations
 

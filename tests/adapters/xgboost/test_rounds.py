@@ -1,4 +1,4 @@
-"""Trainings of XGBoost give the same models with the adapter, and are recorded by round."""
+"""XGBoost trains the same models with the adapter, and its rounds are recorded."""
 
 from __future__ import annotations
 
@@ -245,7 +245,7 @@ def test_tables_made_before_are_described_alike() -> None:
 
 
 def test_the_training_data_are_told_from_another_table_of_their_rows() -> None:
-    """A file that is loaded twice, say; the evaluation is said to be of other rows."""
+    """A file that is loaded twice, for example; the evaluation is reported as one of other rows."""
 
     def train() -> None:
         train, again = (xgboost.DMatrix(X[:300], Y[:300]) for _ in range(2))

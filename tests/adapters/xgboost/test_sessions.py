@@ -1,4 +1,4 @@
-"""A session of XGBoost says which rules apply, in the run that it stores."""
+"""An XGBoost session stores in its run which rules apply."""
 
 from __future__ import annotations
 

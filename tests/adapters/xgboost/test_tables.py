@@ -18,7 +18,7 @@ Y = (X[:, 0] > 0).astype(int)
 
 @pytest.fixture
 def taken(monkeypatch: pytest.MonkeyPatch) -> list[FittedTable]:
-    """Tables reported in a test."""
+    """Return the tables that a test reported."""
     for holder in (xgboost, xgboost.training):
         monkeypatch.setattr(holder, "train", holder.train)
     for kind in (xgboost.XGBModel, xgboost.XGBClassifier):

@@ -1,4 +1,4 @@
-"""Values, trees and importance come by request; folds of `cv` have numbers of their own."""
+"""Values, trees and importance are recorded on request; each fold of `cv` has its own numbers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def train() -> xgboost.Booster:
 def test_values_are_those_of_the_library(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A collection named as SageMaker Debugger's has what it had there; the model is the same."""
+    """A collection named as in SageMaker Debugger has the same contents; the model is unchanged."""
     plain = train()
     asked = ("labels", "predictions", "full_shap", "average_shap")
     collections = {name: Collection(raw=True, every=ROUNDS - 1) for name in asked}

@@ -1,4 +1,4 @@
-"""A matrix of all pairs that no computer has memory for."""
+"""A matrix of all pairs that exceeds the memory of any computer."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Data of numpy's own type, float64, for weights in float32."""
+"""Data in numpy's default type, float64, for weights in float32."""
 
 import numpy as np
 import torch

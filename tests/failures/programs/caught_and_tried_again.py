@@ -1,4 +1,4 @@
-"""An exception that the script itself deals with."""
+"""An exception that the script itself handles."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""The loss is computed of numbers that have left the graph."""
+"""The loss is computed from numbers that are detached from the graph."""
 
 import torch
 from torch import nn

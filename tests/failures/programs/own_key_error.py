@@ -1,4 +1,4 @@
-"""A mistake of the loop itself: no matter of the framework."""
+"""A mistake in the loop itself, not in the use of the framework."""
 
 import torch
 from torch import nn

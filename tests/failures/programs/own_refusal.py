@@ -1,4 +1,4 @@
-"""The script itself refuses to go on, in words that the framework uses too."""
+"""The script itself raises, with a message that the framework uses too."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""A tensor made beforehand for as many rows as most batches have meets a smaller last batch."""
+"""A tensor created for the usual number of rows meets a smaller last batch."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""The size of a batch is written into the model; the last batch of an epoch is smaller."""
+"""The batch size is hard-coded in the model; the last batch of an epoch is smaller."""
 
 import torch
 from torch import nn

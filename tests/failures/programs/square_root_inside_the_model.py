@@ -1,4 +1,4 @@
-"""A variational autoencoder whose variance is taken for its logarithm."""
+"""A variational autoencoder that takes the log variance for the variance."""
 
 import torch
 from torch import nn

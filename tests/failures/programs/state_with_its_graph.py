@@ -1,4 +1,4 @@
-"""The state of a recurrent network goes from step to step with its graph."""
+"""The state of a recurrent network is carried from step to step with its graph."""
 
 import torch
 from torch import nn

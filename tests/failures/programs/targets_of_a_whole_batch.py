@@ -1,4 +1,4 @@
-"""Targets are made for as many rows as most batches have; the last batch has fewer."""
+"""Targets are created for the usual number of rows; the last batch has fewer."""
 
 import torch
 from torch import nn

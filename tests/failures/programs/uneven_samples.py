@@ -1,4 +1,4 @@
-"""Samples of different lengths make no batch."""
+"""Samples of different lengths cannot be stacked into a batch."""
 
 import torch
 from torch import nn

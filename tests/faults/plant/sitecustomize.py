@@ -1,9 +1,9 @@
-"""Breaks one part of mothtrap in the processes of an observed job, and nowhere else.
+"""Break one part of mothtrap in the processes of an observed job, and nowhere else.
 
-`PLANT` says what: `module:function` or `module:Class.method` raises from its first call
-on, `module:!full` makes every write of the module's `os` find the disk full once
-`PLANT_AFTER` writes are done. Every call that failed is noted in the file `PLANT_LOG`, so
-that a test knows that the fault was met.
+`PLANT` selects the fault: `module:function` or `module:Class.method` raises from its first call on,
+`module:!full` makes every write of the module's `os` find the disk full once `PLANT_AFTER` writes
+are done. Every call that failed is noted in the file `PLANT_LOG`, so that a test can verify that
+the fault was reached.
 """
 
 import errno
@@ -39,7 +39,7 @@ def full_disk() -> types.SimpleNamespace:
 
 
 class Planter:
-    """Lets everybody else find the module, and breaks it when it has been executed."""
+    """Lets all other finders find the module, and breaks it once it has been executed."""
 
     def __init__(self, module: str, path: str) -> None:
         self._module, self._path = module, path
@@ -69,5 +69,5 @@ class Planter:
 
 if os.environ.get("MOTHTRAP_RUN_DIR"):
     for name in [name for name in sys.modules if name.partition(".")[0] == "mothtrap"]:
-        del sys.modules[name]  # where it has been imported before, to be imported again
+        del sys.modules[name]  # if it was imported before, it must be imported again
     sys.meta_path.insert(0, Planter(*os.environ["PLANT"].split(":")))

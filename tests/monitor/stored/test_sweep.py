@@ -32,7 +32,7 @@ def low_loss(window: mothtrap.Window, *, limit: float = 0.5):
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Three stored runs: the loss of `low` falls below the limit first, of `high` never."""
+    """Store three runs: the loss of `low` falls below the limit first, that of `high` never."""
     monkeypatch.chdir(tmp_path)
     for name, loss in (("low", 1.0), ("middle", 3.0), ("high", 100.0)):
         store_run(tmp_path / "runs" / name, first_loss=loss)

@@ -21,7 +21,7 @@ Change = Callable[[int, dict[str, float]], None]
 
 
 def scalars(step: int, rank: int = 0) -> dict[str, float]:
-    """The numbers of a step of a healthy training, in the order of execution."""
+    """Return the numbers of a step of a healthy training, in the order of execution."""
     state = {"digest:weight:a": 11, "digest:bias:a": 12} if step == 0 else {}
     return state | {
         "digest:batch:loader 1.0": 1000 + step + 100 * rank,
@@ -41,7 +41,7 @@ def of(step: int, numbers: dict[str, float]) -> StepRecord:
 
 
 def stored(folder: Path, name: str, change: Change | None = None, *, steps: int = STEPS) -> Run:
-    """A run of one worker; `change` may change the numbers of a step."""
+    """Store a run of one worker; `change` may change the numbers of a step."""
     attempt = layout.create_run(folder / name, info(id=name))
     records = []
     for step in range(steps):

@@ -18,7 +18,7 @@ def table(
     method: str = "numbers",
     complete: bool = False,
 ) -> Table:
-    """A table; None among the values means that there is none."""
+    """Return a table; None among the values means that there is no value."""
     value_KT = np.array([[nan if v is None else v for v in row] for row in values], np.float64)
     present_KT = np.array([[v is not None for v in row] for row in values])
     key_K = np.array(steps if steps is not None else range(len(values)), np.int64) * MICRO_BATCHES

@@ -1,4 +1,4 @@
-"""Valid steps of each attempt, once a later one has repeated some."""
+"""Valid steps of each attempt, after a later one has repeated some of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mothtrap.store import layout
 
 
 def attempts(folder: Path, *several: list[list[StepRecord]]) -> Run:
-    """A run of several attempts, of each what its workers recorded."""
+    """Store a run of several attempts with the given records of their workers."""
     for number, workers in enumerate(several, 1):
         about = info(attempt=number, pid=DEAD_PID)
         make = layout.create_run if number == 1 else layout.create_attempt
@@ -32,7 +32,7 @@ def steps(*numbers: int) -> list[StepRecord]:
 
 
 def resumed(folder: Path) -> Run:
-    """Evaluated after step 3, saved, preempted; went on at 4; step 4 had been begun."""
+    """Evaluated after step 3, saved, preempted; resumed at 4; step 4 had been begun."""
     first = [*steps(0, 1, 2, 3), evaluation(4, 0), evaluation(4, 1), *steps(4), evaluation(5, 2)]
     again = record(4, defined=record(0).defined)
     return attempts(folder, [first], [[again, *steps(5), evaluation(6, 0), closing(6)]])
@@ -85,7 +85,7 @@ def test_abandoned_steps_of_a_worker_that_is_gone_do_not_count(tmp_path: Path) -
 def test_a_run_whose_end_cannot_be_read_has_ended_all_the_same(
     tmp_path: Path, damage: bytes | None
 ) -> None:
-    """Its description and its numbers are there, and no reader waits for more."""
+    """Its description and its numbers are readable, and no reader waits for more."""
     run = attempts(tmp_path, [[*steps(0, 1), closing(2)]])
     end = run.path / "1" / "end.json"
     layout.write_end(run.path / "1", RunEnd(exit_code=0, ended_s=1.0))

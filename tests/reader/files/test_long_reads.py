@@ -1,4 +1,4 @@
-"""Long readings show how far they are."""
+"""Long reads show their progress."""
 
 from __future__ import annotations
 

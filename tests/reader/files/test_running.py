@@ -1,4 +1,4 @@
-"""State of a run that may still be written: judged by processes, and from afar by news."""
+"""State of a run that may still be running, from its processes or, remotely, from new data."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from mothtrap.store.writers import marked
 
 
 def begun(rank: int, *, pid: int, pid_ticks: int = 0) -> StepRecord:
-    """The first record of a worker that says when its process began."""
+    """Return the first record of a worker, with the start time of its process."""
     item = member(rank, pid=pid)
     (start,) = item.observations
     assert isinstance(start, WorkerStarted)
@@ -95,7 +95,7 @@ def test_a_worker_whose_pid_is_anothers_now_is_gone(tmp_path: Path) -> None:
 
 
 class Clock:
-    """The two clocks that a reader asks, moved by hand."""
+    """The two clocks that a reader uses, advanced by hand."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._now_s, self._steady_s = time.time(), time.monotonic()
@@ -125,7 +125,7 @@ def test_an_outage_of_the_store_is_no_end_of_the_job(
         run.refresh()
         assert run.state == "running"
     assert LocalStore.children is children
-    clock.move(30)  # the job has its own pauses before it tries again
+    clock.move(30)  # the job waits in its own way before it tries again
     run.refresh()
     assert run.state == "running"
     clock.move(attempts.QUIET_S + 1)
@@ -151,7 +151,7 @@ def test_a_reader_whose_clock_is_wrong_sees_that_a_job_goes_on(
     log.append(steps(0))
     run = open_run(tmp_path / "x")
     clock = Clock(monkeypatch)
-    clock._now_s += 3600  # set forward while the reader follows
+    clock._now_s += 3600  # set ahead while the reader follows the run
     log.append(steps(1))
     run.refresh()
     run.refresh()

@@ -40,7 +40,7 @@ def plain_matrix(matrix: Matrix) -> tuple[object, ...]:
 
 
 def in_order(found: list[StepRecord]) -> list[StepRecord]:
-    """As a worker makes them: its steps ascend, and its tensors are all defined at first."""
+    """Return records as a worker makes them: ascending steps, and all tensors defined first."""
     defined = {number: (number, info) for r in found for number, info in r.defined}
     identities = {info.identity: number for number, info in defined.values()}
     chosen = tuple(defined[number] for number in identities.values())
@@ -112,7 +112,7 @@ def test_no_byte_is_read_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         assert run.tensors(step=7)
         assert run.damage == ()
 
-    assert {path.name.split("-")[0] for path in read} == {"events"}  # what was not asked for
+    assert {path.name.split("-")[0] for path in read} == {"events"}  # data that were not requested
     ask()
     for step in range(30, 60):
         log.append([record(step)])
@@ -169,7 +169,7 @@ def test_rows_without_their_step_do_not_exist(tmp_path: Path) -> None:
     before = events.read_bytes()
     log.append([record(1)])
     whole = events.read_bytes()
-    events.write_bytes(before)  # as if it were still on its way
+    events.write_bytes(before)  # as if it were still in transit
     run = open_run(tmp_path / "x")
     assert run.stats("gradient")["l2"].steps_S.tolist() == [0]
     assert run.scalars("loss")[0].steps_S.tolist() == [0]

@@ -1,4 +1,4 @@
-"""Files of a record are read with care: names and links of a hostile run do no harm."""
+"""Files of a record are read with care: names and links in a hostile run do no harm."""
 
 from __future__ import annotations
 

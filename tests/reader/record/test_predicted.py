@@ -1,4 +1,4 @@
-"""Confusion matrix and curves of labels and outputs that were captured whole."""
+"""Confusion matrix and curves from labels and outputs that were captured whole."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def test_a_view_of_some_steps_shows_only_those(path: Path) -> None:
     run = open_run(path).range(1, 2)
     assert [step.step for step in run.samples.steps()] == [1]
     assert run.samples.at(0) == ()
-    # Names that were told before the view began are known in it.
+    # The view also has the names that were reported before it began.
     assert run.samples.at(1)[0].batches[0].samples[0].name == "dog/0008.png"
 
 
@@ -104,7 +104,7 @@ def test_samples_are_no_observations_that_opening_reads(path: Path) -> None:
     run = open_run(path)
     kinds = {type(o).__name__ for view in run._span.views(1) for o in view.observations}
     assert kinds == {"DataSeen"}
-    # But a reader of whole records gets them.
+    # Readers of whole records do get them.
     records = [type(o).__name__ for record in run.records(1) for o in record.observations]
     assert records.count("SamplesTaken") == 3
 

@@ -1,6 +1,6 @@
-"""A run and a snapshot that were stored before runs said what was looked for, of commit 2c818fe.
+"""A run and a snapshot stored by commit 2c818fe, before runs listed the detectable facts.
 
-`train.py` was run there by `mothtrap run`; `show.json` is what its `show --format json` said.
+`train.py` was run there by `mothtrap run`; `show.json` is the output of `show --format json`.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from mothtrap.reader.run import Run, open_run
 
 FOLDER = Path(__file__).parents[1] / "data" / "before-looks"
 STORED = ("run", "findings", "rules", "blind", "overhead")
-"""Keys that come from what was stored; words of a verdict are those of today."""
+"""Keys that come from the stored data; the words of a verdict are the current ones."""
 
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Path:
-    """A folder of runs with the stored one as `old`."""
+    """Return a folder of runs with the stored one as `old`."""
     shutil.copytree(FOLDER, tmp_path / "runs" / "old")
     return tmp_path / "runs"
 
@@ -59,7 +59,7 @@ def test_its_facts_are_read(old: Run) -> None:
 
 
 def test_its_rules_are_judged_as_before(old: Run) -> None:
-    """It does not say who looked for what: a rule that saw no fact is ok, as it was then."""
+    """It does not list the detectable facts: a rule without a fact is ok, as it was then."""
     again = {status.name: status.state for status in judge_again(old, load_rules(Config())).rules}
     before = {status.name: status.state for status in old.rules}
     facts_alone = ("disconnected_parameter", "parameter_without_optimizer", "memory_growth")

@@ -81,13 +81,13 @@ def test_steps_come_as_they_are_written_until_the_end(
         delays_s.append(time.time() - run.table("steps").column("wall_s")[-1].as_py())
         got.append(status.key.step)
         assert status.complete
-        # What was told of can be asked for.
+        # What was reported can be requested.
         assert run.scalars("loss")[0].steps_S[-1] == status.key.step
         assert run.tensor("layer1").statistics(status.key.step)["l2"] == 22.0 + status.key.step
         tell(writer, len(got) if len(got) < 40 else -1)
     assert got == list(range(40))
     assert run.state == state
-    assert sorted(delays_s)[20] < 0.1  # half of them, at least: the machine may be busy
+    assert sorted(delays_s)[20] < 0.1  # at least half of them: the machine may be busy
     assert end(writer) == (0 if ending == "close" else -signal.SIGKILL)
 
 
@@ -248,7 +248,7 @@ def test_steps_of_a_process_that_no_one_announced_are_not_told_again(tmp_path: P
     got += following
     assert [status.key.step for status in got] == [0, 1, 2, 3]
     assert [status.workers for status in got] == [(0,), (0,), (0,), (1,)]
-    assert run.status(1).workers == (0, 1)  # who has it by now
+    assert run.status(1).workers == (0, 1)  # the reader that has it by now
     log.close()
 
 
@@ -278,7 +278,7 @@ def test_modes_of_one_step_come_whatever_their_order(tmp_path: Path) -> None:
 def test_what_a_job_sent_last_before_it_ended_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its process is gone before the next look into the store is due."""
+    """Its process is gone before the next poll of the store is due."""
     monkeypatch.setenv("MOTHTRAP_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(mirror, "FETCH_EVERY_S", 60.0)
     launcher = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)

@@ -35,7 +35,7 @@ def steps(*numbers: int) -> list[StepRecord]:
 
 
 def member(rank: int, *, world_size: int = 2, pid: int | None = None) -> StepRecord:
-    """The first record of a worker: it also says who it is."""
+    """Return the first record of a worker, which also identifies it."""
     start = WorkerStarted(
         step=0,
         rank=rank,
@@ -128,7 +128,7 @@ def test_a_running_job_has_steps_still_to_come(tmp_path: Path) -> None:
     assert [run.status(step).state for step in range(5)] == [
         AVAILABLE,
         AVAILABLE,
-        UNAVAILABLE,  # dropped: a later one is there
+        UNAVAILABLE,  # dropped, because a later one exists
         AVAILABLE,
         NOT_YET,
     ]

@@ -38,7 +38,7 @@ def row(**fields: float) -> np.ndarray:
 
 @st.composite
 def jobs(draw: st.DrawFn) -> list[StepRecord]:
-    """A training: tensors appear, are absent, hold NaN; evaluations lie between."""
+    """Generate a training: tensors appear, are absent, hold NaN; evaluations lie in between."""
     infos = [
         TensorInfo(
             kind=draw(st.sampled_from(KINDS)), name=f"t{i}", role=draw(st.sampled_from(ROLES))
@@ -91,7 +91,7 @@ def naive(
     keep: int,
     mode: Mode = Mode.TRAIN,
 ):
-    """The matrix of a job as a list of (step, skipped, {name: value})."""
+    """Return the matrix of a job as a list of (step, skipped, {name: value})."""
     infos = dict(pair for item in job for pair in item.defined)
     rows = []
     for item in job:
@@ -277,5 +277,5 @@ def test_feeding_costs_little() -> None:
         began = time.perf_counter()
         builder.feed(item)
         costs.append(time.perf_counter() - began)
-    # Measured: 25 us. Fails on a slip to O(steps), not on a busy machine.
+    # Measured: 25 us. Fails if it becomes O(steps), not on a busy machine.
     assert sorted(costs)[len(costs) // 2] < 600e-6

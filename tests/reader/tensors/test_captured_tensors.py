@@ -47,7 +47,7 @@ def values(step: int) -> Array:
 
 
 def run_with_values(folder: Path, *more: object) -> Run:
-    """Weights whole at even steps of 6, gradients never, evaluations before step 4."""
+    """Store a run: weights whole at even steps of 6, gradients never, evaluations before step 4."""
     attempt = layout.create_run(folder / "x", info())
     write_worker(
         attempt,
@@ -200,7 +200,7 @@ def test_a_history_is_that_of_the_statistics_or_else_of_the_values(tmp_path: Pat
 def test_a_restart_replaces_values_too(tmp_path: Path) -> None:
     run = run_with_values(tmp_path)
     second = layout.create_attempt(tmp_path / "x", info(attempt=2))
-    # Another process, another id.
+    # Another process gets another id.
     write_worker(
         second,
         record(3, defined=((4, WEIGHT),), tensors=0, raw=(raw((4, values(33))),)),
@@ -239,7 +239,7 @@ def test_a_damaged_value_is_named_and_never_returned(tmp_path: Path) -> None:
 
 
 def accumulated(folder: Path) -> Run:
-    """Step 0 with one copy, step 1 with one of each of three micro-batches."""
+    """Step 0 with one copy, step 1 with one copy from each of three micro-batches."""
     attempt = layout.create_run(folder / "x", info())
     write_worker(
         attempt,

@@ -105,7 +105,7 @@ def test_it_is_drawn_from_the_largest_power_on() -> None:
 
 
 def captured(number: int, scope: str, values: np.ndarray) -> StepRecord:
-    """A step in which exponents of a gradient were captured, and nothing of its values."""
+    """Return a step in which exponents of a gradient were captured, and none of its values."""
     made = step(number, {gradient(scope): values})
     derived = TensorInfo(kind="metric", name="exponents(gradient:fc.weight)", scope=scope)
     changes: dict[str, Any] = {"raw": (raw((1, count_exponents(values))),)}

@@ -1,4 +1,4 @@
-"""Numpy and Python draw what is done to each batch."""
+"""NumPy and Python draw the augmentation of each batch."""
 
 import random
 
@@ -9,10 +9,10 @@ from torch import nn
 
 
 class Augment(nn.Module):
-    """Scales and shifts what it is given by numbers of two generators."""
+    """Scales and shifts its input by numbers from two generators."""
 
     def forward(self, x):
-        """Return another one in training."""
+        """Return a changed input in training."""
         return x * np.float32(np.random.uniform(0.9, 1.1)).item() + 0.01 * random.random()
 
 

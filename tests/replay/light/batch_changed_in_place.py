@@ -1,4 +1,4 @@
-"""The batch is normalized in place after the loader gave it, and cleared after the forward."""
+"""The batch is normalized in place after the loader yields it, and cleared after the forward."""
 
 import torch
 from common import BAD, ROW, STEPS, Log

@@ -3,13 +3,13 @@
 import torch
 
 BAD, STEPS = 77, 82
-"""The step in which an input is negative where a logarithm is taken, and how many there are."""
+"""The step in which an input of a logarithm is negative, and the number of steps."""
 ROW = 3
-"""Of the input."""
+"""The row of that input."""
 
 
 def batch(step, generator, rows=8, width=6):
-    """Return features above zero, but for one row in the bad step, and labels."""
+    """Return features above zero, except for one row in the bad step, and labels."""
     x = torch.rand(rows, width, generator=generator) + 0.1
     y = torch.randint(0, 3, (rows,), generator=generator)
     if step == BAD:
@@ -18,7 +18,7 @@ def batch(step, generator, rows=8, width=6):
 
 
 class Log(torch.nn.Module):
-    """The logarithm of what it is given."""
+    """The logarithm of its input."""
 
     def forward(self, x):
         """Return it."""

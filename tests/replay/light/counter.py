@@ -1,4 +1,4 @@
-"""A module counts its calls, and its output goes by the count."""
+"""A module counts its calls, and its output depends on the count."""
 
 import torch
 from common import STEPS, Log, batch

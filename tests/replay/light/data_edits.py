@@ -1,4 +1,4 @@
-"""Weights are clamped, and averaged weights kept, through `p.data`: no version tells of it."""
+"""Weights are clamped, and averaged weights updated, through `p.data`, which changes no version."""
 
 import torch
 from common import STEPS, Log, batch

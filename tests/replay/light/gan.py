@@ -1,4 +1,4 @@
-"""Two optimizers take turns: an iteration is two steps, and the judge's, an even one, goes bad."""
+"""Two optimizers take turns: an iteration is two steps, and the discriminator's goes bad."""
 
 import torch
 from common import BAD, STEPS, Log, batch

@@ -1,4 +1,4 @@
-"""Every batch lies in the same memory, which numpy writes to and no version tells of."""
+"""Every batch uses the same memory, which numpy writes to without a version change."""
 
 import numpy as np
 import torch

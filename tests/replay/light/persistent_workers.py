@@ -1,4 +1,4 @@
-"""Two processes load and augment, and stay from one epoch to the next."""
+"""Two processes load and augment, and persist from one epoch to the next."""
 
 import torch
 from common import BAD, ROW, Log
@@ -9,7 +9,7 @@ BATCHES = 41
 
 
 class Rows(Dataset):
-    """Rows with noise; the second time that a row of the bad step is asked for it is negative."""
+    """Rows with noise; a row of the bad step is negative the second time that it is read."""
 
     def __init__(self):
         self.features = torch.rand(8 * BATCHES, 6, generator=torch.Generator().manual_seed(0))

@@ -1,4 +1,4 @@
-"""A gradient scaler leaves the step before the bad one out."""
+"""A gradient scaler skips the step before the bad one."""
 
 import torch
 from common import BAD, STEPS, Log, batch

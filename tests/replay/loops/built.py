@@ -1,4 +1,4 @@
-"""Makes the model and the loss of `random_indices.py` for `--build built:classifier`."""
+"""Build the model and the loss of `random_indices.py` for `--build built:classifier`."""
 
 import torch
 from torch import nn

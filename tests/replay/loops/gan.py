@@ -1,4 +1,4 @@
-"""Two steps an iteration; what the second needs is made before the first."""
+"""Two steps per iteration; the inputs of the second are made before the first."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""Numpy batches from a Python generator that are made tensors in the loop."""
+"""NumPy batches from a Python generator that are converted to tensors in the loop."""
 
 import numpy as np
 import torch

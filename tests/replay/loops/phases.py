@@ -1,4 +1,4 @@
-"""Two loops with models of their own: the step that is kept lies in the second."""
+"""Two loops with different models: the step that is kept is in the second."""
 
 import torch
 from torch import nn

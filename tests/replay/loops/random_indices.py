@@ -1,4 +1,4 @@
-"""Indices of `torch.randint`, at module level; `F.cross_entropy` of another function."""
+"""Indices from `torch.randint`, at module level; `F.cross_entropy` in another function."""
 
 import torch
 import torch.nn.functional as F  # noqa: N812  # as everybody does

@@ -1,4 +1,4 @@
-"""A recurrent network whose hidden state goes from batch to batch."""
+"""A recurrent network whose hidden state is carried from batch to batch."""
 
 import torch
 from torch import nn

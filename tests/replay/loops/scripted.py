@@ -1,4 +1,4 @@
-"""A scripted model with running statistics, and a buffer that its forward counts in."""
+"""A scripted model with running statistics, and a buffer in which its forward counts."""
 
 import torch
 from torch import nn

@@ -28,7 +28,7 @@ class Files(Dataset):
 
 
 def written(folder):
-    """Write 1200 files of 7 numbers; the features of one sum up to no number."""
+    """Write 1200 files of 7 numbers; one of them contains NaN."""
     made = np.random.default_rng(7)
     for number in range(1200):
         row = made.normal(size=7).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Says what the weights are: at the beginning of every step, and when the process ends."""
+"""Prints the digests of the weights at the beginning of every step, and when the process ends."""
 
 import atexit
 import hashlib

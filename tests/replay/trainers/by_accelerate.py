@@ -1,4 +1,4 @@
-"""A loop of one's own with an Accelerator that accumulates."""
+"""A custom loop with an Accelerator that accumulates."""
 
 import accelerate
 import torch

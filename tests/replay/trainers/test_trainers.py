@@ -1,6 +1,6 @@
-"""Bad steps of trainers are replayed, bit-identical, to operation, line and row.
+"""Bad steps in trainers are replayed, bit-identical, to operation, line and row.
 
-Steps are in the middle of an epoch, and the programs branch on counters of their trainer.
+The steps are in the middle of an epoch, and the programs branch on counters of their trainer.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PROGRAMS = {
     "accelerate": ("by_accelerate",),
 }
 STEPS = {"closure": 16, "bf16": 16, "manual": 16}
-"""Steps of an epoch, where four batches are not one step."""
+"""Steps per epoch of the variants in which a step is not four batches."""
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

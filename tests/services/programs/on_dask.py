@@ -1,4 +1,4 @@
-"""Trains trees on two workers of Dask; prints the digest of the model, in a line of JSON.
+"""Trains trees on two workers of Dask; prints the digest of the model as a line of JSON.
 
 Both parts hold the same rows: which worker is the first one is a matter of chance.
 

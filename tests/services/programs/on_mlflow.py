@@ -1,4 +1,4 @@
-"""Logs a training to a tracking server; prints the weights' sum and the history that it has.
+"""Logs a training to a tracking server; prints the sum of the weights and the stored history.
 
 Usage: on_mlflow.py URI
 """

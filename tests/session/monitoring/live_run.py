@@ -80,7 +80,7 @@ class LiveRun:
         UploadQueue(self.path, url).send(final=(self.attempt / "end.json").exists())
 
     def end(self) -> None:
-        """End the job well."""
+        """End the job normally."""
         ended = WorkerEnded(step=self.steps, steps=self.steps, own_s=0.01, wall_s=1.0)
         self._log.append([_record(self.steps, Mode.PREDICT, 0.0, ended)])
         self._log.close()

@@ -1,4 +1,4 @@
-"""Findings are the same wherever rules are evaluated: programs of the fault bench, five ways."""
+"""Findings are the same wherever rules are evaluated: programs of the fault bench, in five ways."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Faults = set[tuple[str, str, tuple[str, ...]]]
 
 
 def faults(findings: Iterable[Finding]) -> Faults:
-    """Return what is wrong and where; steps and counts depend on which windows were evaluated."""
+    """Return kinds and places of faults; steps and counts depend on the evaluated windows."""
     return {
         (f.code, f.severity.value, tuple(sorted(f.layers)[:1]))
         for f in findings

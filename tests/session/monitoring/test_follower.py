@@ -1,4 +1,4 @@
-"""A monitor beside the job: findings, verdicts, alerts, and who evaluates after a crash."""
+"""A monitor beside the job: findings, verdicts, alerts, and takeover after a crash."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_monitors_of_different_rules_share_a_run(tmp_path: Path, config: Config)
 
 
 def received(server: WebServer) -> list[tuple[str, str]]:
-    """Return delivery id and kind of what was sent, in order."""
+    """Return the delivery id and kind of each message sent, in order."""
     bodies = [json.loads(each.body) for each in server.received]
     return [(body["id"], body["data"]["kind"]) for body in bodies]
 
@@ -156,7 +156,7 @@ def test_what_a_monitor_has_found_and_not_sent_is_sent_by_the_next(
 
 
 START_S = 240
-"""Far above what a process needs to start, on a busy machine, too."""
+"""Far longer than a process needs to start, even on a busy machine."""
 PROGRAM = "import sys; from mothtrap.cli import main; main(sys.argv[1:])"
 
 

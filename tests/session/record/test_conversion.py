@@ -1,4 +1,4 @@
-"""Values that a script logs are read, and left as they were."""
+"""Values that a script logs are read without being changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logged things are kept within limits, under names that are no paths."""
+"""Logged objects are kept within limits, under names that are not paths."""
 
 from __future__ import annotations
 

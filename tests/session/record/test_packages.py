@@ -1,4 +1,4 @@
-"""The packages of the environment are listed, and the container image is known."""
+"""The packages of the environment are listed, and the container image is identified."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parameters as OmegaConf by itself, absl and click have made them, one after another."""
+"""Parameters from OmegaConf alone, absl and click, one after another."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _no_script(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_of_omegaconf_the_merged_settings_count(monkeypatch: pytest.MonkeyPatch) -> None:
     omegaconf = pytest.importorskip("omegaconf")
     kind = omegaconf.omegaconf.OmegaConf
-    for name in parsed.MADE_BY:  # `install` replaces them; they are put back after the test
+    for name in parsed.MADE_BY:  # `install` replaces them; they are restored after the test
         monkeypatch.setattr(kind, name, staticmethod(getattr(kind, name)))
     parsed.install("omegaconf.omegaconf")
     defaults = kind.create({"optim": {"lr": 0.1, "name": "sgd"}, "again": "${optim.lr}"})

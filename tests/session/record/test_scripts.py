@@ -1,4 +1,4 @@
-"""The record of scripts that say nothing about it answers what was run, and what came out."""
+"""The record of a script without special calls shows what was run, and with what result."""
 
 from __future__ import annotations
 

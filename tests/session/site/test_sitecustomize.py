@@ -1,4 +1,4 @@
-"""The start-up hook waits for a framework, and lets everything else be as it was."""
+"""The start-up hook waits for a framework and leaves everything else unchanged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mothtrap.session import launch
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder on PYTHONPATH behind the hook's own."""
+    """Create a folder that follows the hook's own on PYTHONPATH."""
     (tmp_path / "attempt").mkdir()
     (tmp_path / "site").mkdir()
     return tmp_path

@@ -1,4 +1,4 @@
-"""Compiles the kernel for a device that need not be there, as its first launch does.
+"""Compile the kernel for a device that need not be present, as its first launch does.
 
 Arguments: compute capability, such as 90. Prints one line for each type and way of calling.
 """

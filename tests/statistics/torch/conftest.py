@@ -1,4 +1,4 @@
-"""Each test of this folder runs with the compiled part and without it."""
+"""Run each test of this folder with the compiled part and without it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A device of the tests: the CPU, whose loads arrive when the test says so."""
+"""A device for tests: the CPU, with loads that arrive when the test says so."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from mothtrap.statistics.torch.copy_streams import Load
 
 
 class SlowCopyStream:
-    """Carries loads in order, each when it is let go.
+    """Carries loads in order, each when it is released.
 
     Attributes:
         waiting: loads that were sent and have not arrived.
         sent: how many loads were sent.
-        failing: what the device says to everything from now on.
+        failing: exception that the device raises on every call from now on.
         current: the stream that the training uses.
         capturing: whether a graph is being captured.
-        at_once: whether loads arrive when they are sent.
-        numbers_at_once: whether those of one number do.
+        at_once: whether loads arrive immediately.
+        numbers_at_once: whether loads of a single number arrive immediately.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -38,7 +38,8 @@ class SlowCopyStream:
         return self.current
 
     def numbers(self, size: int) -> torch.Tensor:
-        return torch.full((size + 3,), 77.0, dtype=torch.float64)  # what others have left there
+        # what other tests have left there
+        return torch.full((size + 3,), 77.0, dtype=torch.float64)
 
     def upload(self, host: torch.Tensor) -> torch.Tensor:
         return host.clone()
@@ -54,7 +55,7 @@ class SlowCopyStream:
             _arrive(*self.waiting.pop())
 
     def let_go(self, loads: int | None = None) -> None:
-        """Let what was sent arrive, or the oldest of it."""
+        """Let everything that was sent arrive, or only the oldest."""
         for load, mark in self.waiting[:loads]:
             _arrive(load, mark)
         del self.waiting[:loads]

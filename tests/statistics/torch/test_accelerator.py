@@ -1,4 +1,4 @@
-"""Statistics of a device's tensors are those of any tensor, and come when they come."""
+"""Statistics of a device's tensors equal those of any tensor, and may arrive late."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_values_are_those_at_the_moment_of_asking(device: Device) -> None:
     copy = host_memory(8).numpy()
     pending = device.accelerator.reduce([weight], ("l2",))
     device.accelerator.copy_bytes(weight, copy)
-    weight.zero_()  # an optimizer's step
+    weight.zero_()  # a step of an optimizer
     device.accelerator.send()
     device.copy_stream.let_go()
     assert pending.rows()[0, COLUMN["l2"]] == 5.0
@@ -108,7 +108,7 @@ def test_all_of_a_step_is_one_load(device: Device) -> None:
     assert device.copy_stream.sent == 1
     device.copy_stream.let_go()
     assert [p.rows()[0, COLUMN["max"]] for p in asked] == list(range(9))
-    device.accelerator.send()  # nothing was asked since
+    device.accelerator.send()  # nothing was requested since
     assert device.copy_stream.sent == 1
 
 
@@ -158,7 +158,7 @@ def test_what_has_arrived_holds_nothing_on_the_device(device: Device) -> None:
     device.accelerator.send()
     [(load, _)] = device.copy_stream.waiting
     device.accelerator.send()
-    assert load.copies  # on its way
+    assert load.copies  # in transit
     device.copy_stream.let_go()
     device.accelerator.send()
     assert not load.copies
@@ -177,7 +177,7 @@ def test_a_device_that_fails_lets_everybody_go(device: Device) -> None:
         late.rows()
     with pytest.raises(DeviceFailed, match="device-side assert"):
         flight.wait()
-    assert early.rows()[0, COLUMN["max"]] == 1.0  # was brought over before
+    assert early.rows()[0, COLUMN["max"]] == 1.0  # was transferred before
 
 
 def test_what_is_on_its_way_when_the_device_fails_never_comes(device: Device) -> None:

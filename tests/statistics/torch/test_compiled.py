@@ -1,4 +1,4 @@
-"""The compiled part: right for plain values, and honest about those that it cannot do."""
+"""The compiled part: correct for plain values, and it declines those that it cannot handle."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SIZES = (1, 15, 16, 17, 63, 64, 65, 2047, 2048, 2049, 5000)
 
 @pytest.fixture(autouse=True)
 def way() -> None:
-    """Not with and without: the compiled part alone is asked here."""
+    """Here only the compiled part is tested, not both ways."""
 
 
 @pytest.mark.parametrize("dtype", compiled.SUMMARIZED)
@@ -152,10 +152,10 @@ def test_memory_that_was_given_back_is_not_read() -> None:
 @pytest.mark.parametrize(
     ("arrays", "rows"),
     [
-        ([[0, 4, 4]], np.empty(1)),  # of no such kind are there norms
+        ([[0, 4, 4]], np.empty(1)),  # there are no norms of such kinds
         ([[0, 0, 0]], np.empty(1)),  # no element
         ([[0, -4, 0]], np.empty(1)),
-        ([[0, 4, 0]], np.empty(2)),  # rows for two
+        ([[0, 4, 0]], np.empty(2)),  # two rows are required
     ],
 )
 def test_what_does_not_fit_is_refused_before_it_is_read(

@@ -1,4 +1,4 @@
-"""The lane of a CUDA device, as far as it can be seen without one: CUDA itself is made up."""
+"""The copy stream of a CUDA device, tested without one: CUDA itself is imitated."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Stream:
 
 @pytest.fixture
 def accelerator(monkeypatch: pytest.MonkeyPatch) -> Accelerator:
-    """Devices that are the CPU, with streams on which all is done at once."""
+    """Use the CPU as devices, with streams that execute everything immediately."""
     empty = torch.empty
 
     def pinned(*size: int, pin_memory: bool = False, **options: Any) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""The passes that only accelerators take give the same on a CPU."""
+"""The passes that only accelerators use give the same results on a CPU."""
 
 from __future__ import annotations
 

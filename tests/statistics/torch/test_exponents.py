@@ -1,4 +1,4 @@
-"""Counts by power of two of tensors, on the host and as an accelerator makes them."""
+"""Counts by power of two of tensors, on the host and as an accelerator computes them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def assert_counted(tensors: list[torch.Tensor]) -> None:
 
 @st.composite
 def any_bits(draw: st.DrawFn) -> torch.Tensor:
-    """A tensor of any type and any bits, often no view of whole memory."""
+    """Return a tensor of any type with any bits, often not a view of whole memory."""
     dtype = draw(st.sampled_from(EVERY))
     size = draw(st.integers(0, 40))
     if dtype is torch.bool:

@@ -61,7 +61,7 @@ def test_nan_and_inf_are_counted_and_kept_apart(dtype: torch.dtype) -> None:
     some = torch.linspace(-3, 3, 1200).to(dtype)
     some[[0, 5, 700]], some[[1, 1199]], some[2] = torch.nan, torch.inf, -torch.inf
     beginning = torch.linspace(1000, 1001, 1500).to(dtype)
-    beginning[:600] = torch.nan  # a whole tile, from which nothing can be told
+    beginning[:600] = torch.nan  # a whole tile, which allows no conclusion
     check([some, torch.full((700,), torch.nan, dtype=dtype), beginning])
     check([beginning])
 

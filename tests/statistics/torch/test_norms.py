@@ -1,4 +1,4 @@
-"""The look at values of every step: counts are exact whatever the values are."""
+"""The inspection of values in every step: counts are exact whatever the values are."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_counts_what_is_not_finite_and_measures_the_rest(values, expected, dtype
 
 
 def test_a_negated_view_is_looked_at_as_the_tensor_that_it_is():
-    """Such as `.imag` of a conjugate: numpy refuses what has the bit of a sign apart."""
+    """An example is `.imag` of a conjugate: numpy refuses tensors with a negation bit."""
     view = torch.tensor([complex(0.0, 4.0), complex(0.0, NAN)]).conj().imag
     assert view.is_neg()
     assert looked_at(view) == (2, 1, 0, 4.0)

@@ -13,7 +13,7 @@ from mothtrap.statistics.torch.raw import gather_bytes
 
 def copied(tensor: torch.Tensor) -> np.ndarray:
     dtype, shape, size = describe(tensor)
-    out_N = np.empty(size + 1, np.uint8)[1:]  # not aligned: as it is behind another tensor
+    out_N = np.empty(size + 1, np.uint8)[1:]  # not aligned, because it follows another tensor
     copy_bytes(tensor, out_N)
     return out_N.copy().view(dtype_of(dtype)).reshape(shape)
 
@@ -52,7 +52,7 @@ def test_every_layout_comes_in_c_order(tensor: torch.Tensor) -> None:
     assert arrays.digest(found) == digest(tensor)
 
 
-@pytest.mark.parametrize("large", [3, 1 << 21])  # the second is written past the caches
+@pytest.mark.parametrize("large", [3, 1 << 21])  # the second is written with non-temporal stores
 def test_many_tensors_lie_where_they_were_wanted(large: int) -> None:
     tensors = [
         normal(5).to(torch.bfloat16),

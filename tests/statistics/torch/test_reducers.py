@@ -1,4 +1,4 @@
-"""Digests on the way: those of `digest`, and the rows of `summarize`, whatever the tensors."""
+"""Digests in one pass: those of `digest`, and the rows of `summarize`, for all tensors."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_only_what_was_summarized_has_a_digest() -> None:
 
 @pytest.mark.skipif(built.arrays is None, reason="built without a C compiler")
 def test_rows_that_were_read_before_are_those_of_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.undo()  # rows are never read so without the compiled part
+    monkeypatch.undo()  # rows are never read this way without the compiled part
     read = compiled.row_reader()
     assert read is not None
     tensors = [torch.randn(300), torch.randn(7, 5).bfloat16(), torch.tensor([1.0, torch.inf])]

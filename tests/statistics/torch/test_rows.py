@@ -19,7 +19,7 @@ INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torc
             torch.uint32, torch.uint64)  # fmt: skip
 FLOATS_8 = (torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz)
 
-# Around the chunk length, so that heads, tails and both occur.
+# Sizes around the chunk length, so that heads, tails and both occur.
 sizes = st.sampled_from([0, 1, 2, 5, HOST_CHUNK - 1, HOST_CHUNK, HOST_CHUNK + 3, 3 * HOST_CHUNK])
 special = st.sampled_from([0.0, -0.0, 1.0, float("nan"), float("inf"), -float("inf"), 1e30, -1e-30])
 

@@ -18,7 +18,7 @@ from mothtrap.statistics.torch import compiled, team
 from mothtrap.statistics.torch.team import TEAM, Team
 
 SHARED_BYTES = 1 << 22
-"""Less is read alone; see `_team.h`."""
+"""Smaller tensors are read by one thread; see `_team.h`."""
 
 pytestmark = pytest.mark.skipif(
     built.arrays is None
@@ -30,17 +30,17 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(autouse=True)
 def way() -> None:
-    """Not with and without: the compiled part alone is asked here."""
+    """Here only the compiled part is tested, not both ways."""
 
 
 @pytest.fixture(autouse=True)
 def uncompiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing was compiled in this process; other tests may have."""
+    """Nothing was compiled in this process; other tests may have done so."""
     monkeypatch.setattr(team, "_COMPILER", "no.such.compiler")
 
 
 def tensors() -> list[torch.Tensor]:
-    """Small and large ones in turn."""
+    """Return small and large tensors in turn."""
     torch.manual_seed(0)
     sizes = [3, 2**18, 1000, 2**20 + 7, 1, *[2**15] * 40, 5]
     return [torch.randn(size) for size in sizes]
@@ -56,7 +56,7 @@ def threads():
 
 
 def meet() -> None:
-    """Have torch use its threads, and say so."""
+    """Make torch use its threads, and report that."""
     TEAM.met(torch.ones(2**20).add_(1.0))
 
 
@@ -131,7 +131,7 @@ def test_another_thread_reads_alone_until_torch_has_computed_there() -> None:
     thread.join()
     assert found[0] == 0
     assert found[1] != 0
-    assert TEAM.region() == 0  # it is that thread's now
+    assert TEAM.region() == 0  # it belongs to that thread now
     meet()
     assert TEAM.region() == found[1]
 
@@ -180,7 +180,7 @@ def runs(program: str) -> None:
 
 
 def test_a_look_starts_no_thread() -> None:
-    """A program whose torch has none may fork, and use them there."""
+    """A program in which torch has no threads may fork, and use them there."""
     runs("""
 before = threads()
 look()

@@ -1,4 +1,4 @@
-"""Where credentials, region and endpoint of S3 come from."""
+"""Sources of credentials, region and endpoint of S3."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Contract of every object store, each held to it with its own bytes."""
+"""Contract of every object store, tested for each with its own bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Behavior of a folder that a service does not have: files vanish between two looks."""
+"""Behavior that only folders have: files vanish between two reads."""
 
 from __future__ import annotations
 

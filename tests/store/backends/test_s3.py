@@ -1,4 +1,4 @@
-"""Large objects go in parts; what is wrong is said in a sentence."""
+"""Large objects are sent in parts; errors are reported in a sentence."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def client_of(store: Any) -> Any:
 
 
 def parts_of(server: S3Server, key: str) -> list[str]:
-    """The numbers of the parts in which the server was sent an object."""
+    """Return the numbers of the parts in which the server received an object."""
     asked = re.compile(rf"PUT \S*/{key}\?partNumber=(\d+)&")
     return sorted(found[1] for line in server.log if (found := asked.match(line)))
 
@@ -45,7 +45,7 @@ def test_a_large_object_goes_in_parts_and_is_written_once(
     s3_url: str, s3_server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     s3_server.log.clear()
-    monkeypatch.setattr(s3, "PART_BYTES", 5 << 20)  # the least that the protocol allows
+    monkeypatch.setattr(s3, "PART_BYTES", 5 << 20)  # the minimum that the protocol allows
     data = os.urandom((11 << 20) + 3)
     (tmp_path / "raw").write_bytes(data)
     store = open_store(s3_url)
@@ -168,7 +168,7 @@ def test_without_the_package_it_is_said_what_to_install(monkeypatch: pytest.Monk
 def test_a_run_with_a_key_that_no_one_can_ask_for_is_left_out_of_the_list(
     s3_url: str, s3_server: S3Server, tmp_path: Path
 ) -> None:
-    """It ended the list of all runs, with words of the client's library."""
+    """Such a key once aborted the list of all runs with an error of the client library."""
     run = tmp_path / "x"
     write_worker(layout.create_run(run, info(id="x", pid=DEAD_PID)), record(0), closing(1))
     for name in ("good", "odd", "odd2"):

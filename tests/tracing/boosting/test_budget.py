@@ -1,4 +1,4 @@
-"""Looks at a booster in training stay within the budget, for each library."""
+"""Inspections of a booster in training stay within the budget, for each library."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def train_catboost() -> None:
     [
         ("xgboost", "BoosterModel", train_xgboost, 10),
         ("lightgbm", "BoosterModel", train_lightgbm, 10),
-        # Its trees are known at the end: the first rounds are asked in vain.
+        # Its trees are known only at the end: the first rounds are inspected in vain.
         ("catboost", "CatModel", train_catboost, 20),
     ],
 )

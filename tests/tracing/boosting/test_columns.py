@@ -14,7 +14,7 @@ NAMES = [f"f{column}" for column in range(8)]
 
 
 def seen(extra: np.ndarray | None, label: np.ndarray | None = None, **more) -> ColumnsSeen:
-    """Look at four plain columns and one more."""
+    """Inspect four plain columns and one more."""
     table = PLAIN if extra is None else np.column_stack([PLAIN, extra])
     sample = sample_of(table)
     assert sample is not None
@@ -37,7 +37,7 @@ def test_nothing_is_said_of_plain_columns() -> None:
 
 
 def test_numbers_of_rows_are_identifiers() -> None:
-    numbers = RNG.permutation(ROWS) + 100_000_000  # more than float32 can tell apart
+    numbers = RNG.permutation(ROWS) + 100_000_000  # more than float32 can distinguish
     assert seen(numbers.astype(float)).identifiers == ("f4",)
     assert seen(RNG.integers(0, 10**6, ROWS).astype(float)).identifiers == ()
     assert seen(RNG.integers(0, ROWS, ROWS).astype(float)).identifiers == ()

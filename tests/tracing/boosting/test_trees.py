@@ -1,4 +1,4 @@
-"""Looks at a model in training stay within their share of time."""
+"""Inspections of a model in training stay within their share of time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from mothtrap.tracing.boosting import trees
 
 
 def test_looks_take_a_share_of_the_training() -> None:
-    """A look of 10 ms is made once in 500 ms where the share is 2 %; with no share, always."""
+    """An inspection of 10 ms is made once in 500 ms if the share is 2 %; without one, always."""
     now = [0.0]
     allowance = trees.Allowance(0.02, clock=lambda: now[0])
 

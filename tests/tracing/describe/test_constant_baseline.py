@@ -19,7 +19,7 @@ def test_the_best_constant_for_squared_errors_is_the_mean() -> None:
 @pytest.mark.parametrize("values", [[1.0, np.inf], [np.inf, -np.inf], [1e200, 1e300], [np.nan, 1]])
 def test_targets_without_a_finite_mean_make_no_warning(values: list[float]) -> None:
     baseline = ConstantBaseline()
-    with np.errstate(all="raise"):  # as a script may ask for
+    with np.errstate(all="raise"):  # as a script may request
         baseline.add_numbers(np.array(values)[:, None], is_binary=False)
         found = baseline.loss()
     assert found is not None

@@ -62,7 +62,7 @@ def test_inputs_of_units_are_worked_out_from_what_they_gave(function: str) -> No
     first = np.array(counts[:gaps])
     for value in (-6.5, 3.5):
         assert first[np.searchsorted(layer_numbers.EDGES, value)] == 1
-    assert first[0] == 1  # -30 is beyond the last edge, whatever rounding made of it
+    assert first[0] == 1  # -30 is beyond the last edge, whatever rounding does to it
     assert counts[gaps + int(np.searchsorted(layer_numbers.EDGES, 0.5))] == 3
 
 

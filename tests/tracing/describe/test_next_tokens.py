@@ -1,4 +1,4 @@
-"""Labels of sequences beside the tokens that a model was given."""
+"""Labels of sequences compared with the tokens that a model was given."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_tokens_are_integers_or_one_hot() -> None:
 
 
 def padded(*, end: int | None) -> np.ndarray:
-    """Eight sequences of 3 to 10 words, 1 or none as the token that ends them, padded with 0."""
+    """Return eight sequences of 3 to 10 words, 1 or none as the end token, padded with 0."""
     tokens_RL = np.zeros((8, 12), np.int64)
     for row, length in enumerate(range(3, 11)):
         tokens_RL[row, :length] = 2 + (np.arange(length) + row) % 9

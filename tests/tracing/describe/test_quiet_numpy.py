@@ -1,4 +1,4 @@
-"""Descriptions of what a script computes neither warn nor raise, whatever the values are."""
+"""Descriptions of a script's values neither warn nor raise, whatever the values are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weights before the first step, and units that are the same."""
+"""Weights before the first step, and units that are identical."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An adapter that is nothing but the protocol gets steps, numbers, facts and tensors recorded."""
+"""A minimal adapter gets its steps, numbers, facts and tensors recorded."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Process:
         return self.sink.records
 
     def steps(self) -> list[tuple[int, tuple[str, ...]]]:
-        """Numbers and optimizers of the train steps."""
+        """Return the numbers and optimizers of the train steps."""
         train = [record for record in self.records if record.key.mode is Mode.TRAIN]
         return [(record.key.step, record.optimizers) for record in train]
 
@@ -179,7 +179,8 @@ def test_a_framework_that_counts_for_its_base_makes_one_step_of_what_both_do() -
     for _ in range(3):
         base.event(BackwardBegan("model.py:5"))
         base.event(BackwardEnded())
-        base.event(StepBegan("Adam"))  # the optimizer of the base, which applies what it is given
+        # the optimizer of the base class, which applies its gradients
+        base.event(StepBegan("Adam"))
         base.event(StepEnded("Adam"))
         keras.step(optimizer="keras.Adam")
     assert process.steps() == [(n, ("Adam", "keras.Adam")) for n in range(3)]
@@ -197,7 +198,7 @@ def test_the_first_steps_of_a_framework_are_watched_in_full_however_late_they_co
             job.step()
 
     make(trees, 200)
-    make(trees, 5)  # not to one of the pairs that are full
+    make(trees, 5)  # not to one of the full pairs
     assert process.recorder.plan.is_light
     make(nets, 1)
     assert not process.recorder.plan.is_light
@@ -228,7 +229,7 @@ def test_waiting_for_the_training_is_no_time_of_a_hook() -> None:
                 next(seconds)
 
     job.contain(hook)
-    assert process.recorder.times.own_s == 2.0  # two readings of the clock beside the wait
+    assert process.recorder.times.own_s == 2.0  # two clock readings around the wait
 
 
 class Observer:
@@ -345,6 +346,4 @@ def test_time_in_hooks_is_counted_once() -> None:
     nested: Callable[[], None] = lambda: job.contain(lambda: None)  # noqa: E731
     before = process.recorder.times.own_s
     job.contain(nested)
-    assert (
-        process.recorder.times.own_s - before == 2.0
-    )  # three readings of the clock after the first
+    assert process.recorder.times.own_s - before == 2.0  # three clock readings after the first

@@ -1,4 +1,4 @@
-"""Files that a thread waits for are found, and only these."""
+"""Files for which a thread waits are found, and only these."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DEADLINE_S = 30.0
 
 
 def found_of(path: str, act: Callable[[], object]) -> list[BlockedFile]:
-    """Return what is found of a file once a thread waits for it."""
+    """Return what is found about a file once a thread waits for it."""
     threading.Thread(target=act, daemon=True).start()
     until = time.monotonic() + DEADLINE_S
     while time.monotonic() < until:

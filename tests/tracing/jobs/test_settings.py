@@ -1,4 +1,4 @@
-"""Settings without effect are reported once, with the steps that they do not reach."""
+"""Ineffective settings are reported once, with the steps that they do not reach."""
 
 from __future__ import annotations
 

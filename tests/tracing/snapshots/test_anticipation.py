@@ -1,4 +1,4 @@
-"""A statement is seen to begin before it reads what it needs."""
+"""A statement is detected before it reads its inputs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def script(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def untraced() -> Iterator[None]:
-    """Coverage follows lines, too: it is put aside."""
+    """Disable coverage, which also traces lines."""
     before = sys.gettrace()
     sys.settrace(None)
     yield

@@ -1,4 +1,4 @@
-"""A step is compared bit for bit with what it came to in the run."""
+"""A step is compared bit for bit with its result in the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Snapshots of steps that were made are taken where the settings allow it."""
+"""Snapshots of steps are taken when the settings allow it."""
 
 from __future__ import annotations
 

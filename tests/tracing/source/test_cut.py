@@ -1,4 +1,4 @@
-"""The line that detaches what a module is given is found in the source of its caller."""
+"""The line that detaches the input of a module is found in the source of its caller."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mothtrap.tracing.source.cut import cut_at
 
 
 def called(z: torch.Tensor, *, plus: int = 0) -> str | None:
-    """Stand for a module: say which line of the caller detached what it got."""
+    """Imitate a module; return the line of the caller that detached its input."""
     return cut_at(sys._getframe(1))
 
 

@@ -1,4 +1,4 @@
-"""Variables of running frames are seen as they are, and reading them changes nothing."""
+"""Variables of running frames are read as they are, and reading them changes nothing."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_reading_leaves_no_trace(effect: Any) -> None:
 @pytest.mark.skipif(sys.version_info >= (3, 13), reason="f_locals is a view there")
 @pytest.mark.parametrize("effect", EFFECTS)
 def test_reading_f_locals_would_leave_one(effect: Any) -> None:
-    """The twin: so these tests can fail."""
+    """The counterpart, which shows that these tests can fail."""
     assert effect(lambda frame: frame.f_locals)
 
 

@@ -16,7 +16,7 @@ from mothtrap.tracing.source import frames
 
 
 class Backward:
-    """Stands for a loss: arithmetic gives it back, `backward` takes the caller's frame."""
+    """Imitates a loss: arithmetic returns it, and `backward` reads the caller's frame."""
 
     def __init__(self) -> None:
         self.caller: FrameType | None = None
@@ -32,7 +32,7 @@ class Backward:
 
 @pytest.fixture
 def assigned(tmp_path: Path) -> Callable[[str], int | None]:
-    """Run a script that calls `backward` of `LOSS`; give the line that it is assigned on."""
+    """Run a script that calls `backward` of `LOSS`; return the line of its assignment."""
 
     def run(source: str) -> int | None:
         path = tmp_path / "script.py"
@@ -176,7 +176,7 @@ def test_the_user_frame_is_the_innermost_one_of_user_code() -> None:
 
 
 def sent(code: CodeType) -> CodeType:
-    """Return code as cloudpickle brings it to another process: without its file."""
+    """Return code as cloudpickle sends it to another process: without its file."""
     return code.replace(co_filename="<dynamic-code>")
 
 
@@ -188,7 +188,7 @@ def test_a_function_that_was_sent_is_found_in_its_module() -> None:
     line = frame.__code__.co_firstlineno + 1
     assert frames.is_users(here)
     assert frames.location(here) == frames._place(__file__, line)
-    moved = sent(frame.__code__).replace(co_firstlineno=1)  # of another file that has this name
+    moved = sent(frame.__code__).replace(co_firstlineno=1)  # of another file with this name
     assert frames.location(FunctionType(moved, globals())()).startswith("<dynamic-code>:")
 
 

@@ -1,4 +1,4 @@
-"""Turns of the loops around a line, read from the source."""
+"""Iterations of the loops around a line, read from the source."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def turns_in(folder: Path, text: str) -> Turns:
 
     def look() -> None:
         found.append(turns_around(sys._getframe(1)))
-        raise StopIteration  # one look is enough
+        raise StopIteration  # one call is enough
 
     options = argparse.Namespace(epochs=4, config={"steps": 6})
     names = {"look": look, "args": options, "Loader": Loader, "stream": stream}
@@ -43,7 +43,7 @@ class Loader:
 
 
 def stream() -> Iterator[int]:
-    """A source without an end."""
+    """An endless source."""
     while True:
         yield 1
 

@@ -34,7 +34,7 @@ def loss(self, p):
 
 @pytest.fixture
 def script(tmp_path: Path) -> ModuleType:
-    """A module of the user's."""
+    """Create a module of the user."""
     found = ModuleType("script")
     found.__file__ = str(tmp_path / "script.py")
     Path(found.__file__).write_text(SOURCE, encoding="utf-8")

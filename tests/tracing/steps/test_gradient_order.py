@@ -1,4 +1,4 @@
-"""Order in which gradients are made, clipped, cleared and applied."""
+"""The order in which gradients are computed, clipped, cleared and applied."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def backward(model: nn.Module) -> None:
 
 
 def steps_cleared(*order: str, rounds: int = 4) -> list[int]:
-    """Steps at which gradients are told to be cleared, of a loop that does some acts."""
+    """Return the steps at which a loop with the given actions is reported to clear gradients."""
     model = classifier()
     with watched() as seen:
         optimizer = sgd(model)
@@ -69,7 +69,7 @@ def test_what_is_not_cleared_before_its_step_is_not_told(order: tuple[str, ...])
 
 
 def test_old_gradients_that_are_cleared_are_not_those_of_the_backward() -> None:
-    """They were applied; the backward between them and the step went elsewhere."""
+    """They were applied; the backward between them and the step was for other parameters."""
     model, elsewhere = classifier(), classifier()
     with watched() as seen:
         optimizer = sgd(model)
@@ -103,7 +103,7 @@ def clip(model: nn.Module, limit: float = 0.01) -> None:
 
 
 def late_steps(*order: str, rounds: int = 5) -> list[tuple[int, int]]:
-    """Counts of steps clipped late and in time, as they are told, of a loop that does some acts."""
+    """Return the reported numbers of steps clipped late and in time, for the given actions."""
     model, player = classifier(), classifier()
     with watched() as seen:
         optimizer, its_own = sgd(model), torch.optim.Adam(player.parameters())
@@ -187,7 +187,7 @@ def test_with_a_scaler_that_skips_and_micro_batches(in_time: bool, accumulated: 
             x, y = batch()
             loss = functional.cross_entropy(model(x), y)
             if batch_number < 2 * accumulated:
-                loss = loss * torch.inf  # the scaler leaves out the first steps
+                loss = loss * torch.inf  # the scaler skips the first steps
             scaler.scale(loss).backward()
             if (batch_number + 1) % accumulated:
                 continue

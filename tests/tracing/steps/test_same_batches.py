@@ -35,6 +35,6 @@ def test_rows_that_are_all_alike_say_nothing() -> None:
 
 
 def test_batches_of_steps_far_apart_are_not_one_after_the_other() -> None:
-    """A stream of 16 batches, of which every 32nd step is looked at."""
+    """In a stream of 16 batches, every 32nd step is inspected."""
     seen = SameBatches()
     assert not any(seen.add(step, [ROWS, LABELS]) for step in range(0, 1600, 32))

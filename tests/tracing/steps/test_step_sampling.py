@@ -1,4 +1,4 @@
-"""Steps go by unwatched, until there is something to see."""
+"""Steps are not watched until something has to be observed."""
 
 from __future__ import annotations
 

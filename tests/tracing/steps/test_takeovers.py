@@ -15,7 +15,7 @@ def test_an_optimizer_takes_over_what_one_that_worked_or_is_gone_has_trained() -
     first = Thing(BESIDE + 1)
     assert not takeovers.begins(first, weight)
     assert takeovers.begins(Thing(), weight)
-    assert takeovers.begins(Thing(), weight)  # the one before it is gone
+    assert takeovers.begins(Thing(), weight)  # the previous one is gone
     assert not takeovers.begins(Thing(), Thing())
 
 

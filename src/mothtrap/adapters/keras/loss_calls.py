@@ -100,8 +100,7 @@ def _data(look: Look) -> list[tuple[Any, Slot]]:
     """Return the layers that received the model's input data, with that data."""
     given = [(c.layer, c.given) for c in look.layers if c.data and c.given is not None]
     if any(layers.type_of(c.layer) == "RepeatVector" for c in look.layers):
-        # their next call adds it again
-        given = [pair for pair in given if not layers.looks_up(pair[0])]
+        given = [pair for pair in given if not layers.looks_up(pair[0])]  # added by the next call
     return given
 
 

@@ -129,7 +129,7 @@ def about(call: LossRecord, one: Called, prediction: Array) -> dict[str, Any]:
 
 
 def _stretched(one: Called, prediction: Array) -> tuple[int, ...] | None:
-    """Return the shape of an elementwise result if one output meets several targets."""
+    """Return the shape of an elementwise result if one output is broadcast to several targets."""
     if one.operation != "elementwise" or one.target.ndim != prediction.ndim:
         return None
     same = one.target.shape[:-1] == prediction.shape[:-1]

@@ -1,4 +1,4 @@
-"""Saves the whole model, or its weights alone, after each epoch; `--resume` goes on from there."""
+"""Saves the whole model, or only its weights, after each epoch; `--resume` continues from there."""
 
 import sys
 

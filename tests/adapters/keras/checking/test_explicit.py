@@ -36,14 +36,14 @@ def compiled(*layers: Any, outputs: str | None = "softmax", rate: float = 0.02) 
 
 
 def results(model: Any, batches: Sequence[Any], *codes: str) -> dict[str, CheckResult]:
-    """Make checks; return their results by code."""
+    """Run checks and return their results by code."""
     made = check(model, batches, select=codes).results
     return {one.code: one for one in made}
 
 
 @pytest.fixture(scope="module")
 def healthy() -> dict[str, CheckResult]:
-    """Checks of a model that learns."""
+    """Run the checks on a model that learns."""
     model = compiled(keras.layers.Dense(16, activation="relu"))
     before = [np.array(w) for w in model.get_weights()]
     made = results(model, table(), "PRE1", "STR707")
@@ -115,7 +115,7 @@ def test_a_layer_that_belongs_to_no_model_is_named() -> None:
     model.compile("adam", "sparse_categorical_crossentropy")
     [found] = results(model, table(), "PRE501")["PRE501"].found
     assert found.layers == ("forgotten",)
-    assert (lost.shape, inspected.name) != ((), "")  # both live until here
+    assert (lost.shape, inspected.name) != ((), "")  # keeps both objects alive until here
 
 
 def test_an_input_that_is_multiplied_by_0_is_named() -> None:
@@ -131,7 +131,7 @@ def test_a_slow_rate_is_no_model_without_input() -> None:
 
 
 def pictures(model_of: Any) -> Any:
-    """Check PRE106 on pictures of three channels, with a model of the function's output."""
+    """Run PRE106 on three-channel pictures, with a model built by the given function."""
     keras.utils.set_random_seed(0)
     inputs = keras.Input((8, 8, 3))
     hidden = keras.layers.Conv2D(4, 3, strides=2, activation="relu")(model_of(inputs))

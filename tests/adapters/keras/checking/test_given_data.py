@@ -1,4 +1,4 @@
-"""Data sets of the arguments of `fit`."""
+"""Data sets in the arguments of `fit`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Y = (X[:, 0] > 0).astype("int64") + (X[:, 1] > 0)
 
 
 class Batches(keras.utils.PyDataset):  # type: ignore[misc,unused-ignore]
-    """Hands over rows of its arrays, in one order for inputs and one for targets."""
+    """Yields rows of its arrays, with one order for inputs and one for targets."""
 
     def __init__(self, orders: tuple[Any, Any]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Keras scripts that are started again: a second start, and one from a checkpoint."""
+"""Keras scripts that are started again: from the beginning, and from a checkpoint."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WORDS = [*PYTHON, "-m", "mothtrap", "check", "--runs-dir", "runs", "--name", "se
 
 
 def checked(folder: Path, saves: str) -> tuple[list[dict[str, Any]], str]:
-    """Check a script that resumes; return findings, and what was printed."""
+    """Check a script that resumes; return the findings and what was printed."""
     resume = f"{sys.executable} {SCRIPT} {saves} --resume"
     options = ["--select", "PRE201,PRE203,PRE205", "--resume-command", resume]
     target = ["--", sys.executable, str(SCRIPT), saves]

@@ -1,4 +1,4 @@
-"""One part of a script that calls `fit`, dummy losses, and networks that end at a layer."""
+"""Parts of a script that calls `fit`, dummy losses, and networks that end at an inner layer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scripts that cannot be started again for a trial, and trials for which no time is left."""
+"""Scripts that cannot be restarted for a trial, and trials for which no time is left."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mothtrap.core.check_plan import CheckPlan
 
 
 class FullyShardedDataParallel(nn.Module):
-    """Stands for a model whose weights are spread, without a process group."""
+    """Imitates a model whose weights are sharded, without a process group."""
 
     def __init__(self) -> None:
         super().__init__()

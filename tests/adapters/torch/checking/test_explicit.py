@@ -17,5 +17,5 @@ LOSSES = {
 
 @pytest.mark.parametrize("kind", LOSSES)
 def test_the_call_of_a_loss_function_is_observed(kind: str) -> None:
-    """Also of a function that was looked up before the check replaced it in its module."""
+    """This includes a function that was looked up before the check replaced it in its module."""
     assert passes("PRE107", network(), table(), LOSSES[kind])

@@ -40,7 +40,7 @@ class Stream(IterableDataset[torch.Tensor]):
 
 
 def seen(training: DataLoader, other: DataLoader) -> LoadersSeen:
-    """Return the loaders seen after a step that the first one fed."""
+    """Return the loaders that are known after a step fed by the first one."""
     loaders = LoadersSeen()
     loaders.made += [(other, "train.py:2"), (training, "train.py:1")]
     loaders.noticed(training)

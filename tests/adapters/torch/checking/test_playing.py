@@ -1,4 +1,4 @@
-"""Targets that a trial hands to the losses of a script without a loader."""
+"""Targets that a trial passes to the losses of a script without a loader."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LOSS = "cross_entropy"
 
 
 def recorded(*targets: torch.Tensor) -> Recording:
-    """Return a recording of one turn with a loss for each target."""
+    """Return a recording of one iteration with a loss for each target."""
     recording = Recording(10, lambda: None, ScaledLosses())
     recording.forward_called(MODEL, (torch.ones(4, 3),), {})
     for target in targets:
@@ -29,7 +29,7 @@ def recorded(*targets: torch.Tensor) -> Recording:
 
 
 def played(recording: Recording, *calls: tuple[int, torch.Tensor]) -> list[list[int]]:
-    """Return the targets that losses get, given the rows of a prediction and their own target."""
+    """Return the targets that the losses get, given prediction rows and their own target."""
     _, pipe = os.pipe()
     playing = Playing(recording, Change(), 5, pipe)
     return [

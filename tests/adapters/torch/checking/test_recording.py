@@ -1,4 +1,4 @@
-"""Turns of a loop that a recording keeps."""
+"""Iterations of a loop that a recording keeps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TARGET = torch.tensor([0, 1, 0, 1])
 
 
 def train(recording: Recording, *, divided_by: int = 1, scaled_by: float = 1.0) -> None:
-    """Make a step with a loader's batch."""
+    """Make a step with a batch from a loader."""
     optimizer = torch.optim.SGD(MODEL.parameters(), lr=0.1)
     for _ in range(divided_by):
         recording.ask_loader(0, "train.py:1", lambda: BATCH)
@@ -35,7 +35,7 @@ def train(recording: Recording, *, divided_by: int = 1, scaled_by: float = 1.0) 
 
 
 def evaluate(recording: Recording) -> None:
-    """Call the model with the batch of another loader."""
+    """Call the model with a batch from another loader."""
     recording.ask_loader(1, "train.py:9", lambda: BATCH)
     with torch.no_grad():
         recording.forward_called(MODEL, (BATCH,), {})

@@ -1,4 +1,4 @@
-"""Tensors that a state_dict does not hold, and those that only seem so."""
+"""Tensors that a state_dict does not hold, and tensors that only seem to be missing from it."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def step(
 
 
 class Job:
-    """As much of a job as digests need."""
+    """The attributes of a job that digests use."""
 
     def __init__(self, **settings: object) -> None:
         self.config = Config(**settings)
@@ -72,7 +72,7 @@ def test_a_batch_of_a_loader_and_random_states_are_told_at_every_step() -> None:
             step(model, optimizer, x, y)
     batches = ["batch:loader 1.0", "batch:loader 1.1", "rows:loader 1"]
     state = ["weight:0.weight", "bias:0.bias", "weight:2.weight", "bias:2.bias"]
-    assert owners(seen, 0) == [*state, *batches, *RANDOM]  # the targets are the batch's
+    assert owners(seen, 0) == [*state, *batches, *RANDOM]  # the targets are those of the batch
     assert owners(seen, 1) == [*batches, *RANDOM]
     first, second = values(seen, "batch:loader 1.0")
     assert first == as_scalar(arithmetic.digest(data.tensors[0][:4])) != second
@@ -191,7 +191,7 @@ def test_digests_are_the_same_whatever_else_is_read_of_the_tensors(
         monkeypatch.setattr(built, "arrays", arrays)
         torch.manual_seed(0)
         model, told = classifier(), []
-        model[0].bias.requires_grad_(False)  # of which there is no gradient
+        model[0].bias.requires_grad_(False)  # no gradient is computed of it
         with watched(capture=capture, config=Config(digests=True)) as seen:
             optimizer = sgd(model)
             for _ in range(2):
@@ -240,7 +240,7 @@ def test_weights_that_are_not_applied_any_more_are_told_all_the_same() -> None:
             other.step()
             if number < 2:
                 optimizer.step()
-    # Of the first step in which it is not applied it was expected with what is applied.
+    # In its first step without an update it is still expected among the updated weights.
     assert len(values(seen, "weight:0.weight")) == 4
     assert len(values(seen, "weight:2.weight")) == 5
 
@@ -338,7 +338,7 @@ def test_nothing_is_looked_at_where_nothing_is_stored(capture: str, looks: bool)
 
 
 def test_a_batch_made_in_inference_mode_switches_nothing_off() -> None:
-    """Such a tensor has no version: asking for it raises."""
+    """Such a tensor has no version: reading it raises."""
     model, data = classifier(), TensorDataset(torch.randn(8, 6), torch.arange(8) % 3)
     with watched() as seen:
         optimizer = sgd(model)

@@ -1,4 +1,4 @@
-"""A model is walked through again only when it is made of something else."""
+"""A model is traversed again only when its structure has changed."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_what_is_lazy_is_left_out_and_asked_for_again() -> None:
 
 def test_the_model_is_not_kept_alive() -> None:
     whole = model()
-    whole[0].parent = [whole]  # a way back to the top
+    whole[0].parent = [whole]  # a reference back to the top module
     state, gone = ModelState(whole, ""), weakref.ref(whole)
     state.tensors()
     del whole

@@ -74,7 +74,7 @@ def test_the_second_number_of_a_pair_shows() -> None:
 
 
 def test_states_are_read_once_for_all_that_want_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Recording and digests both read them, at every forward; `_packed` costs the most."""
+    """Recording and digests both read the states at every forward; `_packed` costs the most."""
     packed: list[int] = []
     pack = randomness._packed
     monkeypatch.setattr(randomness, "_packed", lambda raw: packed.append(1) or pack(raw))

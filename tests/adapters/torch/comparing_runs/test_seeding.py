@@ -1,4 +1,4 @@
-"""Seeding of generators, read from their states only."""
+"""Seeded generators are recognized by their states alone."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ NOW_S = 1_700_000_000.0
 
 @pytest.fixture(autouse=True)
 def _noise() -> Iterator[None]:
-    """Generators as a process has them at first; afterwards as they were."""
+    """Put generators into the state of a new process; restore them afterwards."""
     before = random.getstate(), np.random.get_state(), torch.get_rng_state()
     random.seed()
     np.random.seed()
-    torch.manual_seed((1 << 62) + 1)  # as noise of the system is: no small number, and no time
+    # like noise from the system: neither a small number nor a time
+    torch.manual_seed((1 << 62) + 1)
     yield
     random.setstate(before[0])
     np.random.set_state(before[1])

@@ -1,4 +1,4 @@
-"""Values that are no numbers, which the script made of finite data or took from elsewhere."""
+"""Non-finite inputs that the script computed from finite data or obtained elsewhere."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def step(model: nn.Module, optimizer: torch.optim.Optimizer, *args: Tensor, **kw
 
 
 class Two(nn.Module):
-    """Takes a tensor, a mask, and numbers by name."""
+    """Takes a tensor, a mask, and numbers as keyword arguments."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ def test_some_forwards_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
                 for _ in range(5):
                     model(batch()[0])
     assert [told[0] for told in scales(seen)] == [0, 1, 2, 3, 8, 16]
-    assert len(scales(seen, Mode.EVAL)) == 19 * inputs.EVAL_FIRST  # the last step stays open
+    assert len(scales(seen, Mode.EVAL)) == 19 * inputs.EVAL_FIRST  # the last step is still open
 
 
 def test_what_another_model_is_given_is_no_data() -> None:

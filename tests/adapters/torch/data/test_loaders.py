@@ -85,7 +85,7 @@ def test_equal_batches_are_told_by_the_indices_that_were_drawn() -> None:
 
 
 class Padded(Dataset):
-    """Rows of the batch of their index; those of different batches have different lengths."""
+    """Returns a batch by its index; the rows of different batches have different lengths."""
 
     def __len__(self) -> int:
         return 16
@@ -95,7 +95,7 @@ class Padded(Dataset):
 
 
 def ahead(loader: DataLoader) -> Iterator[torch.Tensor]:
-    """Load each batch before the one before it is used, as Accelerate does."""
+    """Load each batch before the previous one is used, as Accelerate does."""
     batches = iter(loader)
     current = next(batches)
     for following in batches:
@@ -140,7 +140,7 @@ def test_batches_whose_rows_are_the_same_do_not_count() -> None:
 
 
 class Stream(IterableDataset):
-    """Every worker reads all of it, unless they share."""
+    """Every worker reads the whole stream unless the workers divide it."""
 
     def __init__(self, *, shared: bool) -> None:
         self.data, self.shared = table(), shared

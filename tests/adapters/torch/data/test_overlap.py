@@ -28,7 +28,7 @@ def evaluate(model: nn.Module, *parts: Tensor) -> None:
 
 
 def end(model: nn.Module, seen: Seen) -> None:
-    """Tell of the last evaluation, in another step: there is no worker that would end."""
+    """Report the last evaluation in another step, because no worker ends here."""
     seen.tracer.forwards.inputs.overlap.ended()
     epoch(model, torch.randn(40, 6))
 
@@ -263,7 +263,7 @@ def test_targets_of_a_step_are_no_evaluation_in_light_steps_either() -> None:
         optimizer = sgd(model)
         for number in range(80):
             rows = torch.randperm(60)[:20]
-            if number > 70:  # as where the forward of a light step is not looked at
+            if number > 70:  # as when the forward of a light step is not inspected
                 target = targets(x[rows])
                 prediction = model(x[rows])[:, 0]
             else:

@@ -1,4 +1,4 @@
-"""Exact report of the samples of each step, in every shape that a loop may have."""
+"""The samples of each step are reported exactly, for every kind of loop."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from mothtrap.statistics.torch.row_digests import sample_digests
 
 
 class Numbered(Dataset[Any]):
-    """Row `i` holds `i` in its first column: a batch says itself which samples it has."""
+    """Row `i` holds `i` in its first column, so a batch shows which samples it has."""
 
     def __init__(self, rows: int = 32, first: int = 0) -> None:
         self.x = torch.randn(rows, 6)
@@ -41,7 +41,7 @@ class Numbered(Dataset[Any]):
 
 
 class Loop:
-    """A training that writes down, step by step, what its batches hold."""
+    """A training that records, step by step, what its batches hold."""
 
     def __init__(self) -> None:
         self.model = classifier()
@@ -63,7 +63,7 @@ class Loop:
 
 
 def batches(seen: Seen) -> list[tuple[SampleBatch, ...]]:
-    """Batches step by step; every step is told once, in order."""
+    """Return the batches step by step; every step is reported once, in order."""
     told = seen.observed(SamplesTaken)
     assert [each.step for each in told] == list(range(len(told)))
     return [each.batches for each in told]
@@ -109,7 +109,7 @@ def test_concatenated_data_tell_the_set_and_the_index_within() -> None:
             strict=True,
         )
     ]
-    # The sets are numbered as they are met.
+    # The sets are numbered in the order in which they are first used.
     numbers = {told.data: told.length for told in seen.observed(DataSeen)}
     swapped = numbers[0] == 10 and loop.rows[0][0] >= 100
     expected = [row for step in loop.rows for row in step]
@@ -204,7 +204,7 @@ def test_a_batch_that_was_changed_on_the_way_is_taken_for_the_latest_one_and_say
 
 
 def _moved_ahead(loader: DataLoader[Any], depth: int = 1) -> Iterator[Any]:
-    """Move batches to a device as prefetchers do: load the next before handing one out."""
+    """Move batches to a device as prefetchers do: load the next before yielding one."""
     waiting: list[Any] = []
     for batch in _moved(loader):
         waiting.append(batch)

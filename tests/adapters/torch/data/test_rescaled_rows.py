@@ -1,4 +1,4 @@
-"""Samples whose stored values are changed in place are told from augmented ones."""
+"""Samples whose stored values are changed in place are distinguished from augmented ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mothtrap.core.facts.data import RowsRescaled
 
 
 class Stored(Dataset):
-    """Rows that a function transforms where they are taken."""
+    """Rows that a function transforms when they are read."""
 
     def __init__(self, transform, rows: int = 48) -> None:
         self.rows = torch.randn(rows, 6) + 0.5
@@ -27,7 +27,7 @@ class Stored(Dataset):
 
 
 class Arrays(Dataset):
-    """Pixels of numpy."""
+    """Pixels in a numpy array."""
 
     def __init__(self, *, in_place: bool) -> None:
         self.pixels = np.random.default_rng(0).uniform(0, 255, (48, 6)).astype(np.float32)
@@ -93,7 +93,7 @@ def test_a_change_between_two_passes_alone_is_not_enough() -> None:
         optimizer = sgd(model)
         for number in range(5):
             if number == 2:
-                rows.mul_(3)  # a curriculum, once
+                rows.mul_(3)  # a curriculum changes the rows once
             for x, y in loader:
                 optimizer.zero_grad()
                 nn.functional.cross_entropy(model(x), y).backward()

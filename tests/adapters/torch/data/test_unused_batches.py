@@ -1,4 +1,4 @@
-"""A script that trains on one batch for ever is told from one that uses what its loader gives."""
+"""A script that always trains on one batch is distinguished from one that uses its loader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Raises an exception of the framework in this process and has it explained."""
+"""Raise an exception of the framework in this process and have it explained."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mothtrap.core.facts.failures import ScriptFailed
 
 
 def raised(act: Callable[[], object]) -> Exception:
-    """The exception that a function ends with."""
+    """Return the exception that a function raises."""
     try:
         act()
     except Exception as error:
@@ -22,7 +22,7 @@ def raised(act: Callable[[], object]) -> Exception:
 
 @contextmanager
 def explaining() -> Iterator[Callable[[Callable[[], object]], ScriptFailed]]:
-    """Watch this process; yields what has the exception of a function explained."""
+    """Watch this process; yield a function that explains the exception of another function."""
     with watched() as seen:
 
         def explained(act: Callable[[], object]) -> ScriptFailed:
@@ -34,7 +34,7 @@ def explaining() -> Iterator[Callable[[Callable[[], object]], ScriptFailed]]:
 
 
 def explained(act: Callable[[], object]) -> ScriptFailed:
-    """Return the explanation of the exception that a function ends with."""
+    """Return the explanation of the exception that a function raises."""
     with explaining() as told:
         return told(act)
 

@@ -1,4 +1,4 @@
-"""Types of elements, devices, and what is no tensor."""
+"""Element types, devices, and arguments that are not tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Explanations of exceptions, and exceptions that are left alone."""
+"""Explanations of exceptions, and exceptions that are not explained."""
 
 from __future__ import annotations
 

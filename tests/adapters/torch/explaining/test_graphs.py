@@ -1,4 +1,4 @@
-"""Backwards without a graph, through a used one, and through overwritten values."""
+"""Backwards without a graph, through a freed graph, and through overwritten values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Indices and labels: which of them, in which rows."""
+"""Indices and labels out of range: their values and rows are named."""
 
 from __future__ import annotations
 
@@ -106,5 +106,5 @@ def test_an_assertion_of_the_device_names_no_wrong_line() -> None:
 
 
 def _assert_on_device(*_: object) -> None:
-    # There is no device here: the text is what its runtime says.
+    # There is no device here: the text is that of the CUDA runtime.
     torch._assert_async(torch.zeros(1), "CUDA error: device-side assert triggered")

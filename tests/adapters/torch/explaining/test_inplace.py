@@ -14,7 +14,7 @@ class Careless(nn.Module):
         super().__init__()
         self.inner = nn.Linear(3, 3)
         self.calls = 0
-        self.calls += 1  # made, not called
+        self.calls += 1  # created, not called
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = self.inner(x)

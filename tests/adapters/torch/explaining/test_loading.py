@@ -1,4 +1,4 @@
-"""Loaders: which samples, which of them, in which worker."""
+"""Failing loaders: the sample and the worker are named."""
 
 from __future__ import annotations
 

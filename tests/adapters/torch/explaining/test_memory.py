@@ -1,4 +1,4 @@
-"""Memory that ran out: of the computer for real, of a device by its text."""
+"""Out of memory: really on the CPU, and by its message for a device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shapes: every layer and operation says what it needs, and what may be meant."""
+"""Shape errors: what each layer or operation requires, and what may have been intended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors, modules and numbers in words."""
+"""Tensors, modules and numbers described in words."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from mothtrap.core.facts.evaluations import BootstrappedTargets, EvaluationPhase
 
 
 def found(ahead: Callable[[nn.Module, int], None], steps: int = 40) -> list[BootstrappedTargets]:
-    """Train a model, and before each step run something."""
+    """Train a model, calling a function before each step."""
     model = classifier()
     x, y = batch()
     with watched() as seen:
@@ -84,7 +84,7 @@ def test_other_forwards_without_a_graph_make_none(ahead: Callable[[nn.Module, in
 
 
 def with_a_graph(*, target_first: bool) -> list[BootstrappedTargets]:
-    """Train on targets that the model computes with a graph, which is then cut off."""
+    """Train on targets that the model computes with a graph, which is then detached."""
     model = nn.Linear(6, 3)
     with watched() as seen:
         optimizer = sgd(model)

@@ -36,7 +36,7 @@ class Attention(nn.Module):
 
 
 class Model(nn.Module):
-    """Takes and gives containers; keeps copies of what passes through it, call by call."""
+    """Takes and returns containers; keeps copies of what passes through it, call by call."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -313,7 +313,7 @@ def test_a_compiled_model_is_named_like_the_plain_one() -> None:
 
 
 class OnThreads(nn.DataParallel):
-    """Runs its copies on threads, as with devices, on the CPU."""
+    """Runs its replicas on threads, as on several devices, but on the CPU."""
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__(module)

@@ -12,7 +12,8 @@ from torch import nn
 from mothtrap.adapters.torch.forward.compilations import MAX_NAMED, unseen_parts
 from mothtrap.core.facts.captures import Blind
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # Dynamo's own, where it reads PyTorch's code
+# Dynamo raises these where it reads PyTorch's code
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +24,7 @@ def _nothing_compiled() -> Iterator[None]:
 
 
 class Net(nn.Module):
-    """A model without a length: what wraps it, when compiled, raises where it is asked for one."""
+    """A model without `__len__`; its compiled wrapper raises when its length is requested."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -126,7 +127,8 @@ def test_a_scripted_model_is_told_of(way: str) -> None:
         )
         train(compiled, sgd(compiled), steps=2)
     ((what, reason),) = _reasons(seen).items()
-    assert what in ("activations inside Net", "activations inside Net#1")  # a trace is a second one
+    # a trace counts as a second one
+    assert what in ("activations inside Net", "activations inside Net#1")
     assert reason.startswith("compiled by torch.jit: only its inputs, outputs, parameters")
     assert list(seen.rows("gradient:body.0.weight", "l2")) == [0, 1]
 

@@ -17,7 +17,7 @@ Following = Callable[[torch.Tensor], torch.Tensor]
 def found(
     following: Following, *, own: bool = False, target_first: bool = False, still: bool = False
 ) -> int:
-    """Steps with equal states that are reported of Q-learning; 0 where none are."""
+    """Return the number of steps reported with equal states in Q-learning, or 0."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
     target_model = model if own else copy.deepcopy(model)

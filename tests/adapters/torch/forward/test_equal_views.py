@@ -14,7 +14,7 @@ View = Callable[[torch.Tensor], torch.Tensor]
 
 
 def found(view: View, *, joined: bool = False, dropout: float | None = None) -> list[EqualViews]:
-    """Facts about a contrastive training whose second view is `view` of the first."""
+    """Return the facts about a contrastive training whose second view is `view` of the first."""
     torch.manual_seed(0)
     parts = [nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 8)]
     if dropout is not None:

@@ -13,7 +13,7 @@ Keep = Callable[[torch.Tensor, torch.Tensor], object]
 
 
 def evaluated(keep: Keep, *, graph: bool = True) -> Seen:
-    """Train and evaluate in turns; `keep` is given prediction and loss."""
+    """Train and evaluate alternately; `keep` gets prediction and loss."""
     model = classifier()
     optimizer = sgd(model)
     x, y = batch(rows=6)

@@ -18,7 +18,7 @@ from mothtrap.core.steps import Mode
 
 
 def end(seen: Seen) -> None:
-    """Close the job: observations after the last step are handed on."""
+    """Close the job, so that observations after the last step are reported."""
     if seen.observed(WorkerEnded):
         return
     seen.tracer.recorder.finish(WorkerEnded(step=0, steps=0, own_s=0.0, wall_s=0.0))
@@ -221,7 +221,7 @@ class Output(dict):
 
 
 class Averaging(nn.Module):
-    """Sums its loss, and divides it by a number that it is given."""
+    """Sums its loss and divides it by a given number."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -243,7 +243,7 @@ def test_the_loss_of_an_evaluation_is_what_the_model_returns_as_its_loss() -> No
             model(x, y, 10).loss.backward()
             optimizer.step()
         with torch.no_grad():
-            own = float(model(x, y, 12).loss)  # a library counts labels that are then shifted out
+            own = float(model(x, y, 12).loss)  # a library counts labels before they are shifted out
         train(model.body, optimizer, steps=1)
     assert seen.scalars("loss", mode=Mode.EVAL) == [own]
     assert [one.value for one in told(seen)] == pytest.approx([own])

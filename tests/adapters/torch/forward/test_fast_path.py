@@ -1,4 +1,4 @@
-"""Fast path: outputs that take it are unchanged, and noted."""
+"""Fast path: outputs of calls on it are unchanged and recorded."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LAYER, ROOT = nn.Identity(), nn.Identity()
 
 
 class Way:
-    """A fast path to a method, and its reports."""
+    """A fast path to a method, and what it reports."""
 
     def __init__(self) -> None:
         self.told: list[tuple[nn.Module, Any]] = []
@@ -170,7 +170,7 @@ def test_the_questions_to_torch_that_it_asks_are_answered() -> None:
 
 
 def looked_at(values: list[Tensor], look: Any, *, of: nn.Module = LAYER) -> tuple[Any, Any]:
-    """A fast path that looks at what a module returns, and what it has noted."""
+    """A fast path that inspects the outputs of a module, and the outputs it has recorded."""
     torch_questions = torch._C._functorch.peek_interpreter_stack, torch._C._get_tracing_state
     made = fast_path.compiled.Passage(
         lambda *_: None, Tensor, torch.strided, Tensor.detach, *torch_questions, look, ()

@@ -1,4 +1,4 @@
-"""Fast path of calls: it shows the same as observing them."""
+"""The fast path of calls reports the same as observed forwards."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ pytestmark = pytest.mark.skipif(
 )
 ONLY_WEIGHTS = whole("weight")
 QUIET_STEP = 40
-"""One in which nothing looks at forwards; in the first ones much does, and in all of them where
-a parameter that an optimizer has is never reached."""
+"""A step in which no forward is inspected. The first steps inspect much, and all steps do if a
+parameter in an optimizer is never reached.
+"""
 
 
 class Nested(nn.Module):
-    """Parts that hand on, change in place, return no tensor, and run without a graph."""
+    """Parts that pass on, change in place, return no tensor, and run without a graph."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,7 +48,7 @@ class Nested(nn.Module):
 
 
 class FirstOf(nn.Module):
-    """Hands on the first of what a part returns."""
+    """Passes on the first output of a part."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -58,7 +59,7 @@ class FirstOf(nn.Module):
 
 
 class Slope(nn.Module):
-    """Needs a gradient inside its forward."""
+    """Computes a gradient inside its forward."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -88,7 +89,7 @@ class Pair(nn.Module):
 
 
 class Changes(nn.Module):
-    """Model that changes its input afterwards."""
+    """A model that changes its input afterwards."""
 
     def forward(self, x: Tensor) -> Tensor:
         y = x * 1.0
@@ -109,7 +110,7 @@ class Recursive(nn.Module):
 
 
 def parts(*kinds: type[nn.Module]) -> type[nn.Module]:
-    """A model of some parts, after each of which comes one that stays plain."""
+    """Build a model of several parts, each followed by one that stays plain."""
 
     class Model(nn.Module):
         def __init__(self) -> None:
@@ -209,7 +210,7 @@ def test_a_part_may_be_compiled_again_inside_a_forward() -> None:
     model = nn.Sequential(nn.Linear(6, 6), nn.Sequential(nn.Linear(6, 6), nn.ReLU()))
     model[1].compile(backend="aot_eager")
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
-    with watched(capture=ONLY_WEIGHTS) as seen:  # fails where something of ours fails
+    with watched(capture=ONLY_WEIGHTS) as seen:  # fails if mothtrap fails internally
         for rows in [3] * QUIET_STEP + [5, 7]:
             model(torch.ones(rows, 6)).sum().backward()
             optimizer.step()
@@ -218,7 +219,7 @@ def test_a_part_may_be_compiled_again_inside_a_forward() -> None:
 
 @pytest.mark.full
 def test_a_part_may_be_traced_inside_a_forward() -> None:
-    """In a process of its own: a value that is read in between would end it."""
+    """In a process of its own, because a value that is read in between would terminate it."""
     program = """
 import torch
 from tests.adapters.torch.forward import test_fast_path_forwards as t
@@ -246,7 +247,7 @@ def test_a_root_that_was_interrupted_is_seen_again() -> None:
             model(torch.ones(3, 6)).sum().backward()
             optimizer.step()
         forwards = seen.tracer.forwards
-        forwards.entered(model, (torch.ones(3, 6),))  # and its end is never told
+        forwards.entered(model, (torch.ones(3, 6),))  # and its end is never reported
         before = forwards.roots_called
         with torch.no_grad():
             model(torch.ones(3, 6))

@@ -1,4 +1,4 @@
-"""Activations that are looked at together are those that modules returned, bit for bit."""
+"""Activations that are inspected together are bit-identical to the returned ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(
     fast_path.compiled is None, reason="the package was built without a C compiler"
 )
 STEPS = 40
-"""In the last of them nothing looks at forwards any more."""
+"""The last of these steps no longer inspect forwards."""
 LATE = Schedule(every=1, start=STEPS - 8)
 VALUES = (
     *whole("activation", schedule=LATE),
@@ -99,7 +99,7 @@ def kept(seen: Seen) -> Kept:
 
 
 def differences(one: Kept, other: Kept) -> Kept:
-    """Return the captured values that only the first of two has."""
+    """Return the captured values that only the first of two trainings has."""
     return {
         name: rest
         for name, values in one.items()
@@ -197,7 +197,7 @@ def test_a_value_that_was_written_to_is_left_out_and_told(monkeypatch: pytest.Mo
     first = "activation:first"
     missing = {step for step, _ in observed.raw(first)} - {step for step, _ in together.raw(first)}
     assert set(together.blind()) - set(observed.blind()) == {"one activation of first"}
-    assert len(missing) == 1  # from then on it is looked at as it returns
+    assert len(missing) == 1  # from then on it is inspected when it returns
     assert [(s, v.tolist()) for s, v in together.raw(first)] == [
         (s, v.tolist()) for s, v in observed.raw(first) if s not in missing
     ]

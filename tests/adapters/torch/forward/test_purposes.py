@@ -1,4 +1,4 @@
-"""Purpose of a forward under autograd, which only its backward shows."""
+"""The purpose of a forward under autograd, which only its backward reveals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROWS, CLASSES = 4, 3
 
 
 def counts(seen: Seen, mode: Mode = Mode.TRAIN) -> list[list[int]]:
-    """Elements of each output of the last layer, by record."""
+    """Return the number of elements of each output of the last layer, by record."""
     found = []
     for record in seen.steps(mode):
         rows = zip(record.tensor_T, record.summary_TF, strict=True)

@@ -1,4 +1,4 @@
-"""Activations inside compiled code: as outside, without a break, and without a trace."""
+"""Activations in compiled code: as in eager mode, without a graph break, and without retracing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from mothtrap.core.config import Config
 from mothtrap.core.facts.captures import Blind
 from mothtrap.core.steps import Mode
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # Dynamo's own, where it reads PyTorch's code
+# Dynamo raises these where it reads PyTorch's code
+pytestmark = pytest.mark.filterwarnings("ignore")
 counters = torch._dynamo.utils.counters
 has_compiler = any(shutil.which(name) for name in ("c++", "g++", "clang++"))
 ASKED = Config(capture="everything")
@@ -105,12 +106,12 @@ def test_activations_that_are_asked_for_are_captured_in_the_same_graphs(
     with watched(config=ASKED, capture=EVERYTHING) as seen:
         assert _train(how, backend, dynamic=dynamic) == expected  # bit for bit
     assert _graphs() == graphs
-    compiled = {"blocks.0", "blocks.1"} if how == "parts" else {"Net"}  # seen from outside
+    compiled = {"blocks.0", "blocks.1"} if how == "parts" else {"Net"}  # as seen from eager code
     assert set(seen.names("activation")) - compiled == set(plain.names("activation"))
     assert {"blocks.0.layer", "blocks.0.layer#1", "blocks.1.norm"} <= set(seen.names("activation"))
     assert _reasons(seen) == {SEEN_THROUGH_TAPS}
     if dynamic:
-        return  # the batches of the plain training were others
+        return  # the plain training had other batches
     for name in plain.names("activation"):
         for statistic in ("count", "nan", "inf", "zero", "min", "max", "mean", "l2", "abs_sum"):
             for mode in (Mode.TRAIN, Mode.EVAL):
@@ -129,7 +130,7 @@ def test_generated_kernels_compute_the_same_bits() -> None:
         torch.manual_seed(0)
         model = Block()
         taps = tap(model.children(), lambda *about: passed.append(about)) if tapped else []
-        with torch._inductor.config.patch(compile_threads=1):  # more would be processes
+        with torch._inductor.config.patch(compile_threads=1):  # more would start worker processes
             loss = torch.compile(model, fullgraph=True)(batch()[0]).square().sum()
             loss.backward()
         found.append([loss.item(), *(p.grad.tolist() for p in model.parameters())])

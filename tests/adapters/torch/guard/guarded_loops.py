@@ -24,7 +24,7 @@ class Trained:
         self.model, self.optimizers = model, optimizers
 
     def values(self) -> list[object]:
-        """Weights, and everything in the states of the optimizers, in order."""
+        """Return the weights and everything in the optimizer states, in order."""
         found: list[object] = [p.detach() for p in self.model.parameters()]
         for optimizer in self.optimizers:
             for state in optimizer.state.values():
@@ -43,7 +43,7 @@ def flat(value: object) -> list[object]:
 
 
 def same(left: Trained, right: Trained) -> bool:
-    """Return whether two trainings left the same bits."""
+    """Return whether two trainings ended with the same bits."""
     pairs = list(zip(left.values(), right.values(), strict=True))
     return all(
         torch.equal(a, b) if isinstance(a, torch.Tensor) else a == b or a is b for a, b in pairs
@@ -94,7 +94,7 @@ def plain(make: Callable[[Sequence[nn.Parameter]], Optimizer], closure: bool = F
 
 
 class Sharpness(Optimizer):
-    """SAM that moves the weights with the gradients of before, as the common one does."""
+    """SAM that moves the weights with the previous gradients, as the common implementation does."""
 
     def __init__(self, params: Sequence[nn.Parameter]) -> None:
         super().__init__(params, {})
@@ -116,7 +116,7 @@ class Sharpness(Optimizer):
 
 
 class Averaging(Optimizer):
-    """Lookahead: steps an inner optimizer, and every other step its own slow weights."""
+    """Lookahead: steps an inner optimizer and, in every second step, its own slow weights."""
 
     def __init__(self, params: Sequence[nn.Parameter]) -> None:
         super().__init__(params, {"count": 0})
@@ -136,7 +136,7 @@ class Averaging(Optimizer):
 
 
 class Bare(Optimizer):
-    """One of a user's own, which takes for granted that there are gradients."""
+    """A user-defined optimizer that assumes that all gradients exist."""
 
     def __init__(self, params: Sequence[nn.Parameter]) -> None:
         super().__init__(params, {"calls": 0})
@@ -151,7 +151,7 @@ class Bare(Optimizer):
 
 
 class ClosureTwice(Optimizer):
-    """Changes weights and state before the second evaluation, which alone goes wrong."""
+    """Changes weights and state before the second evaluation, the only one that goes wrong."""
 
     def __init__(self, params: Sequence[nn.Parameter]) -> None:
         super().__init__(params, {})
@@ -178,7 +178,7 @@ def skipped(seen: Seen) -> list[int]:
 
 
 def hybrid() -> Loop:
-    """Muon for matrices and AdamW for the rest, one after the other."""
+    """Train with Muon for matrices and AdamW for the rest, one after the other."""
 
     def loop(twin: bool) -> Trained:
         model = network()
@@ -190,7 +190,7 @@ def hybrid() -> Loop:
             if twin and step in BAD:
                 continue
             nn.functional.cross_entropy(model(x), y).backward()
-            if step in BAD:  # in one that is not of the optimizer that steps first
+            if step in BAD:  # in a weight of the optimizer that steps second
                 others[0].grad[0] = float("inf")  # type: ignore[index]
             for optimizer in both:
                 optimizer.step()
@@ -201,7 +201,7 @@ def hybrid() -> Loop:
 
 
 def accumulated() -> Loop:
-    """Three micro-batches a step, of which one may be bad."""
+    """Train with three micro-batches per step, of which one may be bad."""
 
     def loop(twin: bool) -> Trained:
         model = network()

@@ -1,4 +1,4 @@
-"""All ranks step, or none does; ranks that do not come are waited for once."""
+"""All ranks step, or none does; ranks that do not arrive are waited for only once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def job(folder: Path, kind: str, policy: str) -> tuple[Outcome, Run]:
 
 
 def ends(outcome: Outcome) -> dict[int, tuple[int, str]]:
-    """By rank, how many steps it applied and what its weights are."""
+    """Return, by rank, how many steps it applied and its weights."""
     found = re.findall(r"rank (\d) applied (\d+) (\w+)", outcome.stdout)
     return {int(rank): (int(steps), digest) for rank, steps, digest in found}
 
@@ -69,7 +69,7 @@ def test_ranks_that_join_with_uneven_batches_are_not_held_up(tmp_path: Path) -> 
 
 
 class Ranks:
-    """Two of them, one of which is not there: what it says of each step is known beforehand."""
+    """Two ranks, one of which does not run: its message for each step is set in advance."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *other: tuple[int, int]) -> None:
         self.other = list(other)
@@ -114,12 +114,13 @@ def test_all_hear_the_worst_of_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_said_of_another_step_is_not_taken_for_this_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    ranks = Ranks(monkeypatch, (0, 0), (1, 0))  # the other one asks twice about its first step
+    # the other rank agrees twice on its first step
+    ranks = Ranks(monkeypatch, (0, 0), (1, 0))
     assert not ranks.agreement.worst(False)
     ranks.grouper.step += 1
     assert not ranks.agreement.worst(False)
     assert not ranks.agreement.holds
-    assert ranks.agreement.worst(True)  # alone from there on
+    assert ranks.agreement.worst(True)  # alone from here on
     (step, what, reason), _ = ranks.recorder.notes.blind.call_args
     assert (step, what) == (101, "what other ranks report about a step")
     assert "different steps (0 to 1 since the start)" in reason

@@ -1,4 +1,4 @@
-"""The guard's own look at gradients, of every kind and dtype."""
+"""The gradient check of the guard, for gradients of every kind and dtype."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_finite_gradients_have_a_norm(
 ) -> None:
     given = gradients(dtype)
     exact = math.sqrt(sum(float(g.to(torch.complex128).abs().square().sum()) for g in given))
-    if elsewhere:  # as on a device, of which there is none here
+    if elsewhere:  # as on a device, which this machine does not have
         assert gradient_check._device_norm(given) == pytest.approx(exact, rel=1e-4)
         return
     look = look_at(given)

@@ -1,4 +1,4 @@
-"""When a step is not sound, what is said of it, and what becomes of the job."""
+"""Reports about unsound steps, and the actions that a job takes."""
 
 from __future__ import annotations
 
@@ -353,7 +353,7 @@ def test_under_a_scaler_only_a_loss_that_is_bad_by_itself_is_an_onset(fused: boo
             optimizer.zero_grad()
             loss = scaler.scale(nn.functional.cross_entropy(model(x), y))
             loss.backward()
-            if step == 1:  # an overflow, as scalers look for
+            if step == 1:  # an overflow of the kind that scalers detect
                 model[0].weight.grad[0, 0] = math.inf
             scaler.step(optimizer)
             scaler.update()

@@ -1,4 +1,4 @@
-"""An unsound step is as if it had not been, whatever the optimizer; all else is as it was."""
+"""An unsound step leaves no effect, whatever the optimizer; everything else is unchanged."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_optimizers_in_the_backward_undo_what_they_applied_before_the_fault_show
         own = {p: optim.Adam([p], lr=0.01) for p in model.parameters()}
 
         def apply(parameter: torch.Tensor) -> None:
-            if bad and parameter is model[0].weight:  # reached when others were applied
+            if bad and parameter is model[0].weight:  # reached after others were applied
                 parameter.grad[0, 0] = math.nan  # type: ignore[index]
             own[parameter].step()  # type: ignore[index]
             own[parameter].zero_grad()  # type: ignore[index]
@@ -188,7 +188,7 @@ def test_mothtrap_watch_guards_the_optimizer_it_was_given_and_gives_its_step_bac
 
 
 class Waiting(optim.SGD):
-    """Does not end a step until it is let."""
+    """Does not end a step until it is allowed to."""
 
     entered: threading.Event
     let: threading.Event
@@ -218,7 +218,7 @@ def test_a_step_in_another_thread_is_applied_as_it_is_and_told() -> None:
         beside = threading.Thread(target=train)
         beside.start()
         assert waiting.entered.wait(30)
-        optimizer.step()  # while the other one is inside of its own
+        optimizer.step()  # while the other one is inside its own
         waiting.let.set()
         beside.join(30)
         model[0].weight.grad[0, 0] = math.nan
@@ -243,7 +243,7 @@ def test_an_unobserved_step_is_counted_once() -> None:
         optimizer.step()
         beside, done = threading.Thread(target=train), threading.Event()
         beside.start()
-        while beside.is_alive():  # not `join`: a thread that is waited for may be observed
+        while beside.is_alive():  # not `join`: a thread that is joined may be observed
             done.wait(0.001)
     assert missed == [5]
 

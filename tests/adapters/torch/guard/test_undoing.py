@@ -32,7 +32,7 @@ def test_state_groups_and_weights_are_put_back(kind: type, before: int) -> None:
     parameters = [nn.Parameter(torch.randn(4, 3)), nn.Parameter(torch.randn(3))]
     optimizer = kind(parameters)
     if "lr" in optimizer.param_groups[0]:
-        optimizer.param_groups[0]["lr"] = 0.02  # far from converged when it is undone
+        optimizer.param_groups[0]["lr"] = 0.02  # far from convergence when it is undone
     stepped(optimizer, parameters, before)
     weights = [p.detach().clone() for p in parameters]
     state = copy.deepcopy(flat([*optimizer.state.values()]))

@@ -25,7 +25,7 @@ def test_backwards_that_no_step_follows_are_told() -> None:
 
 
 def found_in(source: str, folder: Path) -> list[dict]:
-    """Return the findings on a script."""
+    """Return the findings for a script."""
     (folder / "train.py").write_text(source)
     run(observed([folder / "train.py"], runs_dir=folder, name="seen"), cwd=folder)
     return show(folder / "seen", cwd=folder)["findings"]

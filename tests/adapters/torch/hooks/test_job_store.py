@@ -1,4 +1,4 @@
-"""The store of a process group, as processes of a job leave word in it."""
+"""The store of a process group, in which processes of a job leave messages."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ def test_the_fast_path_of_an_encoder_keeps_its_bits_and_says_what_is_not_seen() 
             assert torch.equal(model(x), fast)
         model(x).sum().backward()
         optimizer.step()
-    assert not torch.equal(fast, slow)  # else this test could not fail
+    assert not torch.equal(fast, slow)  # otherwise this test could not fail
     assert [what for what in seen.blind() if "TransformerEncoder" in what]
     assert "2" in seen.names("activation")
 
@@ -170,7 +170,7 @@ def test_a_model_whose_parameters_are_made_by_its_first_forward_is_watched() -> 
     optimizer = sgd(model)
     with watched(model, optimizer) as seen:
         train(model, optimizer, steps=2)
-        assert len(model._forward_hooks) == 1  # the one that waited is gone
+        assert len(model._forward_hooks) == 1  # the waiting thread has ended
         train(model, optimizer, steps=2)
     assert [record.optimizers for record in seen.steps()] == [("SGD",)] * 4
     assert set(seen.names("gradient")) == {"0.weight", "0.bias", "2.weight", "2.bias"}
@@ -182,7 +182,7 @@ def test_a_model_whose_parameters_are_made_by_its_first_forward_is_watched() -> 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
 @pytest.mark.parametrize("part", [False, True])
 def test_a_scripted_model_is_watched_from_outside(part: bool) -> None:
-    """It takes no hooks."""
+    """It accepts no hooks."""
     scripted = torch.jit.script(classifier())
     model = nn.Sequential(scripted) if part else scripted
     optimizer = sgd(model)

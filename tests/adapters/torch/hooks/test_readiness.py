@@ -1,4 +1,4 @@
-"""Facts of events that a job never had say nothing about its health."""
+"""Facts about events that a job never had are no evidence of its health."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def by_hand(dbg: mothtrap.Watch, _: nn.Module) -> None:
 
 
 def of_tensors(dbg: mothtrap.Watch, _: nn.Module) -> None:
-    """A model that is no module: it has no forward that is seen."""
+    """Train a model that is not a module and therefore has no observable forward."""
     weight = torch.ones(3, requires_grad=True)
     for _ in range(STEPS):
         loss = (weight**2).sum()
@@ -64,7 +64,7 @@ def of_tensors(dbg: mothtrap.Watch, _: nn.Module) -> None:
 
 
 def evaluated(dbg: mothtrap.Watch, model: nn.Module) -> None:
-    """Losses come from elsewhere, and the model is never called with a graph."""
+    """Evaluate with losses from elsewhere; the model is never called with a graph."""
     for step in range(STEPS):
         mothtrap.log("score", step)
         dbg.step(loss=1.0 / (step + 1), scalars={"accuracy": 0.5})

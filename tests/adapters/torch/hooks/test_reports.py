@@ -1,4 +1,4 @@
-"""All that comes from a PyTorch job is among its reports, and is looked for."""
+"""Everything that a PyTorch job can report is listed among its reports, and is produced."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STEPS = 90
 
 
 OF_OTHERS = ("trees", "estimators", "functions", "compiling", "trainers", "epochs", "pipelines")
-"""Modules of facts that trainers, and frameworks without modules or an eager mode, have."""
+"""Modules of facts that come from trainers, and from frameworks without modules or eager mode."""
 
 
 def _is_of_others(need: Need) -> bool:

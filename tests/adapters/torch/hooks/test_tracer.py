@@ -12,7 +12,7 @@ from mothtrap.core.facts.captures import Blind, ToolError
 
 
 class Planted(Exception):
-    """Stands for a mistake of ours."""
+    """Raised in place of an internal error of mothtrap."""
 
 
 def plant(*_: object, **__: object) -> None:
@@ -111,7 +111,7 @@ def test_our_own_time_is_counted_and_less_than_all_time() -> None:
         training()
     own, whole = seen.scalars("own_s"), seen.scalars("step_s")
     assert all(share > 0 for share in own[1:])
-    assert sum(own[1:]) <= sum(whole)  # what closes a step may count to the next one
+    assert sum(own[1:]) <= sum(whole)  # what closes a step may count towards the next one
 
 
 def test_a_tracer_that_is_not_live_sees_nothing() -> None:

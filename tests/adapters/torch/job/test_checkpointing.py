@@ -17,7 +17,7 @@ Tensor = torch.Tensor
 
 
 class Segmented(nn.Module):
-    """Two segments that are run again in the backward; keeps what the first one gave."""
+    """Two segments that run again in the backward; keeps what the first one returned."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ def step(model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
 
 
 def test_the_functions_that_stand_on_the_stack_are_what_they_were() -> None:
-    """Of torch 2.13: the names of the static methods, and of the argument `ctx`."""
+    """As in torch 2.13: the names of the static methods, and of the argument `ctx`."""
     for function in (CheckpointFunction.forward, CheckpointFunction.backward):
         assert inspect.isfunction(function)
         assert next(iter(inspect.signature(function).parameters)) == "ctx"

@@ -1,4 +1,4 @@
-"""The last collective that a process has called, by its stack and by the flight recorder."""
+"""The last collective that a process called, from its stack and from the flight recorder."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def group(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def called(name: str, filename: str, inner: Callable[[], object]) -> Callable[[], object]:
-    """Return a function of that name and file, which calls another one."""
+    """Return a function with the given name and file that calls another one."""
     names: dict[str, object] = {"inner": inner}
     exec(compile(f"def {name}():\n    return inner()\n", filename, "exec"), names)
     return names[name]  # type: ignore[return-value]
@@ -61,7 +61,7 @@ def test_the_recorder_gives_name_and_number(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 class Work:
-    """An operation that was started before."""
+    """An operation that was started earlier."""
 
     def __init__(self) -> None:
         self.begun, self.done = threading.Event(), threading.Event()
@@ -75,7 +75,7 @@ def waiting() -> Iterator[FrameType]:
     def wait_for_it() -> None:
         frames.append(sys._getframe())
         work.begun.set()
-        lock.acquire()  # stands for `work.wait()`, which is no function of Python
+        lock.acquire()  # imitates `work.wait()`, which is not a Python function
 
     lock = threading.Lock()
     lock.acquire()

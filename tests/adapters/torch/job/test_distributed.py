@@ -1,4 +1,4 @@
-"""One of several workers, in this process: the others are made up by torch's fake group."""
+"""One of several workers in this process; torch's fake process group imitates the others."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def worker(rank: int, world_size: int) -> Iterator[None]:
 
 
 def wrapped(net: nn.Module) -> DistributedDataParallel:
-    """A model whose gradients are averaged with no others: the fake group answers nothing."""
+    """Wrap a model whose gradients are averaged with no others: the fake group returns nothing."""
 
     def keep(_, bucket):  # type: ignore[no-untyped-def]  # torch checks annotations by identity
         done: torch.futures.Future[torch.Tensor] = torch.futures.Future()
@@ -119,7 +119,7 @@ def test_the_parameters_of_a_wrapper_are_replicas_and_are_digested(second_of_two
 
 def test_parameters_that_the_wrapper_ignores_are_no_replicas(second_of_two: None) -> None:
     net = classifier()
-    net._ddp_params_and_buffers_to_ignore = ["2.weight", "2.bias"]  # as torch's own users do
+    net._ddp_params_and_buffers_to_ignore = ["2.weight", "2.bias"]  # as users of torch do
     model = wrapped(net)
     optimizer = sgd(model)
     with watched() as seen:
@@ -171,7 +171,7 @@ def test_of_steps_in_between_and_of_a_model_alone_nothing_is_told(second_of_two:
 
 
 class Opaque:
-    """Holder of data in a place that is not looked into."""
+    """Holds data in an attribute that is not searched."""
 
     def __init__(self, x: torch.Tensor) -> None:
         self.x = x

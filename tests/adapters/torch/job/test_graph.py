@@ -1,4 +1,4 @@
-"""Pins the private names that reading a loss graph stands on, with real graphs."""
+"""Checks, with real graphs, the private names on which reading a loss graph depends."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def logits() -> Tensor:
 
 @pytest.fixture
 def prediction() -> Tensor:
-    """A regression output, one column, as a last linear layer gives it."""
+    """Return a regression output with one column, as a last linear layer returns it."""
     return nn.Linear(6, 1)(torch.randn(8, 6))
 
 
@@ -232,7 +232,7 @@ ELEMENTWISE: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 def test_a_column_against_a_vector_is_seen_as_broadcast(
     prediction: Tensor, loss: Callable[[Tensor, Tensor], Tensor]
 ) -> None:
-    with warnings.catch_warnings():  # what torch says of it, not we
+    with warnings.catch_warnings():  # as torch reports it, not mothtrap
         warnings.filterwarnings("ignore", message="Using a target size")
         term = only(loss(prediction, torch.randn(8)))
     assert term.operation == "elementwise"

@@ -30,7 +30,7 @@ def trained(steps: int, keep: Callable[[Tensor], None]) -> Seen:
 
 
 class Total:
-    """Sum that scripts add up over an epoch."""
+    """A sum that scripts accumulate over an epoch."""
 
     def __init__(self) -> None:
         self.value: Tensor | float = 0.0

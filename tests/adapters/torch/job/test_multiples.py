@@ -1,4 +1,4 @@
-"""Multiples of a number of steps, where not each step is looked at."""
+"""Multiples of a number of steps, where not every step is inspected."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Wrapped(nn.Module):
 
 
 def line_of(text: str) -> str:
-    """`file:line` of the last line of this file that holds a text."""
+    """`file:line` of the last line of this file that contains a text."""
     lines, _ = inspect.findsource(line_of)
     number = max(n for n, line in enumerate(lines, 1) if text in line and "line_of" not in line)
     return frames._place(__file__, number)
@@ -130,7 +130,7 @@ def test_a_model_in_a_wrapper_keeps_its_names() -> None:
 
 
 def test_a_model_that_was_first_called_with_other_parameters_keeps_its_names() -> None:
-    """As with those of a teacher, or under `torch.func.grad`: its own are elsewhere meanwhile."""
+    """Such as those of a teacher, or under `torch.func.grad`, while its own are not in place."""
     model = classifier()
     teacher = {name: p.detach().clone() for name, p in model.named_parameters()}
 
@@ -196,7 +196,7 @@ def test_bare_tensors_go_by_their_optimizer_and_place() -> None:
 
 def test_modules_know_the_line_that_asked_for_them() -> None:
     with watched() as seen:
-        model = Pair()  # the whole
+        model = Pair()  # the whole model
         plain = nn.Linear(2, 2)  # a layer of the script
     book = seen.tracer.book
     assert book.location(model.encoder) == line_of("self.encoder = nn.Linear(6, 4)")

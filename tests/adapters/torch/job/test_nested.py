@@ -22,7 +22,7 @@ class Output:
 
 
 class ModelOutput(OrderedDict):
-    """Output type of transformers' models: keys are left out when there is no value."""
+    """Imitates the output type of transformers models: keys without a value are omitted."""
 
 
 @pytest.mark.parametrize(

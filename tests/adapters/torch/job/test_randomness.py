@@ -28,7 +28,7 @@ def _draw() -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("number", range(4))
 def test_states_lead_to_the_same_numbers(number: int) -> None:
-    """Also where half of a pair of normal numbers waits for its turn."""
+    """This includes states in which the second half of a pair of normal numbers is cached."""
     for _ in range(number):
         random.gauss(0, 1), np.random.randn()
     states = dict(RandomStates().read())

@@ -57,7 +57,7 @@ def test_sparse_tensors_are_counted_and_not_plain_quantized_ones_neither() -> No
 
 
 class Strange(nn.Module):
-    """Hands what it is called with on, between two layers."""
+    """Passes its arguments on, between two layers."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Steps that are not watched are counted, reported, and end where there is something to see."""
+"""Unobserved steps are counted and reported, and end when there is something to observe."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mothtrap.core.steps import Mode
 
 EVERY, TOGETHER = 10, 2
 FULL = 40
-"""Steps of these tests that are watched before the first rest."""
+"""Full steps in these tests before the first unobserved ones."""
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""References of mothtrap's own: hidden from `swap_tensors`, marked when content is swapped."""
+"""References held by mothtrap: hidden from `swap_tensors`, marked when contents are swapped."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ SHARED = "gradients and updates"
 
 
 class Apart:
-    """Runs pieces of code in a thread that stays alive between them, and is not waited for."""
+    """Runs pieces of code in a thread that stays alive between them and is not joined."""
 
     def __init__(self) -> None:
         self._run: Callable[[], Any] | None = None
@@ -56,7 +56,7 @@ class Apart:
 
 
 def once_waited_for(run: Callable[[], Any]) -> Callable[[], Any]:
-    """Return what runs in a thread as soon as the calling thread waits for that."""
+    """Return a function that calls `run` once the thread that called this waits for another."""
     waiting, pause = threading.get_ident(), threading.Event()
 
     def names() -> set[str]:
@@ -124,7 +124,7 @@ def test_threads_at_the_same_time_change_nothing_and_are_not_mixed() -> None:
 
 def test_gradients_of_another_thread_are_not_read() -> None:
     class Guarded(nn.Parameter):
-        """Fails where its gradient is read by another thread than its own."""
+        """Fails if its gradient is read by another thread than its own."""
 
         allowed = 0
 
@@ -161,7 +161,7 @@ def test_a_thread_is_observed_when_the_one_before_has_ended() -> None:
     with watched() as seen:
         threads = []
         for _ in range(3):
-            held = threading.Event()  # no thread is given the number of the one before
+            held = threading.Event()  # no thread is given the number of the previous one
             model = classifier()
             thread = threading.Thread(target=lambda m=model: train(m, sgd(m), steps=3))
             waiting = threading.Thread(target=held.wait)
@@ -314,7 +314,7 @@ def test_a_step_whose_beginning_was_not_seen_does_not_end() -> None:
         beside(lambda: None)
         first.start()
         first.join()
-        seen.tracer.step_ended(theirs, False)  # the thread before has ended meanwhile
+        seen.tracer.step_ended(theirs, False)  # the previous thread has ended meanwhile
     beside.end()
     assert len(seen.steps()) == 1
     assert seen.tracer.optimizers.steps_of(theirs) == 0
@@ -393,7 +393,7 @@ def test_what_a_thread_logs_that_is_not_observed_belongs_to_no_step() -> None:
 
 
 class Deep(torch.autograd.Function):
-    """A backward inside of backwards: beyond 60 of them PyTorch uses other threads."""
+    """A backward nested in backwards: beyond a depth of 60, PyTorch uses other threads."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, depth: int, tell: Callable[[], None]) -> torch.Tensor:
@@ -411,7 +411,7 @@ class Deep(torch.autograd.Function):
 
 
 def deep_backward(thread: TrainingThread) -> dict[int, set[bool]]:
-    """Return by thread what is said in it of whether it is another one."""
+    """Return, by thread, the answers given on it whether it is another one."""
     found: dict[int, set[bool]] = {}
 
     def tell() -> None:

@@ -1,4 +1,4 @@
-"""Code that the user has compiled is compiled as without us, and none of ours with it."""
+"""Code that the user compiles is compiled as without mothtrap, which adds nothing to it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from torch import nn
 from mothtrap.adapters.torch.job.uncompiled import frame_uncompiled, uncompiled
 
 dynamo = torch._dynamo
-pytestmark = pytest.mark.filterwarnings("ignore")  # Dynamo's own, where it reads PyTorch's code
+# Dynamo raises these where it reads PyTorch's code
+pytestmark = pytest.mark.filterwarnings("ignore")
 Compile = Callable[[nn.Module, torch.optim.Optimizer], Callable[..., torch.Tensor]]
 
 
 class Part(nn.Module):
-    """Of the user: Dynamo passes over the forwards of PyTorch's own modules."""
+    """A user-defined module: Dynamo does not compile the forwards of PyTorch's own modules."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -80,7 +81,7 @@ def each_part(model: nn.Module, optimizer: torch.optim.Optimizer) -> Callable[..
 
 
 def _train(compile_: Compile) -> tuple[list[float], dict[str, int]]:
-    """Losses, and what was compiled for them."""
+    """Train; return the losses and what was compiled for them."""
     dynamo.reset()
     dynamo.utils.counters.clear()
     torch.manual_seed(0)
@@ -108,7 +109,7 @@ def test_a_compiled_step_trains_as_without_us_and_is_seen(compile_: Compile) -> 
 
 
 def _graphs_of(hook: Callable[[torch.Tensor], None]) -> int:
-    """Return the number of graphs made of a hook that a backward calls in a compiled function."""
+    """Return the number of graphs made for a hook that a backward calls in a compiled function."""
     dynamo.reset()
     graphs: list[torch.fx.GraphModule] = []
 
@@ -131,10 +132,10 @@ def test_marked_code_is_passed_over_and_unmarked_code_is_not() -> None:
         inner(parameter)
 
     def fresh(function: FunctionType) -> FunctionType:
-        function.__code__ = function.__code__.replace()  # marks and graphs hang on the code
+        function.__code__ = function.__code__.replace()  # marks and graphs are attached to the code
         return function
 
-    assert _graphs_of(fresh(ours)) == 1  # the twin: without a mark
+    assert _graphs_of(fresh(ours)) == 1  # the counterpart: without a mark
     assert _graphs_of(frame_uncompiled(fresh(ours))) == 1  # what it calls
     assert _graphs_of(uncompiled(fresh(ours))) == 0
 

@@ -1,4 +1,4 @@
-"""No mode and no type of the user's sees what a hook does."""
+"""No mode and no tensor subclass of the user observes what a hook does."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Operations(TorchDispatchMode):
 
 
 class Own(torch.Tensor):
-    """A type that sees what is done to it."""
+    """A tensor subclass that records the operations on it."""
 
     seen: list[str] = []
 

@@ -1,4 +1,4 @@
-"""State of one of several workers; the other one is made up by torch's fake group."""
+"""State of one of several workers; torch's fake process group imitates the other one."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_settings_name_rates_frozen_and_tied_parameters(second_of_two: None) -> 
 
 
 def test_settings_are_those_with_which_the_step_was_made(second_of_two: None) -> None:
-    """One worker may do more than the others before its step is closed: evaluate, say."""
+    """One worker may do more than the others before its step is closed, such as evaluating."""
     model = classifier()
     optimizer = sgd(model)
     with watched() as seen:

@@ -38,7 +38,7 @@ SHARES = Stream(
 
 
 def dead(layer: nn.Module, units: tuple[int, ...]) -> nn.Module:
-    """Make units of a layer put out what a ReLU turns to zero."""
+    """Make units of a layer return values that a ReLU turns to zero."""
     with torch.no_grad():
         layer.weight[list(units)] = 0
         layer.bias[list(units)] = -1

@@ -1,4 +1,4 @@
-"""Attentions found in the graph of a loss."""
+"""Attention found in the graph of a loss."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LENGTH, HEADS, WIDTH = 24, 2, 8
 
 
 class Attention(nn.Module):
-    """Self-attention of two heads, fused or written out, causal or not."""
+    """Self-attention with two heads, fused or written out, causal or not."""
 
     def __init__(self, *, fused: bool, causal: bool = False, masked: bool = False) -> None:
         super().__init__()

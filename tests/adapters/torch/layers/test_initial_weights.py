@@ -12,7 +12,7 @@ from mothtrap.core.facts.layers import IdenticalUnits, InitialWeights
 
 
 def train(model: nn.Module, steps: int = 8, *, rate: float = 0.1, features: int = 6) -> Seen:
-    """Steps of a regression on noise."""
+    """Make steps of a regression on noise."""
     with watched() as seen:
         optimizer = sgd(model, rate=rate)
         for _ in range(steps):

@@ -1,4 +1,4 @@
-"""Observations of layers in the forwards that are looked at."""
+"""Observations of layers in the forwards that are inspected."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mothtrap.core.facts.layers import (
 
 
 def train(model: nn.Module, *batches: torch.Tensor, rate: float = 0.0) -> Seen:
-    """One step of each batch; without a rate the weights stay as they are."""
+    """Make one step for each batch; without a rate the weights stay as they are."""
     with watched() as seen:
         optimizer = sgd(model, rate=rate)
         for rows in batches:
@@ -85,7 +85,7 @@ def test_what_a_model_does_to_its_input_first_is_seen() -> None:
 
 
 class Timed(nn.Module):
-    """Joins its input with waves of a time."""
+    """Concatenates its input with sine waves of a time."""
 
     def __init__(self) -> None:
         super().__init__()

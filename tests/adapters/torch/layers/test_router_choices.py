@@ -1,4 +1,4 @@
-"""Mixtures of experts are found by their shape, and nothing else is taken for one."""
+"""Mixtures of experts are recognized by their structure, and nothing else is taken for one."""
 
 from __future__ import annotations
 

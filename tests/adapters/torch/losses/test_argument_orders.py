@@ -52,7 +52,7 @@ def test_labels_as_the_prediction(name: str, loss_of: Loss) -> None:
     [
         lambda z, t: functional.cross_entropy(z, t),
         lambda z, t: functional.kl_div(z.log_softmax(1), t, reduction="sum"),
-        # The other direction of a divergence between a teacher and a student, on purpose.
+        # The other direction of a divergence between a teacher and a student, which is intended.
         lambda z, t: functional.kl_div((t * 0.7 + 0.1).log(), z.softmax(1), reduction="sum"),
         lambda z, t: functional.kl_div(
             (t * 0.7 + 0.1).log(), z.log_softmax(1), reduction="sum", log_target=True

@@ -202,7 +202,7 @@ def test_a_loss_that_is_not_finite_is_kept_as_it_is() -> None:
 
 @pytest.mark.parametrize("set_to_none", [True, False])
 def test_the_loss_of_a_step_whose_gradients_were_cleared_is_kept(set_to_none: bool) -> None:
-    """A script that clears gradients of a bad loss, and steps all the same, was called sound."""
+    """A script that clears the gradients of a bad loss and steps anyway was judged sound."""
     model = classifier()
     with watched() as seen:
         optimizer = sgd(model)

@@ -1,4 +1,4 @@
-"""Pins the node names by which attention and its masks are known, with real layers."""
+"""Checks, with real layers, the node names by which attention and its masks are recognized."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def guess(
 
 
 def best_constant(name: str, y: torch.Tensor, start: torch.Tensor, **keywords: object) -> float:
-    """The least loss of one prediction for every row, found by gradient descent."""
+    """Return the lowest loss of one prediction for every row, found by gradient descent."""
     shared = start.clone().requires_grad_()
     optimizer = torch.optim.Adam([shared], lr=0.05)
     for _ in range(500):

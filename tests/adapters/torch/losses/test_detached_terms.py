@@ -20,7 +20,7 @@ def terms(model: nn.Module) -> Terms:
 
 
 def found(step: Callable[[nn.Module], None]) -> list[DetachedTerm]:
-    """Reports of a loop over `step`, which calls the backward."""
+    """Return the reports of a loop over `step`, which calls the backward."""
     model = nn.Linear(6, 3)
     with watched() as seen:
         optimizer = sgd(model)

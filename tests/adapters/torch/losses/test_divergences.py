@@ -1,4 +1,4 @@
-"""First arguments of `kl_div`: probabilities are told, log-probabilities are not."""
+"""First arguments of `kl_div`: probabilities are reported, log-probabilities are not."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mothtrap.core.facts.losses import LossCall
 
 
 def observed(loss_of: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> list[LossCall]:
-    """Return the calls of `kl_div` that were told of in a short training."""
+    """Return the calls of `kl_div` that were reported in a short training."""
     model = classifier()
     x, y = batch()
     target = functional.one_hot(y, 3) * 0.7 + 0.1

@@ -12,7 +12,7 @@ from mothtrap.core.steps import Mode
 
 
 def calls_of(seen: Seen) -> list[LossCall]:
-    """The loss calls of evaluations."""
+    """Return the loss calls of evaluations."""
     seen.tracer.recorder.finish(WorkerEnded(step=0, steps=0, own_s=0.0, wall_s=0.0))
     calls = [one for one in seen.observed(LossCall) if isinstance(one, LossCall)]
     return [call for call in calls if call.mode is Mode.EVAL]

@@ -1,4 +1,4 @@
-"""The operation at which a loss stopped to be finite, named before its backward."""
+"""The operation at which a loss became non-finite is named before its backward."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Scale(nn.Module):
 
 
 class Attend(nn.Module):
-    """Attention whose mask may leave nothing."""
+    """Attention whose mask may exclude everything."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class Net(nn.Module):
 
 @dataclass(frozen=True)
 class Program:
-    """A training that goes bad in one step; `operation` None: no one operation can be named."""
+    """A training that goes bad in one step; `operation` is None where none can be named."""
 
     name: str
     operation: str | None
@@ -205,7 +205,7 @@ PROGRAMS = [
 
 
 def run(program: Program) -> tuple[Net, list[FirstBadOperation]]:
-    """Train; return the model, and what was named of a loss before its backward was over."""
+    """Train; return the model and the operation named for a loss before its backward ended."""
     torch.manual_seed(0)
     with watched() as seen:
         net = program.net()
@@ -231,7 +231,7 @@ def test_the_operation_is_named_and_nothing_of_the_users_runs_again(program: Pro
         told = seen.operation, seen.since, seen.module
         assert told == (program.operation, None, program.module)
     own = 0 if hasattr(net, "middle") else STEPS
-    assert net.calls == own * (2 if net.recompute else 1)  # torch itself runs a checkpoint again
+    assert net.calls == own * (2 if net.recompute else 1)  # torch runs the checkpointed code again
 
 
 def test_most_of_them_are_named() -> None:
@@ -254,7 +254,7 @@ def test_its_only_line_and_what_made_its_input_are_named(
     script.write_text("def divergence(sigma):\n    return -(2 * sigma.log()).mean()\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(mentions, "is_users_file", lambda file: file == str(script))
-    for cache in ("_by_count", "_looked_at"):  # other tests have looked at the modules
+    for cache in ("_by_count", "_looked_at"):  # other tests have inspected the modules
         monkeypatch.setattr(mentions, cache, {})
     divergence = importlib.import_module("divergence").divergence
     scale = torch.tensor([[-1.0, 2.0]], requires_grad=True)
@@ -318,7 +318,7 @@ def test_a_tensor_that_was_changed_since_is_not_read() -> None:
 
 
 def test_results_that_are_worked_out_again_are_told_apart() -> None:
-    """Each would lie where the one before it lay, had that been let go."""
+    """Each would get the address of the previous one if that had been released."""
     scale = torch.ones(256, requires_grad=True)
     values = [torch.rand(256) + 0.5 for _ in range(8)]
     values[5][3] = -1.0

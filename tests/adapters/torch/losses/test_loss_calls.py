@@ -20,7 +20,7 @@ Seen = list[tuple[str, torch.Tensor]]
 
 @pytest.fixture
 def seen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Seen]:
-    """Replacements in place of the functions; what they told."""
+    """Install replacements for the functions; return what they reported."""
     told: Seen = []
     with watched() as job:
         sampling = job.tracer.sampling  # the way in which a process is watched is tested below

@@ -14,7 +14,7 @@ Tensor = torch.Tensor
 
 
 def observed(loss_of: Callable[[Tensor, Tensor], Tensor]) -> list[MixedAxes]:
-    """Train a recurrence that gives (time, batch, classes) for targets (batch, time)."""
+    """Train a recurrence that returns (time, batch, classes) for targets (batch, time)."""
     model = nn.GRU(3, 5)
     optimizer = sgd(model)
     with watched() as seen:
@@ -67,7 +67,7 @@ def test_the_same_order_is_not_told(loss_of: Callable[[Tensor, Tensor], Tensor])
 
 
 def shifted(x: Tensor, padded: bool) -> Tensor:
-    """Shift relative positions as Transformer-XL (padded) and XLNet do; shape (9, 4, 5)."""
+    """Shift relative positions as Transformer-XL (with padding) and XLNet do; shape (9, 4, 5)."""
     if padded:
         x = torch.cat([x.new_zeros(9, 1, 5), x], 1)  # (9, 5, 5)
         return x.view(5, 9, 5)[1:].view(9, 4, 5)

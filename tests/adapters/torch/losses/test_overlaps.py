@@ -68,7 +68,7 @@ def test_overlaps_that_are_subtracted(overlap: Loss) -> None:
         lambda p, y: (p * y).sum() / (p.norm() * y.norm()),  # a cosine
         lambda p, y: ((p - y) ** 2).sum() / (p.sum() + y.sum()),
         lambda p, y: (p * y).sum() / 3,
-        lambda p, y: (p * (1 - y)).sum() / (p.sum() + 1e-6),  # predicted outside of the target
+        lambda p, y: (p * (1 - y)).sum() / (p.sum() + 1e-6),  # predicted outside the target
         lambda p, y: ((p * (1 - y)).sum() + 1) / (2 * p.sum() + 1),
     ],
 )

@@ -16,7 +16,7 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 
 
 def found(loss: Loss, *, imitates: bool = False, one_by_one: bool = False) -> PolicyLoss | None:
-    """The fact about a policy whose loss is made of log probabilities and rewards."""
+    """Return the fact about a policy whose loss is computed from log probabilities and rewards."""
     torch.manual_seed(0)
     policy = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3))
     with watched() as seen:

@@ -77,7 +77,7 @@ def test_the_labels_that_a_criterion_of_the_model_receives_are_no_input() -> Non
 
 
 class Decoder(nn.Module):
-    """Gets its targets, and embeds them one position later or at their own position."""
+    """Gets its targets, and embeds them one position later or at the same position."""
 
     def __init__(self, *, shifts: bool, steps: bool) -> None:
         super().__init__()
@@ -153,7 +153,7 @@ def test_a_decoder_that_shifts_its_targets_is_not_given_them(steps: bool) -> Non
 
 
 class StepDecoder(nn.Module):
-    """Gets whole targets, shape (length, rows), and embeds one position after the other."""
+    """Gets whole targets, shape (length, rows), and embeds one position after another."""
 
     def __init__(self, *, leaks: bool) -> None:
         super().__init__()
@@ -183,7 +183,7 @@ def test_a_decoder_that_is_given_each_target_at_its_position_is_told(leaks: bool
 
 
 class OwnLoss(nn.Module):
-    """A loss of the script, a module as that of PyTorch is."""
+    """A loss module of the script, like those of PyTorch."""
 
     def forward(self, scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         return functional.cross_entropy(scores, labels)

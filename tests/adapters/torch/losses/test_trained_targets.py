@@ -15,7 +15,7 @@ STEPS = 14
 
 
 def found(step: Step) -> list[tuple[int, int, int]]:
-    """Looks, those with a trained target, and those with an idle one; only `model` is stepped."""
+    """Return counts of inspections, trained targets and idle targets; only `model` is stepped."""
     torch.manual_seed(0)
     model, other = nn.Linear(6, 3), nn.Linear(6, 3)
     with watched() as seen:

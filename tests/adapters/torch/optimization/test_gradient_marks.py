@@ -1,4 +1,4 @@
-"""Gradients that a step has applied, or began with, and what became of them."""
+"""Gradients that a step applied or began with, and their later fate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parameters that a script updates itself: what is a step, and what only looks like one."""
+"""Parameters that a script updates itself: real steps, and changes that only look like one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mothtrap.core.facts.optimizers import UpdateDirection
 
 RATE = 0.1
 BEFORE = 3
-"""Updates after which they are known to be steps."""
+"""Number of updates after which they are recognized as steps."""
 
 
 def by_data(model: nn.Module) -> None:
@@ -125,7 +125,7 @@ def test_an_optimizer_that_takes_the_parameters_over_makes_the_steps() -> None:
     assert [step.optimizers for step in seen.steps()] == [("ByHand",)] * 2 + [("SGD",)] * 3
 
 
-# Healthy twins: parameters change, and it is no step.
+# Healthy counterparts: parameters change, but this is not a step.
 
 
 def test_an_averaged_copy_that_the_loss_reaches_makes_no_steps() -> None:
@@ -167,7 +167,7 @@ def test_a_model_that_is_only_looked_at_makes_no_steps(trained_too: bool) -> Non
         for turn in range(8):
             x, y = batch()
             x.requires_grad_()
-            functional.cross_entropy(spectral(x), y).backward()  # inputs under attack
+            functional.cross_entropy(spectral(x), y).backward()  # inputs of an adversarial attack
             assert x.grad is not None
             x.data.add_(x.grad.sign(), alpha=0.01)
             if turn % 4 == 0:

@@ -123,7 +123,7 @@ def test_a_model_that_trains_as_a_whole_has_nothing_to_tell() -> None:
 
 @pytest.mark.parametrize("frozen", [False, True])
 def test_a_model_is_looked_through_when_it_has_its_own_parameters(frozen: bool) -> None:
-    """Steps close where a forward begins, and that may be with those of a teacher."""
+    """Steps close where a forward begins, perhaps with the parameters of a teacher in place."""
     with watched() as seen:
         model = Listed()
         model.last.requires_grad_(not frozen)

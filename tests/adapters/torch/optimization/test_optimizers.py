@@ -153,8 +153,8 @@ def test_marks_survive_when_no_one_in_python_holds_the_gradients() -> None:
         assert all(mark() is parameter.grad for parameter, mark, _ in known.marks)
 
 
-# Stale gradients: was there, since the optimizer's own last step, a backward that began
-# with clean gradients?
+# Stale gradients: since the optimizer's own last step, was there a backward that began with clean
+# gradients?
 
 
 @pytest.mark.parametrize(
@@ -344,7 +344,7 @@ def test_weights_and_biases_are_captured_as_they_are_before_the_step() -> None:
     assert seen.rows("weight:0.bias", "l2") == {}
 
 
-# Who lives
+# Lifetimes
 
 
 def test_an_optimizer_that_is_gone_lets_its_parameters_go() -> None:

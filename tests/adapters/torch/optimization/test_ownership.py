@@ -28,7 +28,7 @@ class Net(nn.Module):
 
 
 def run(model: nn.Module, optimizer: Optimizer, steps: int = TOLD_AT + 1) -> None:
-    """One step more than needed: the last one is closed when the model is gone."""
+    """Make one step more than needed: the last one is closed when the model is gone."""
     for _ in range(steps):
         optimizer.zero_grad()
         x, y = batch()
@@ -213,7 +213,7 @@ def test_a_new_model_that_no_optimizer_knows_is_told_and_a_trained_one_is_not() 
 def test_a_model_that_is_called_with_other_parameters_first_is_looked_at_with_its_own(
     transformed: bool,
 ) -> None:
-    """Steps close where a forward begins: unreadable tensors stood there."""
+    """Steps close where a forward begins, when unreadable tensors were in place."""
 
     def act() -> None:
         model = Net()
@@ -251,7 +251,7 @@ def test_a_copy_of_a_trained_model_is_not_taken_for_a_forgotten_one(copies: bool
 def test_the_share_of_a_model_that_looks_drawn_is_told(trained: bool) -> None:
     def act() -> None:
         model = nn.Sequential(nn.Linear(6, 64), nn.ReLU(), nn.Linear(64, 3))
-        if trained:  # weights of a trained layer have tails
+        if trained:  # trained weights have heavy tails
             nn.init.normal_(model[0].weight)
         run(model, sgd(model[2]))
 

@@ -19,7 +19,7 @@ def test_a_parameter_list_is_of_an_optimizer_while_it_holds_the_same_parameters(
     one = optimizer(1, 2)
     parameter_list = OptimizerParameters(list(parameters(one)))
     assert parameter_list.is_of(one)
-    assert not parameter_list.is_of(optimizer(1, 2))  # equal ones are others
+    assert not parameter_list.is_of(optimizer(1, 2))  # equal ones are different objects
     one.add_param_group({"params": [nn.Parameter(torch.ones(3))]})
     assert not parameter_list.is_of(one)
 
@@ -45,7 +45,7 @@ def test_an_optimizer_without_parameters_has_an_empty_one() -> None:
 
 
 class OwnSGD(torch.optim.SGD):
-    """Some may compute in ways of their own."""
+    """Some optimizers may compute in their own way."""
 
 
 @pytest.mark.parametrize(

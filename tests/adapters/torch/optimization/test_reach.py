@@ -16,7 +16,7 @@ STEPS = TOLD_AT[1]
 
 
 class Net(nn.Module):
-    """An encoder and a head; `cut` is what happens between them."""
+    """An encoder and a head; `cut` is applied between them."""
 
     def __init__(self, cut: str = "") -> None:
         super().__init__()
@@ -50,7 +50,7 @@ def learn(model: nn.Module, optimizer: torch.optim.Optimizer, steps: int = STEPS
 
 
 def unreached(act: Callable[[], None]) -> dict[str, UnreachedModule]:
-    """Return what was told last of every module."""
+    """Return the last report about every module."""
     with watched() as seen:
         act()
     return {told.module: told for told in seen.observed(UnreachedModule)}
@@ -235,7 +235,7 @@ def test_a_player_whose_turn_comes_rarely_is_not_idle() -> None:
 
 
 class TwoHeads(nn.Module):
-    """Two heads; it returns the output of both, or of the first one only."""
+    """Two heads; it returns the outputs of both, or of the first one only."""
 
     def __init__(self, returned: bool) -> None:
         super().__init__()

@@ -52,7 +52,7 @@ def test_passes_are_those_of_the_loader_that_is_trained_on() -> None:
 
 
 class Decay:
-    """A function of a schedule that is an object."""
+    """A schedule function that is a callable object."""
 
     def __init__(self, length: int) -> None:
         self.length = length

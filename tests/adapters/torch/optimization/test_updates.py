@@ -50,7 +50,7 @@ def test_changes_and_state_are_those_after_the_step_bit_by_bit(
             for name in kept:
                 own.setdefault(name, []).append(optimizer.state[weight][name].clone())
             with torch.no_grad():
-                weight.clamp_(-1, 1).mul_(0.5)  # by others, and not by the step
+                weight.clamp_(-1, 1).mul_(0.5)  # changed by other code, not by the step
     assert same(seen.raw("update:0.weight"), own.pop(""))
     assert set(own) == kept
     for name, values in own.items():
@@ -158,7 +158,7 @@ def test_a_closure_that_is_evaluated_many_times_is_one_change() -> None:
 
 def test_a_step_inside_a_step_is_read_when_the_outer_one_ends() -> None:
     class Slow(torch.optim.Optimizer):
-        """Goes half of the way that another one goes."""
+        """Moves half as far as the optimizer that it wraps."""
 
         def __init__(self, fast: torch.optim.Optimizer) -> None:
             self.fast = fast

@@ -1,4 +1,4 @@
-"""Existing files are neither overwritten nor removed by a test that is written."""
+"""Writing a test neither overwrites nor removes existing files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Places in arrays become rows of the batch, where that can be said."""
+"""Positions in arrays are converted to rows of the batch where possible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A failing call gets as small as it can without failing in another way."""
+"""A failing call is made as small as possible without failing in another way."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_shape_in_the_message_stays_and_the_data_goes() -> None:
 
 
 def test_the_same_kind_of_bad_value_stays() -> None:
-    """A zero in the place of 3.0 would make NaN of the infinity."""
+    """A zero in place of 3.0 would turn the infinity into NaN."""
     call = smallest(torch.div, torch.full((8,), 3.0), torch.zeros(8))
     assert torch.equal(call.args[0], torch.tensor([3.0]))
 

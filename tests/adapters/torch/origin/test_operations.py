@@ -1,4 +1,4 @@
-"""The operation that made the first bad values is named, and no innocent one is."""
+"""The operation that made the first bad values is named, and never an innocent one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def weight(*values: float) -> torch.Tensor:
 
 
 def line_of(text: str) -> str:
-    """`file:line` of the one line here that ends with a mark."""
+    """`file:line` of the one line in this file that ends with a mark."""
     lines = Path(__file__).read_text(encoding="utf-8").splitlines()
     [number] = [n for n, line in enumerate(lines, start=1) if line.endswith(f"# {text}")]
     return f"{HERE}:{number}"

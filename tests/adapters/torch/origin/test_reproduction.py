@@ -1,4 +1,4 @@
-"""A written script fails in a clean process with the same bits, and holds nothing of the user."""
+"""A written script fails in a clean process with the same bits, and contains no user data."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FOUND = Localized(
 
 
 def watched(step) -> Localized:
-    """Watch a step that goes wrong, and return its cause."""
+    """Watch a step that goes wrong, and return the cause found."""
     parameter = torch.ones(4, requires_grad=True)
     with OperationObserver(keep=True) as observer:
         try:
@@ -77,7 +77,7 @@ def test_the_script_fails_in_another_folder_with_the_same_bits(
     step, tmp_path: Path, monkeypatch
 ) -> None:
     script = tmp_path / "repro.py"
-    # Its own check starts a process, too: once is enough.
+    # The check of the script starts a process, too; running it once is enough.
     monkeypatch.setattr(reproduction, "_fails", lambda draft: True)
     said = reproduction.write(script, watched(step), 3)
     assert said.startswith("repro.py reproduces it without the script")

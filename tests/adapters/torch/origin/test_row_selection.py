@@ -1,4 +1,4 @@
-"""Chosen rows are taken from what has the size of the batch, and from nothing else."""
+"""Rows are selected only from values that have the size of the batch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mothtrap.adapters.torch.origin.row_selection import batch_size, chosen
 
 @dataclass(frozen=True)
 class Batch:
-    """Batch type that a collate function may return."""
+    """A batch type that a collate function may return."""
 
     x: torch.Tensor
 

@@ -1,4 +1,4 @@
-"""Values are retold as source that makes them again, or refused."""
+"""Values are written as source code that recreates them, or refused."""
 
 from __future__ import annotations
 

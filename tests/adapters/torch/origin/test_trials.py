@@ -1,4 +1,4 @@
-"""A step is tried in copies of the process, each of which hands back what came of it."""
+"""A step is tried in copies of the process, each of which returns its result."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def outcome(tmp_path: Path) -> Outcome:
 
 
 def tried(outcome: Outcome, losses: tuple[float, ...], *, many: Trials) -> ReplayResult | None:
-    """Return the report of a copy that goes on with a script, which comes to some losses."""
+    """Return the report of a copy that continues a script with the given losses."""
     try:
         return many.run(lambda: None)
     except GoOn:

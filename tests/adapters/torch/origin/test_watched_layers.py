@@ -1,4 +1,4 @@
-"""Layers of every kind are watched: what is in order in them is not named, what follows is."""
+"""Layers of every kind are watched: healthy ones are not named, a later fault is."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def encoder() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
 
 
 class Masked(nn.Module):
-    """Attention under a mask of -inf and a mask of padding."""
+    """Attention with a mask of -inf and a padding mask."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class Masked(nn.Module):
 
 
 class Fused(nn.Module):
-    """The fused kernel of attention."""
+    """The fused attention kernel."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class Packed(nn.Module):
 
 
 class InPlace(nn.Module):
-    """Buffers that are written part by part."""
+    """Writes to buffers part by part."""
 
     def __init__(self) -> None:
         super().__init__()

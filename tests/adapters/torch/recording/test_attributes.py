@@ -1,4 +1,4 @@
-"""Attributes of modules are there as they were before the forward, and nothing is held for it."""
+"""Attributes of modules are as they were before the forward, and are not kept alive."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mothtrap.adapters.torch.recording.attributes import Attributes
 
 
 class Known:
-    """As much of the known objects as attributes need."""
+    """The parts of the known objects that attributes use."""
 
     def __init__(self, *roots: nn.Module) -> None:
         self._roots, self.book = list(roots), self
@@ -33,7 +33,7 @@ class Known:
 
 
 class Cell(nn.Module):
-    """Whose attributes are those that a test sets."""
+    """A module whose attributes the test sets."""
 
     def __init__(self, **held: Any) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ def _own(read: Attributes, cell: Cell) -> dict[str, Any]:
 
 
 def test_what_a_forward_has_left_in_a_module_is_not_kept_alive() -> None:
-    """Attention maps, features: each would live through another whole step."""
+    """Attention maps or features would otherwise live for another whole step."""
     cell = Cell(maps=None, features=[], last={})
     references: list[weakref.ref[torch.Tensor]] = []
     alive: list[bool] = []
@@ -66,7 +66,7 @@ def test_what_a_forward_has_left_in_a_module_is_not_kept_alive() -> None:
         optimizer = sgd(cell)
         for step in range(8):
             cell(torch.ones(3, 2)).mean().backward()
-            if step > 4:  # by then it is known what attributes there are
+            if step > 4:  # by then the attributes are known
                 made = [cell.line(torch.ones(3, 2)) for _ in range(3)]
                 vars(cell).update(maps=made[0], features=[made[1]], last={"map": made[2]})
                 references = [weakref.ref(tensor) for tensor in made]
@@ -135,7 +135,7 @@ def test_tensors_of_inference_mode_have_no_version() -> None:
 def test_what_is_no_state_takes_no_room_of_what_is() -> None:
     cell = Cell(**{f"map{i}": None for i in range(10)}, last=[1])
     read = Attributes(Known(cell))  # type: ignore[arg-type]
-    for _ in range(5):  # in the 6th reading attributes are not listed
+    for _ in range(5):  # the 6th forward does not list the attributes
         read.read()
     vars(cell).update({f"map{i}": cell.line(torch.ones(2)) for i in range(10)})
     assert _own(read.read(), cell) == {"last": [1]}
@@ -144,7 +144,7 @@ def test_what_is_no_state_takes_no_room_of_what_is() -> None:
 def test_a_root_with_attributes_is_read_at_once_also_where_those_before_had_none() -> None:
     known, cell = Known(Cell()), Cell(rate=0.5)
     read = Attributes(known)  # type: ignore[arg-type]
-    for _ in range(5):  # in the 6th reading attributes are not listed
+    for _ in range(5):  # the 6th forward does not list the attributes
         read.read()
     known.add(cell)
     assert _own(read.read(), cell) == {"rate": 0.5}

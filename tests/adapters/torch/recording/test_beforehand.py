@@ -15,7 +15,7 @@ from mothtrap.core.config import Config
 
 
 class Queue(nn.Module):
-    """A large buffer that changes, one that does not, one that is replaced."""
+    """A large buffer that changes, one that does not, and one that is replaced."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ def test_running_statistics_are_those_of_before_the_step() -> None:
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
 def test_buffers_of_a_scripted_model_are_those_of_before() -> None:
-    """Their container in a scripted model is not a dictionary."""
+    """The container of the buffers in a scripted model is not a dictionary."""
 
     class Counting(nn.Module):
         def __init__(self) -> None:
@@ -85,7 +85,7 @@ def test_buffers_that_do_not_change_are_not_copied_for_long() -> None:
     model, before = Queue(), Beforehand(64 * SMALL_BYTES)
     before.before_forward(model)
     model(torch.ones(2))
-    # It was unknown that the large one would: it is said.
+    # The change of the large buffer was not expected, so it is reported.
     assert before.lost() == ("buffer queue before the step",)
     assert _known(before, model)["count"] == [0.0]
     for step in range(1, 4):
@@ -119,11 +119,11 @@ def test_models_are_not_kept_alive() -> None:
     before.new_step()
     assert before.lost() == ()
     before.before_forward(Queue())
-    assert before.bytes_held == 4 + 8  # the count's and the view's
+    assert before.bytes_held == 4 + 8  # of the counter and of the view
 
 
 class Memory(nn.Module):
-    """Buffers of different sizes which every forward writes to."""
+    """Buffers of different sizes that every forward writes to."""
 
     def __init__(self, *sizes: int) -> None:
         super().__init__()
@@ -138,7 +138,7 @@ class Memory(nn.Module):
 
 
 def test_copies_are_bounded_and_what_has_no_room_is_told() -> None:
-    """A queue of features, a cache: on its device, and each step."""
+    """Queues of features or caches: the copies are limited on the device and per step."""
     model, before = Memory(2 * SMALL_BYTES, SMALL_BYTES, 4), Beforehand(5 * SMALL_BYTES)
     for _ in range(3):
         before.new_step()
@@ -175,7 +175,7 @@ def test_small_buffers_that_do_not_change_are_copied_once() -> None:
 
 
 class Momentum(nn.Module):
-    """A slow encoder that follows the quick one in the forward."""
+    """A slow encoder that is updated in the forward from the trained one."""
 
     def __init__(self, *, frozen: bool) -> None:
         super().__init__()
@@ -222,7 +222,7 @@ def test_parameters_that_are_trained_and_written_to_are_told() -> None:
 
 
 def test_what_optimizers_and_the_script_change_later_is_nothing_that_a_forward_changes() -> None:
-    """Weights of an average that follows after each step."""
+    """Weights of an average that are updated after each step."""
     model, before = Momentum(frozen=True), Beforehand(SMALL_BYTES)
     optimizer = sgd(model.quick)
     for _ in range(6):
@@ -231,7 +231,7 @@ def test_what_optimizers_and_the_script_change_later_is_nothing_that_a_forward_c
         (model.quick(torch.ones(2)) + model.slow(torch.ones(2))).mean().backward()
         before.stepping()
         optimizer.step()
-        before.stepping()  # another one
+        before.stepping()  # another buffer
         with torch.no_grad():
             model.slow.weight.lerp_(model.quick.weight, 0.5)
         assert before.lost() == ()

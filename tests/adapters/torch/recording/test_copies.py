@@ -1,4 +1,4 @@
-"""Values come back bit for bit from their copies, each copied once while it stays as it is."""
+"""Copies restore values bit for bit; a value is copied once while it does not change."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ Pair = namedtuple("Pair", "left right")
 
 @dataclasses.dataclass
 class Sample:
-    """A batch as some scripts have it."""
+    """A batch class as scripts define it."""
 
     x: torch.Tensor
     weight: float = 1.0
 
 
 class Encoding(UserDict[str, Any]):
-    """A batch as tokenizers give it."""
+    """A batch as tokenizers return it."""
 
 
 def _made(tree: Tree, made: Copies) -> Any:
@@ -77,7 +77,7 @@ def test_tensors_come_back(name: str) -> None:
 def test_sparse_tensors_come_back() -> None:
     dense = torch.randn(4, 4) * (torch.rand(4, 4) > 0.5)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that some layouts are in beta
+        warnings.simplefilter("ignore")  # a warning that some layouts are in beta
         made = [dense.to_sparse(), dense.to_sparse_csr(), dense.to_sparse_csc()]
         made += [dense.to_sparse_bsr((2, 2)), dense.to_sparse_bsc((2, 2))]
         made.append(torch.sparse_coo_tensor([[0, 0], [1, 1]], [1.0, 2.0], (2, 2)))
@@ -144,7 +144,7 @@ def test_what_stays_as_it_is_stays_one_copy() -> None:
 
 
 def test_a_view_of_what_stays_as_it_is_is_one_copy() -> None:
-    """`text[:, :-1]` is made anew in every step."""
+    """`text[:, :-1]` is a new object in every step."""
     made, text = Copies(1 << 26), torch.arange(12).reshape(3, 4)
     first = made.tree(text[:, :-1], "text")
     held = made.take()[0]
@@ -180,7 +180,7 @@ def test_tensors_made_for_inference_are_copied_each_time() -> None:
     made = Copies(1 << 26)
     first, held = made.tree(x, "x"), made.take()[0]
     with torch.inference_mode():
-        x += 1  # has no version that would tell
+        x += 1  # has no version that would reveal the change
     assert made.tree(x, "x") != first
     assert held
 
@@ -263,7 +263,7 @@ def test_many_values_are_forgotten_in_time(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_memory_that_is_written_to_past_the_framework_is_seen_to_be() -> None:
-    """Loaders that fill the same memory again: neither the object nor its version changes."""
+    """Loaders that fill the same memory again change neither the object nor its version."""
     memory = np.zeros((4, 600), np.float32)
     batch, copies = torch.from_numpy(memory), Copies(1 << 20)
     trees, kept = [], {}
@@ -280,7 +280,7 @@ def test_memory_that_is_written_to_past_the_framework_is_seen_to_be() -> None:
 
 
 def test_what_is_large_is_handed_on_as_it_was_copied() -> None:
-    """A ring of them would be copied once more, on the thread that trains."""
+    """A ring of them would be copied once more, on the training thread."""
     copies, value = Copies(1 << 20), torch.ones(POOLED_BYTES // 4)
     tree = copies.tree(value, "a batch")
     (copy,) = copies.take()[0].values()

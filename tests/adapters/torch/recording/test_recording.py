@@ -1,4 +1,4 @@
-"""Inputs of each step are in the ring, as they were when the loop passed them."""
+"""The inputs of each step are in the ring, as they were when the loop passed them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _loader(rows: int = 12, **options: Any) -> DataLoader[Any]:
 
 
 def _train(model: nn.Module, optimizer: torch.optim.Optimizer, loader: Any) -> Iterator[Any]:
-    """The plain loop; yields the batches as they were when they were given."""
+    """Run the plain loop; yield the batches as they were when they were passed."""
     for x, y in loader:
         yield x.clone(), y.clone()
         loss = functional.cross_entropy(model(x), y)
@@ -146,7 +146,7 @@ def test_without_a_loader_the_forward_has_the_random_states_and_the_variables() 
         [forward] = kept.recorded.events
         variables = _value(kept, forward.variables)
         assert torch.equal(variables["index"], index)
-        assert "data" not in variables  # all of it, and it stays as it is
+        assert "data" not in variables  # the whole buffer, which does not change
         assert torch.equal(_value(kept, forward.args)[0], x)
         assert randomness.restore(_value(kept, forward.rng)) == []
         assert torch.equal(torch.get_rng_state(), state)
@@ -176,7 +176,7 @@ def test_a_batch_that_was_fetched_ahead_belongs_to_the_step_it_was_fetched_in() 
             functional.cross_entropy(model(x), y).backward()
             optimizer.step()
     assert [_kinds(_kept(seen, step)).count("batch") for step in range(4)] == [2, 1, 1, 0]
-    # Between two steps it is the next one's.
+    # Between two steps it belongs to the next one.
     assert _kinds(_kept(seen, 3)) == ["forward", "loss"]
     assert _events(_kept(seen, 3), ForwardCalled)[0].rng is not None
 
@@ -201,7 +201,7 @@ def test_a_gan_is_two_steps_with_the_variables_that_both_need() -> None:
     assert (first.recorded.optimizers, second.recorded.optimizers) == (("SGD",), ("SGD#1",))
     variables = _value(second, second.recorded.events[0].variables)
     assert torch.equal(variables["z"], noise[1])
-    assert second.recorded.carried  # `fake` was computed in the step before
+    assert second.recorded.carried  # `fake` was computed in the previous step
     assert not first.recorded.carried
 
 
@@ -252,7 +252,7 @@ def test_batches_that_are_only_evaluated_are_forgotten() -> None:
 
 
 class _Sees(TorchDispatchMode):
-    """A mode of the script's own, which sees every operation."""
+    """A mode of the script that observes every operation."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Forwards without autograd: a teacher's are part of a step, those of an evaluation are few."""
+"""Forwards without autograd: those of a teacher belong to a step, evaluations keep only a few."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_of_an_evaluation_only_the_first_ones_are_noted() -> None:
 
 
 def test_buffers_are_those_before_the_first_forward_of_either_kind() -> None:
-    """A norm layer in train mode changes without autograd, too."""
+    """A norm layer in training mode also changes without autograd."""
     with watched(capture=()) as seen:
         model = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
         optimizer, beforehand = sgd(model), seen.tracer.recording.before

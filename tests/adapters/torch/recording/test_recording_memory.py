@@ -1,4 +1,4 @@
-"""Memory of the ring: for every step its batch and 16 KB, and never more than set."""
+"""Memory of the ring: its batch and 16 KB for every step, and never more than the limit."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OWN = [
 
 
 def _draw() -> None:
-    """Every generator has another state in every step: what costs most."""
+    """Put every generator into another state in every step, which is the most expensive case."""
     random.random(), np.random.rand(), torch.rand(1)
 
 
@@ -48,7 +48,7 @@ def _loop(model: nn.Module, optimizer: torch.optim.Optimizer, draw: Callable[[],
 
 
 def _measured(draw: Callable[[], None]) -> tuple[int, int, int]:
-    """Bytes that Python and numpy hold for the steps in the ring, those that it counts, steps."""
+    """Return the bytes that Python and numpy hold for the ring, its own count, and its steps."""
     with watched(capture=()) as seen:
         recording = seen.tracer.recording
         recording._ring._max_steps = 1
@@ -74,7 +74,7 @@ def _measured(draw: Callable[[], None]) -> tuple[int, int, int]:
 def test_a_step_costs_its_batch_and_little_else(draw: Callable[[], None]) -> None:
     objects, counted, steps = _measured(draw)
     assert steps == STEPS - 1
-    # Copies of tensors are memory of the framework's, which are not among the objects.
+    # Copies of tensors are in the memory of the framework, which is not counted as objects.
     assert objects <= steps * OVERHEAD_BYTES
     assert counted <= steps * (BATCH_BYTES + OVERHEAD_BYTES)
     assert objects <= 1.2 * counted  # so that the ring keeps to its limit
@@ -89,7 +89,7 @@ def test_the_ring_is_as_large_as_was_set() -> None:
 
 
 def test_batches_that_no_one_trains_on_do_not_pile_up() -> None:
-    """A look at the whole data before the training, say for mean and deviation."""
+    """Computing mean and deviation over all data before the training is one case."""
     data = TensorDataset(torch.randn(4096, 64))
     with watched(capture=(), config=Config(ring_mb=0.25)) as seen:
         model = classifier(inputs=64)

@@ -1,4 +1,4 @@
-"""Values too large to copy at every step are in a kept step, or reported as gone."""
+"""Values too large to copy in every step are in a kept step, or reported as lost."""
 
 from __future__ import annotations
 

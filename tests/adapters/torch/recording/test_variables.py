@@ -1,4 +1,4 @@
-"""Of the variables around a model's call those are taken that have changed, or are small."""
+"""Of the variables around a model's call, those that changed or are small are recorded."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mothtrap.adapters.torch.recording.variables import (
 )
 from mothtrap.tracing.source import frame_variables
 
-LARGE = SMALL_BYTES  # elements: more than that in bytes
+LARGE = SMALL_BYTES  # number of elements: above the limit in bytes
 
 
 def _names(watch: ChangedVariables) -> set[str]:
@@ -97,7 +97,7 @@ def test_containers_are_taken_once_something_in_them_has_changed() -> None:
         found.append(_names(watch) & {"same", "counts", "history"})
         counts["more"][1] = (step,)  # type: ignore[index]
         history += [float(step)] * MAX_VALUES
-    # A history is as short as its baseline only at first.
+    # A history is as short as its baseline only at the beginning.
     assert found == [set(), {"counts", "history"}, {"counts"}]
     assert same[1] == {"a": 1}
 
@@ -124,7 +124,7 @@ def test_arrays_and_generators_are_taken_once_they_have_changed() -> None:
 
 
 class Hostile(dict[str, int]):
-    """Raises whatever is done to it."""
+    """Raises on every access."""
 
     def __len__(self) -> int:
         raise RuntimeError("no")
@@ -160,7 +160,7 @@ def test_frames_that_cannot_be_read_are_told(monkeypatch: Any) -> None:
 
 
 class Trainer:
-    """Keeps what it needs in itself."""
+    """Keeps its data in attributes of its own."""
 
     def __init__(self) -> None:
         self.step, self.size = 0, 3
@@ -217,7 +217,7 @@ def test_every_draw_changes_the_mark_of_a_generator(generator: Any) -> None:
         if isinstance(generator, torch.Generator):
             torch.rand(1, generator=generator)
         elif isinstance(generator, random.Random):
-            generator.gauss(0.0, 1.0)  # made in pairs: the second one waits
+            generator.gauss(0.0, 1.0)  # made in pairs: the second one is cached
         else:
             generator.normal()
 
@@ -231,7 +231,7 @@ def test_every_draw_changes_the_mark_of_a_generator(generator: Any) -> None:
 def test_marks_of_twisters_are_not_made_of_texts_or_many_objects(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Their 624 words, printed or put in a tuple at every call, cost a millisecond."""
+    """Printing their 624 words, or putting them in a tuple, at every call takes a millisecond."""
     with np.printoptions(threshold=4):
         (state,) = mark_of(np.random.RandomState(0))
     assert len(state["state"]["key"]) == 624 * 4
@@ -252,7 +252,7 @@ def test_a_variable_that_holds_too_much_is_left_alone_for_a_while_and_told(
         table[0][0] += 1
         small[0] += 1
         names = _names(watch)
-    assert looked.count(50) <= MAX_MARKS // 50 + 2  # the table and some of its rows, once
+    assert looked.count(50) <= MAX_MARKS // 50 + 2  # the table and some of its rows, each once
     assert "small" in names
     assert "table" not in names
     assert list(watch.unread) == ["the variable table: it is too large to compare"]

@@ -1,4 +1,4 @@
-"""A process without a snapshot of its own compares nothing, and writes a result of its own."""
+"""A process without its own snapshot compares nothing and writes its own result."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mothtrap.core.replays import ReplayPlan
         ((0, 1), 1, 2, 1, True),
         ((0, 1), 3, 4, 3, False),
         ((1,), 0, 2, 0, False),
-        ((1,), 0, 1, 1, True),  # alone, it may do the step of any
+        ((1,), 0, 1, 1, True),  # alone, it may do the step of any process
         ((1,), None, 1, 1, True),
     ],
 )

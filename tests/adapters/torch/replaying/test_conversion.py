@@ -1,4 +1,4 @@
-"""Values are made where and as they are wanted; what the script makes follows."""
+"""Values are restored on the device and in the dtype of the script, as are values made of them."""
 
 from __future__ import annotations
 

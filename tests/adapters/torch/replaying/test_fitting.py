@@ -1,4 +1,4 @@
-"""Recorded values take the place of those that a script has, and only where they differ."""
+"""Recorded values replace those of a script, but only where they differ."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Batch:
 
 
 class Plain(dict[str, Any]):
-    """A subclass of dict, as those of tokenizers are."""
+    """A subclass of dict, like those of tokenizers."""
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_variables_of_a_running_function_are_set() -> None:
     def step() -> tuple[int, list[float], Any]:
         i, x = 0, torch.zeros(2)
         inner()
-        (cell,) = [x for _ in range(1)]  # x lies in a cell before Python 3.12
+        (cell,) = [x for _ in range(1)]  # before Python 3.12, x is in a closure cell
         return i, cell.tolist(), locals().get("new")
 
     assert step()[:2] == (64, [7.0, 7.0])

@@ -1,4 +1,4 @@
-"""Loaders hand out recorded batches at recorded places, and their own elsewhere."""
+"""Loaders return recorded batches at recorded positions, and their own batches elsewhere."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mothtrap.snapshot.tree import Opaque
 
 
 class Rows(Dataset[int]):
-    """Four rows; counts how often one is asked for."""
+    """Four rows; counts how often one is read."""
 
     def __init__(self) -> None:
         self.asked = 0

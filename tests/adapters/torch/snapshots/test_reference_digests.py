@@ -9,7 +9,7 @@ from mothtrap.core.config import Config
 
 @pytest.mark.parametrize("every", [0, 2])
 def test_losses_of_earlier_steps_are_hashed_where_they_may_be_asked_for(every: int) -> None:
-    """Only a step that is played from a base is told of afterwards."""
+    """Only a step that is replayed from a base is reported afterwards."""
     model = classifier()
     with watched(capture=(), config=Config(snapshot_every=every)) as seen:
         train(model, sgd(model), 3)

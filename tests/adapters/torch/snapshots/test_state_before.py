@@ -14,7 +14,7 @@ from mothtrap.adapters.torch.recording import attributes
 
 
 class Pair(nn.Module):
-    """A slow encoder that follows the quick one in the forward, and an attribute that counts."""
+    """A slow encoder updated in the forward from the trained one, and a counting attribute."""
 
     def __init__(self) -> None:
         super().__init__()

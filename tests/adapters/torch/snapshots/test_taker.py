@@ -44,7 +44,7 @@ def taking(**settings: object) -> Iterator[tuple[TorchSnapshotTaker, Sink]]:
 
 
 class Loop:
-    """The plain loop; `weights` are their digests before each step."""
+    """The plain loop; `weights` holds the digests of the weights before each step."""
 
     def __init__(self) -> None:
         self.model = nn.Sequential(nn.BatchNorm1d(6), classifier())
@@ -179,7 +179,7 @@ def test_with_a_base_it_is_exact() -> None:
     with taking(snapshot_every=4) as (own, sink):
         loop = Loop()
         loop.run(6)
-        sink.base_steps = (0, 4)  # as once they are written
+        sink.base_steps = (0, 4)  # as when they have been written
         own.order(SnapshotOrder(reason="finding LOS101", step=5))
         loop.run(1)
     taken = sink.taken[-1]
@@ -372,7 +372,7 @@ def test_an_uncaught_exception_keeps_its_step() -> None:
         own.ended(caught.value)
         own.order(
             SnapshotOrder(reason="finding DAT505", step=2)
-        )  # it is kept: nothing more is asked for
+        )  # it is kept, so nothing more is requested
     (taken,) = sink.taken
     assert (taken.step, taken.order.reason, sink.why) == (2, "exception", [])
     assert taken.truth is not None

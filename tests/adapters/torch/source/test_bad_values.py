@@ -19,14 +19,14 @@ kept: list[tuple[nn.Module | None, torch.Tensor | None]] = []
 
 
 def backward(loss: torch.Tensor) -> FirstBadOperation | None:
-    """Stand for the backward of a loss: return what is found of it."""
+    """Imitate the backward of a loss; return the operation found for it."""
     assert not torch.isfinite(loss).all()
     found = bad_in_source.of_call(sys._getframe(1), kept)
     return bad_in_source.fact_of(found, 0) if found is not None and not found.given else None
 
 
 def watched(module: nn.Module, *given: torch.Tensor, leaves: bool = False) -> torch.Tensor:
-    """Call a module, and keep what its parts return, or only those without parts of their own."""
+    """Call a module and keep the outputs of its parts, or only those of its innermost parts."""
     kept.clear()
     handles = [
         part.register_forward_hook(lambda m, _, out: kept.append((m, out.detach())))
@@ -266,13 +266,13 @@ def test_data_that_came_in_bad_are_given() -> None:
 
 
 def given_to(loss: torch.Tensor):  # type: ignore[no-untyped-def]
-    """Return the frame that passes a loss on, while it does."""
+    """Return the frame of a function that passes a loss on, while it runs."""
     del loss
     return sys._getframe(1)
 
 
 class Scaled(nn.Module):
-    """Divides what modules of torch return by 0, in a method."""
+    """Divides the outputs of torch modules by 0 in a method."""
 
     def __init__(self, parts: nn.Module) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Of a finite loss the operation is found whose derivative is infinite."""
+"""For a finite loss, the operation with an infinite derivative is found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Objects that names in code stand for."""
+"""The objects to which names in code refer."""
 
 from __future__ import annotations
 

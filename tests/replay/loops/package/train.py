@@ -1,4 +1,4 @@
-"""Started as a module; dicts as batches, a loss of the user's own class."""
+"""Started as a module; dicts as batches, and a loss class of the user."""
 
 import torch
 from torch import nn

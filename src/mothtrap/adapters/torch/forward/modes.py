@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MAX_PATHS = 8
 LASTING_STEPS = 10
-"""Consecutive own steps in a mode after which a change of the module's mode is reported."""
+"""Number of consecutive steps of a module in a new mode after which the change is reported."""
 SAMPLES_FIRST, SAMPLES_EVERY = 32, 50
 """Training forwards whose batch norms are inspected: the first ones, then one in N."""
 

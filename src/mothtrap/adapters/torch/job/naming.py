@@ -81,7 +81,7 @@ def class_name(module: nn.Module) -> str:
     """Return the name of a module's class, without wrappers or PyTorch's subclasses.
 
     `fully_shard` gives a module a new class that derives from a mixin and, third in the method
-    resolution order, from the class that the user knows (2.13; a test verifies this).
+    resolution order, from the original class (2.13; a test verifies this).
     """
     module = unwrapped(module)
     if isinstance(module, torch.jit.ScriptModule):

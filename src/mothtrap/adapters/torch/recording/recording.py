@@ -187,7 +187,7 @@ class Recording:
         frame: FrameType | None = None,
         site: str | None = None,
     ) -> None:
-        """Handle a model call at a line; both are determined if not given."""
+        """Handle a model call at a line; the frame and the line are determined if not given."""
         if not self.active:
             return
         notes = self._later if self._job.grouper.between_steps else self._now
