@@ -251,6 +251,14 @@ def test_buckets_of_powers_ascend_and_hold_what_was_counted() -> None:
     ]
 
 
+def test_powers_that_hold_nothing_do_not_widen_the_picture() -> None:
+    """TensorBoard drew gradients of 1e-3 on an axis up to 15,000,000."""
+    found = power_buckets(count_exponents(np.array([-1e-3, 0.7, 0.0])))
+    assert (found[0, 0], found[-1, 1]) == (-1.0, 1.0)
+    assert found[:, 2].sum() == 2
+    assert power_buckets(count_exponents(np.zeros(3)))[:, 2].tolist() == [0.0, 0.0]
+
+
 def test_what_lies_there_is_not_overwritten(run: Run, tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("keep")
     with pytest.raises(OutputExistsError, match="mine: it exists; choose another path"):
