@@ -30,9 +30,11 @@ from tests.exports.stored import (
 )
 
 from mothtrap.core.errors import MissingExtraError, OutputExistsError, UnknownNameError
+from mothtrap.core.facts.evaluations import Evaluation
 from mothtrap.core.facts.losses import LossSeries
 from mothtrap.core.records import Scalar
 from mothtrap.core.runs import RunEnd
+from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.exports import Choice, export_run, follow_run, tensorboard
 from mothtrap.exports._buckets import BUCKETS, buckets, power_buckets
@@ -141,6 +143,31 @@ def test_scalars_have_their_steps_times_and_values_also_nan(provider: Any) -> No
 def test_evaluations_are_tagged_apart(provider: Any) -> None:
     points = series(provider, "scalars", "w0", "eval/loss/main")
     assert [(p.step, p.value) for p in points] == [(6, 0.25)]  # at the train step; one per step
+
+
+def test_the_loss_of_an_evaluation_is_that_of_all_its_batches(tmp_path: Path) -> None:
+    """The loss of the first batch was once exported as that of the evaluation."""
+    log = WorkerLog(layout.claim_worker(layout.create_run(tmp_path / "x", info("x", 1)))[1])
+    about = {"site": "a.py:20", "operation": "mse_loss", "calls": 2, "rows": 100, "number": 0}
+    whole = Evaluation(
+        step=1,
+        mode=Mode.EVAL,
+        value=0.33,
+        first=0.33,
+        best=0.33,
+        best_step=1,
+        **about,  # type: ignore[arg-type]
+    )
+    batches = [
+        replace(evaluation(1, place), scalars=(Scalar("loss", "a.py:20", value),))
+        for place, value in enumerate((0.4, 0.2))
+    ]
+    log.append([train_step(0, first=True), *batches])
+    log.append([replace(train_step(1), observations=(whole,))])
+    log.close()
+    export_run(open_run(tmp_path / "x"), "tensorboard", tmp_path / "logs")
+    points = series(loaded(tmp_path / "logs"), "scalars", "w0", "eval/loss")
+    assert [(point.step, round(point.value, 6)) for point in points] == [(1, 0.33)]
 
 
 def test_an_edit_of_the_script_keeps_the_tags_of_losses(tmp_path: Path) -> None:
