@@ -30,9 +30,11 @@ from tests.exports.stored import (
 )
 
 from mothtrap.core.errors import MissingExtraError, OutputExistsError, UnknownNameError
+from mothtrap.core.facts.evaluations import Evaluation
 from mothtrap.core.facts.losses import LossSeries
 from mothtrap.core.records import Scalar
 from mothtrap.core.runs import RunEnd
+from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.exports import Choice, export_run, follow_run, tensorboard
 from mothtrap.exports._buckets import BUCKETS, buckets, power_buckets
@@ -143,6 +145,31 @@ def test_evaluations_are_tagged_apart(provider: Any) -> None:
     assert [(p.step, p.value) for p in points] == [(6, 0.25)]  # at the train step; one per step
 
 
+def test_the_loss_of_an_evaluation_is_that_of_all_its_batches(tmp_path: Path) -> None:
+    """The loss of the first batch was once exported as that of the evaluation."""
+    log = WorkerLog(layout.claim_worker(layout.create_run(tmp_path / "x", info("x", 1)))[1])
+    about = {"site": "a.py:20", "operation": "mse_loss", "calls": 2, "rows": 100, "number": 0}
+    whole = Evaluation(
+        step=1,
+        mode=Mode.EVAL,
+        value=0.33,
+        first=0.33,
+        best=0.33,
+        best_step=1,
+        **about,  # type: ignore[arg-type]
+    )
+    batches = [
+        replace(evaluation(1, place), scalars=(Scalar("loss", "a.py:20", value),))
+        for place, value in enumerate((0.4, 0.2))
+    ]
+    log.append([train_step(0, first=True), *batches])
+    log.append([replace(train_step(1), observations=(whole,))])
+    log.close()
+    export_run(open_run(tmp_path / "x"), "tensorboard", tmp_path / "logs")
+    points = series(loaded(tmp_path / "logs"), "scalars", "w0", "eval/loss")
+    assert [(point.step, round(point.value, 6)) for point in points] == [(1, 0.33)]
+
+
 def test_an_edit_of_the_script_keeps_the_tags_of_losses(tmp_path: Path) -> None:
     """The series of a loss is named by its line; only a second one needs that."""
     attempt = layout.create_run(tmp_path / "x", info("x", 1))
@@ -249,6 +276,14 @@ def test_buckets_of_powers_ascend_and_hold_what_was_counted() -> None:
         [2.0, 4.0, 1.0],
         [2.0**23, 2.0**24, 1.0],
     ]
+
+
+def test_powers_that_hold_nothing_do_not_widen_the_picture() -> None:
+    """TensorBoard drew gradients of 1e-3 on an axis up to 15,000,000."""
+    found = power_buckets(count_exponents(np.array([-1e-3, 0.7, 0.0])))
+    assert (found[0, 0], found[-1, 1]) == (-1.0, 1.0)
+    assert found[:, 2].sum() == 2
+    assert power_buckets(count_exponents(np.zeros(3)))[:, 2].tolist() == [0.0, 0.0]
 
 
 def test_what_lies_there_is_not_overwritten(run: Run, tmp_path: Path) -> None:

@@ -78,3 +78,15 @@ def test_a_short_run_is_not_worth_a_clause() -> None:
     [after] = aftermaths(HandMadeRun(), [exploding()])  # type: ignore[arg-type]
     assert (after.seconds, clause_lines(after, PLAIN)) == (0.0, [])
     assert aftermaths(HandMadeRun(steps=0), [exploding()]) == ()  # type: ignore[arg-type]
+
+
+def test_a_fault_that_comes_and_goes_did_not_last_all_the_time() -> None:
+    """Twelve bad batches were once told as 253 of 256 bad steps."""
+    run: Any = Timed(steps=40_000)
+    bad = exploding(code="NUM005", step=20_000, count=11)
+    rare, common, sampled = aftermaths(
+        run,
+        [bad, exploding(code="NUM005", step=20_000, count=19_000), exploding(step=20_000, count=1)],
+    )
+    assert in_words(rare) == "20,000 of 40,000 steps, 7.7 h; observed in 11 of these steps"
+    assert (common.observed, sampled.observed) == (0, 0)

@@ -140,9 +140,12 @@ def test_a_crash_is_explained_with_its_fix_before_a_warning() -> None:
     failure = Failure(
         step=9, kind="shape", error="RuntimeError: x", sentence="fc got (2, 3)", fixes=("use `4`",)
     )
-    summary = msgspec.structs.replace(made.summary, failures=(failure,), crash_leads=True)
+    ending = "The job ended with RuntimeError: x."
+    summary = msgspec.structs.replace(
+        made.summary, failures=(failure,), crash_leads=True, ending=ending
+    )
     text = html.page(replace(made, summary=summary))
-    assert '<p class="verdict error">‼ ' in text
+    assert '<p class="verdict error">‼ The job ended with RuntimeError: x.</p>' in text
     assert "<p>fc got (2, 3)</p><p><strong>Fix:</strong> use <code>4</code></p>" in text
     assert "Began at" not in text
 

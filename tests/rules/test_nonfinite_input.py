@@ -43,6 +43,15 @@ def test_an_input_that_breaks_the_loss_is_an_error_and_names_the_samples() -> No
     assert finding.evidence["rows"] == [5]
 
 
+def test_samples_of_later_batches_are_named_because_all_are_to_be_repaired() -> None:
+    """Of three bad samples one was named, and the advice was to repair the samples named."""
+    parts = (seen(3, samples=(1900,)), seen(4, samples=(700, 3100)), seen(5, samples=(1900,)))
+    [finding] = check(LOADER, *parts, loss(BROKEN_AT_3))
+    assert "(sample 1900 of the data); later also in samples 700, 3100" in finding.message
+    [alone] = check(LOADER, seen(3, samples=(390,)), seen(4, samples=(390,)), loss(BROKEN_AT_3))
+    assert "later" not in alone.message
+
+
 def test_gradients_break_alone_where_a_rectifier_makes_0_of_nan() -> None:
     healthy = loss([1.0] * 6)
     for nan, severity in ([0, 0, 0, 2, 0, 0], Severity.ERROR), ([0] * 6, Severity.INFO):

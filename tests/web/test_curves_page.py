@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from tests.web.conftest import Site, Watched, until
 from tests.web.evidence_runs import STEPS, make_evidence
+from tests.web.made_runs import MadeRun
 from tests.web.test_api import series
 
 from mothtrap.core.png import SIGNATURE
@@ -91,3 +92,26 @@ def test_a_chart_is_saved_as_csv_svg_and_png(page: Any, tmp_path: Path) -> None:
     ]
     assert max(lines) == STEPS - 1
     assert (tmp_path / "PNG").read_bytes().startswith(SIGNATURE)
+
+
+def test_a_zoom_without_values_says_so_and_the_training_comes_first(
+    browser: Any, tmp_path: Path
+) -> None:
+    """An empty chart had axes from 0 to 1, and the evaluation had the color of the training."""
+    run = MadeRun(tmp_path / "runs" / "both", created_s=1.0)
+    run.boost([3.0, 2.0, 1.0] * 4, loss="train.py:4 SGD", evaluated="loss")
+    run.find()
+    run.end()
+    site = Site(tmp_path / "runs")
+    site.start()
+    context = browser.new_context(viewport={"width": 1300, "height": 900})
+    seen = Watched(context.new_page(), site.origin)
+    seen.page.goto(site.url("#/curves?run=both"))
+    legend = seen.page.locator(".legend").first
+    legend.wait_for()
+    assert legend.inner_text().index("loss") < legend.inner_text().index("evaluation loss")
+    seen.page.evaluate("location.hash = '#/curves?run=both&name=eval/loss:test&from=5&to=9'")
+    seen.page.get_by_text("No value was recorded in these steps.").wait_for()
+    context.close()
+    site.stop()
+    seen.assert_quiet()

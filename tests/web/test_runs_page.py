@@ -129,6 +129,29 @@ def test_the_curve_under_the_pointer_says_its_run(page: Any) -> None:
     near.get_by_text("lr0.1-2").wait_for()
 
 
+def test_a_loss_that_is_not_finite_leaves_its_axis_numeric(
+    browser: Any, own: Site, runs: Path
+) -> None:
+    """With one NaN, an axis once listed the losses like words, with all their digits."""
+    command = ("python", "train.py", "--lr", "0.1", "--seed", "9")
+    broken = MadeRun(runs / "broken", command=command, created_s=9.0)
+    broken.train([1.0, math.nan])
+    broken.find()
+    broken.end()
+    context = browser.new_context(viewport={"width": 1300, "height": 900})
+    seen = Watched(context.new_page(), own.origin)
+    seen.page.goto(own.url("#/runs"))
+    seen.page.get_by_role("link", name="broken").wait_for()
+    seen.page.get_by_text("not read yet").wait_for(state="detached")
+    seen.page.get_by_text("Parallel coordinates").click()
+    axis = seen.page.locator("svg.parallel g", has_text="loss")
+    axis.wait_for()
+    assert axis.locator(".end").all_text_contents() == ["3.05", "0.15"]
+    assert seen.page.locator("svg.parallel polyline").count() == 7
+    context.close()
+    seen.assert_quiet()
+
+
 def test_a_run_has_one_color_whatever_else_is_shown(page: Any, own: Site) -> None:
     for name in ("lr0.1-0", "lr0.1-1", "lr0.1-2"):
         page.get_by_role("checkbox", name=f"Plot {name}").check()

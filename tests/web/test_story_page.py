@@ -91,6 +91,13 @@ def test_a_crash_opens_the_verdict_and_a_warning_follows(page: Any) -> None:
     assert text.count("Exploding gradient") == 1
 
 
+def test_a_crash_has_its_sign_in_the_list_of_runs(page: Any) -> None:
+    page.evaluate("location.hash = '#/runs'")
+    row = page.locator("tr", has=page.get_by_role("link", name="gone", exact=True))
+    row.get_by_text("The job ended with IndexError").wait_for()
+    assert row.locator(".told .crashed").count() == 1
+
+
 def test_a_crash_is_marked_in_the_chart(page: Any) -> None:
     until(lambda: "‼" in page.evaluate("window.signs"), 20)
 

@@ -131,7 +131,7 @@ def test_ranks_are_shown_rank_by_rank(page: Any, trained: Site) -> None:
 def test_a_default_run_has_histograms(page: Any, trained: Site) -> None:
     page.goto(trained.url("#/tensors?run=healthy&tensor=gradient:0.weight&at=100"))
     page.get_by_role("heading", name="Histogram at step 100").wait_for()
-    page.get_by_text("6 captures of captured exponents", exact=False).wait_for()
+    page.get_by_text("6 steps with captured exponents", exact=False).wait_for()
 
 
 def test_each_unit_has_its_chart_and_the_machine_is_among_them(page: Any, trained: Site) -> None:

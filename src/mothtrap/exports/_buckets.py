@@ -43,10 +43,15 @@ def power_buckets(count_2P: npt.NDArray[np.int64]) -> Floats:
         count_2P: int64, shape (2, P), as `statistics.exponents.count_exponents` returns it.
 
     Returns:
-        float64, shape (2 P, 3), ascending. The innermost buckets extend to 0, and contain values
-        below the lowest power; the outermost buckets also contain values above the highest power.
+        float64, shape (B, 3) with B from 2 to 2 P, ascending: the buckets up to the largest
+        magnitude that was counted, with both signs, because a viewer draws all of them. The
+        innermost buckets extend to 0, and contain values below the lowest power; those of the
+        highest power also contain values above it.
     """
-    near_P, far_P = EDGES.copy(), 2 * EDGES
+    held_P = np.flatnonzero(count_2P.any(axis=0))
+    count_2P = count_2P[:, : held_P[-1] + 1 if len(held_P) else 1]
+    near_P = EDGES[: count_2P.shape[1]].copy()
+    far_P = 2 * near_P
     near_P[0] = 0.0
     count_2P = count_2P.astype(np.float64)
     negative = np.stack([-far_P, -near_P, count_2P[0]], axis=1)[::-1]

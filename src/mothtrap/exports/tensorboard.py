@@ -18,16 +18,19 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import structs
 
 from mothtrap.core.errors import DamagedDataError, MissingExtraError
 from mothtrap.core.facts.captures import Unwatched
+from mothtrap.core.facts.evaluations import Evaluation
 from mothtrap.core.facts.losses import LossSeries
 from mothtrap.core.masking import without_secrets
 from mothtrap.core.measured import DIGESTS
@@ -37,6 +40,7 @@ from mothtrap.exports._buckets import buckets, power_buckets
 from mothtrap.exports._choice import Choice, Written
 from mothtrap.exports._steps import Recorded, Whole, records, statistics, wholes
 from mothtrap.reader.run import Run
+from mothtrap.reader.series.step_values import evaluation_losses
 from mothtrap.statistics.distribution import EXPONENTS, QUANTILES, SHAPES
 
 _DISTRIBUTION = re.compile(
@@ -121,15 +125,19 @@ class _Folder:
             events, axis = self._files[worker]
             views = {part.attempt: part.view for part in run.parts(worker)}
             tags = {n: _Tags(view.loss_series.values()) for n, view in views.items()}
+            evaluations: dict[int, list[Evaluation]] = {}
+            for one in run.observations(Evaluation):
+                evaluations.setdefault(one.step, []).append(one)
             for recorded in records(run, worker, choice, self._left_out):
-                self._add_record(events, recorded, choice, axis, tags[recorded.attempt])
-            for whole in wholes(run, worker, choice, self._left_out):
+                whole = _with_whole_evaluations(recorded, evaluations)
+                self._add_record(events, whole, choice, axis, tags[recorded.attempt])
+            for kept in wholes(run, worker, choice, self._left_out):
                 try:
-                    self._counts["histograms"] += _add_whole(events, whole, axis)
+                    self._counts["histograms"] += _add_whole(events, kept, axis)
                 except DamagedDataError as err:
                     self._left_out[str(err)] = None
                 except _NoHistogram as reason:
-                    text = f"{whole.tensor.identity} has no histogram: {reason}"
+                    text = f"{kept.tensor.identity} has no histogram: {reason}"
                     self._left_out[text] = None
             events.settle()
 
@@ -204,6 +212,22 @@ class _Folder:
                 events.add_text(f"findings/{finding.code}", text)
                 events.flush(finding.step, run.info.created_s if run.info else 0.0)
         events.settle()
+
+
+def _with_whole_evaluations(
+    recorded: Recorded, evaluations: Mapping[int, Sequence[Evaluation]]
+) -> Recorded:
+    """Replace the loss of a batch by that of its evaluation, which is written once a step."""
+    record = recorded.record
+    if record.key.mode is not Mode.EVAL or not any(s.name == "loss" for s in record.scalars):
+        return recorded
+    here = evaluations.get(record.key.step, ())
+    scalars = []
+    for scalar in record.scalars:
+        known = evaluation_losses(here, scalar.of) if scalar.name == "loss" else {}
+        value = known.get(record.key.step, scalar.value)
+        scalars.append(structs.replace(scalar, value=value))
+    return replace(recorded, record=replace(record, scalars=tuple(scalars)))
 
 
 class _NoHistogram(Exception):

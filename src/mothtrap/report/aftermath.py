@@ -20,13 +20,16 @@ if TYPE_CHECKING:
 WORTH_SAYING_S = 60.0
 """Time after an onset that the verdict mentions; chosen by hand: less was no loss."""
 MAX_FINDINGS = 100
+EVERY_STEP = ("NUM001", "NUM005")
+"""Rules on losses and inputs, which are checked at every step."""
 
 
 class Aftermath(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The part of a run after the onset of a finding, with its cost.
 
     After it came `steps` of the run's `total` steps, and `seconds`; `cost` is their cost, 0 if no
-    price is set. `saved` is the number of steps of the last weights that were saved before it, at
+    price is set. `observed` is the number of steps with the fault, if it is known to come and go.
+    `saved` is the number of steps of the last weights that were saved before it, at
     `path`; None if there are none, or if saving them was not observed.
     """
 
@@ -35,6 +38,7 @@ class Aftermath(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     total: int
     seconds: float
     cost: float = 0.0
+    observed: int = 0
     saved: int | None = None
     path: str = ""
 
@@ -59,6 +63,7 @@ def aftermaths(run: Run, findings: Iterable[Finding]) -> tuple[Aftermath, ...]:
                 total=run.steps,
                 seconds=seconds,
                 cost=seconds / 3600 * per_hour,
+                observed=_observed(finding, run.steps - finding.step),
                 saved=before[-1].step if before else None,
                 path=before[-1].path if before else "",
             )
@@ -69,7 +74,14 @@ def aftermaths(run: Run, findings: Iterable[Finding]) -> tuple[Aftermath, ...]:
 def in_words(after: Aftermath, unit: str = "step") -> str:
     """Describe how long a finding was active: `20,000 of 40,000 steps, 6.2 h, cost 12.40`."""
     parts = [f"{after.steps:,} of {after.total:,} {unit}s", duration(after.seconds)]
-    return ", ".join([*parts, *([f"cost {after.cost:,.2f}"] if after.cost else [])])
+    text = ", ".join([*parts, *([f"cost {after.cost:,.2f}"] if after.cost else [])])
+    return f"{text}; observed in {after.observed:,} of these {unit}s" if after.observed else text
+
+
+def _observed(finding: Finding, steps: int) -> int:
+    """Return at how many steps a fault was observed that is checked at every step; else 0."""
+    comes_and_goes = finding.code in EVERY_STEP and 0 < finding.count < steps / 2
+    return finding.count if comes_and_goes else 0
 
 
 def saved_in_words(after: Aftermath, unit: str = "step") -> str:

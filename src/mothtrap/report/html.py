@@ -95,10 +95,11 @@ def _verdict(document: Document) -> str:
     crashed = summary.run.state == "crashed"
     healthy = "‼" if crashed else STATE_GLYPHS[RuleState.OK]
     symbol = SEVERITY_GLYPHS[worst] if worst is not None and kind else healthy
-    if summary.crash_leads:
-        kind, symbol = "error", "‼"
+    head = summary.verdict
+    if summary.crash_leads:  # the findings follow below
+        kind, symbol, head = "error", "‼", summary.ending
     kind = kind or ("error" if crashed else "")
-    parts = [f'<p class="verdict {kind}">{symbol} {_safe(summary.verdict)}</p>']
+    parts = [f'<p class="verdict {kind}">{symbol} {_safe(head)}</p>']
     parts += [f"<p>Damaged: {_safe(text)}</p>" for text in summary.damage]
     parts += [_explained(failure) for failure in summary.failures[:MAX_FAILURES]]
     for story, root, _ in document.stories[: 0 if summary.crash_leads else 1]:

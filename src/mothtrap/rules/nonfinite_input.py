@@ -137,7 +137,7 @@ class NonfiniteInput(Rule):
             step=first.step,
             last_step=steps[-1],
             count=len(steps),
-            message=_message(first, reached=bool(reaching)) + cause,
+            message=_message(first, reached=bool(reaching)) + _later(first, found) + cause,
             evidence={
                 "tensor": first.tensor,
                 "source": first.source,
@@ -176,6 +176,15 @@ def _message(fact: Seen, *, reached: bool) -> str:
     made = "; the loader's data were finite, so the script computed it after loading"
     effect = (made if fact.computed else "") + ("" if reached else "; every loss stayed finite")
     return f"{what} contains {' and '.join(kinds)} {rows}{samples if fact.samples else ''}{effect}"
+
+
+def _later(first: Seen, found: list[Seen]) -> str:
+    """Name the other samples that are not finite: all of them are to be repaired."""
+    same = [f for f in found if (f.source, f.tensor) == (first.source, first.tensor)]
+    others = sorted({sample for f in same for sample in f.samples} - set(first.samples))
+    if not first.samples or not others:
+        return ""
+    return f"; later also in {_some('sample', tuple(others), len(others))}"
 
 
 def _some(word: str, numbers: tuple[int, ...], count: int) -> str:

@@ -170,8 +170,8 @@ class TrainEvalOverlap(Rule):
             severity=severity,
             step=one.step,
             message=(
-                f"{one.shared} of {one.eval_rows} rows of {one.argument} that {one.module} is "
-                f"evaluated on ({one.source}) were also used for training{words}"
+                f"{one.shared} of the {one.eval_rows} rows on which {one.module} is evaluated "
+                f"({one.argument}, {one.source}) were also used for training{words}"
             ),
             layers=(one.module,),
             fixes=OF_TABLES if one.module == "the booster" else None,
@@ -193,9 +193,9 @@ class TrainEvalOverlap(Rule):
             severity=Severity.WARNING,
             step=one.step,
             message=(
-                f"{one.shared} of {one.eval_rows} rows of {one.argument} that {one.module} is "
-                f"evaluated on ({one.source}) were used for training in an earlier fit, and the "
-                "model still has the weights of that fit"
+                f"{one.shared} of the {one.eval_rows} rows on which {one.module} is evaluated "
+                f"({one.argument}, {one.source}) were used for training in an earlier fit, and "
+                "the model still has the weights of that fit"
             ),
             layers=(one.module,),
             evidence={"share": self._share(one), "limit": self.low_share},
@@ -269,7 +269,7 @@ class TrainEvalOverlap(Rule):
             step=one.step,
             message=(
                 f"copies of {one.shared} rows are in training and in evaluation: {share:.0%} of "
-                f"the rows of {one.argument} that {one.module} is evaluated on ({one.source}) "
+                f"the rows on which {one.module} is evaluated ({one.argument}, {one.source}) "
                 "were trained on"
             ),
             layers=(one.module,),

@@ -14,6 +14,26 @@ export function unpackedCells(buffer) {
   return { ...head, codes };
 }
 
+/** Cells in which a column with values reaches over the empty ones to its right: alone it would be
+ * thinner than an eye sees. @param {{codes: Uint8Array, columns: number}} cells
+ * @param {number} least columns that it covers, where there is room */
+export function widened(cells, least) {
+  const { columns } = cells;
+  const rows = columns ? cells.codes.length / columns : 0;
+  const isEmpty = (column) => {
+    for (let row = 0; row < rows; row += 1) if (cells.codes[row * columns + column]) return false;
+    return true;
+  };
+  const codes = cells.codes.slice();
+  for (let column = 0, from = -least; column < columns; column += 1) {
+    if (!isEmpty(column)) from = column;
+    else if (column - from < least) {
+      for (let row = 0; row < rows; row += 1) codes[row * columns + column] = cells.codes[row * columns + from];
+    }
+  }
+  return { ...cells, codes };
+}
+
 /** Draw rows of cells; every column has a pixel at least, where there are as many.
  * @param {ImageData} image @param {{codes: Uint8Array, columns: number, first: number}} cells
  * @param {{pixels: Uint32Array, hatch: number}} colors @param {number} rowHeight in pixels

@@ -2,12 +2,14 @@
  * beside them are in the page. */
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { html } from "../html.js";
-import { paint } from "./cells.js";
+import { paint, widened } from "./cells.js";
 import { onColors } from "./colors.js";
 import { palette } from "./palette.js";
 
 const MOST_HEIGHT = 512;
 const DRAG = 4;
+/** Pixels of a column of a sparse picture. */
+const MARK = 8;
 
 /** @param {{cells: any, rowHeight: number, label: (place: number) => unknown, sentence: string,
  *   ratio?: boolean, at?: number | null, here?: number, onMove: (row: number, step: number) => void,
@@ -129,6 +131,7 @@ function draw(canvas, cells, size, { rowHeight, height, top, ratio, faint }) {
   canvas.height = Math.round(height * size.scale);
   const context = canvas.getContext("2d", { willReadFrequently: true });
   const image = context.createImageData(canvas.width, canvas.height);
-  paint(image, cells, palette(ratio, faint), rowHeight * size.scale, top * size.scale);
+  const shown = faint ? widened(cells, Math.round(MARK * cells.columns / size.width)) : cells;
+  paint(image, shown, palette(ratio, faint), rowHeight * size.scale, top * size.scale);
   context.putImageData(image, 0, 0);
 }

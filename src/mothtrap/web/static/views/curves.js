@@ -92,7 +92,8 @@ function UnitChart({ unit, names, wish, trial, pins, height, onCurves }) {
       <button class="plain" aria-pressed=${isPinned} aria-label=${`Pin ${unit}`} title="Pinned charts come first, in every run"
         onClick=${() => pins.toggle(unit)}>${isPinned ? "★" : "☆"}</button></h2>
     <${Notice} found=${answer} what="the curves" />
-    ${curves.length > 0 && html`<${LineChart} curves=${curves} gaps=${runAnswer.value.value?.gaps} title=${titleOf(curves)}
+    ${curves.length > 0 && curves.every((curve) => !curve.count) && html`<${Empty}>No value was recorded in these steps.</${Empty}>`}
+    ${curves.some((curve) => curve.count) && html`<${LineChart} curves=${curves} gaps=${runAnswer.value.value?.gaps} title=${titleOf(curves)}
       axis=${wish.x} scale=${scale} robust=${value("range") === "robust"} smooth=${Number(value("smooth", "0")) || 0}
       height=${height} marks=${[...marks(wish.from, wish.to), ...firingMarks(trial)]} at=${whole(value("at"))} saves=${Saves}
       limit=${trial.value && value("limit") !== "" && names.includes(value("of")) ? Number(value("limit")) : null}
@@ -214,5 +215,6 @@ function inOrder(text, parts) {
 /** Losses first, mothtrap's own measures last. */
 function byUse(one, other) {
   const rank = (name) => (/\/loss\b/.test(name) ? 0 : PLUMBING.test(name) ? 2 : 1);
-  return rank(one) - rank(other) || one.localeCompare(other);
+  const training = (name) => Number(name.startsWith("train/"));  // in the same order, so in the same colors, as in Overview
+  return rank(one) - rank(other) || training(other) - training(one) || one.localeCompare(other);
 }

@@ -9,24 +9,28 @@ const [APART, TOP, HEIGHT, SIDE] = [130, 26, 250, 70];
 const SPREAD = 100;
 
 /** @typedef {{id: string, title: string, values: (number | string | undefined)[], log: boolean,
- *   at: (value: number | string) => number, ends: string[]}} Axis `at`: from 0 (bottom) to 1 */
+ *   texts: (number | string | undefined)[], at: (value: number | string) => number, ends: string[]}} Axis
+ *   `at`: from 0 (bottom) to 1; `values` of runs that have a place on it, `texts` of all */
+
+/** Whether a number is not finite: it has no place on an axis of numbers. */
+const isOdd = (value) => ["NaN", "Infinity", "-Infinity"].includes(String(value));
 
 /** The axis of a column; logarithmic where the values are positive and far apart.
  * @param {any[]} rows @param {string} id @returns {Axis} */
 export function axisOf(rows, id) {
   const title = id.slice(id.indexOf(".") + 1);
   const values = rows.map((row) => (id.startsWith("metric.") ? row.metrics : row.parameters)[title] ?? undefined);
-  const known = values.filter((value) => value !== undefined);
+  const known = values.filter((value) => value !== undefined && !isOdd(value));
   const numbers = known.map((value) => (value === "" || typeof value === "boolean" ? NaN : Number(value)));
   if (known.length && numbers.every(Number.isFinite)) {
     const [low, high] = [Math.min(...numbers), Math.max(...numbers)];
     const log = low > 0 && high / low > SPREAD;
     const scaled = (value) => (log ? Math.log(Number(value)) : Number(value));
-    return { id, title, values, log, ends: [number(low), number(high)],
+    return { id, title, values: values.map((value) => (isOdd(value) ? undefined : value)), texts: values, log, ends: [number(low), number(high)],
       at: (value) => (high > low ? (scaled(value) - scaled(low)) / (scaled(high) - scaled(low)) : 0.5) };
   }
-  const words = [...new Set(known.map(String))].sort((a, b) => a.localeCompare(b));
-  return { id, title, values, log: false, ends: [words[0] ?? "", words[words.length - 1] ?? ""],
+  const words = [...new Set(values.filter((value) => value !== undefined).map(String))].sort((a, b) => a.localeCompare(b));
+  return { id, title, values, texts: values, log: false, ends: [words[0] ?? "", words[words.length - 1] ?? ""],
     at: (value) => (words.length > 1 ? words.indexOf(String(value)) / (words.length - 1) : 0.5) };
 }
 
@@ -45,7 +49,7 @@ export function Parallel({ rows, columns }) {
     const share = end === undefined ? 0.5 : last.at(end);
     return { name: row.name, color: end === undefined ? "gray" : cividis(isDark() ? 0.25 + 0.75 * share : 0.85 * share),
       points: points.map(([x, value, axis]) => `${x},${y(axis, value).toFixed(1)}`).join(" "),
-      said: axes.map((axis) => `${axis.title} ${axis.values[place] ?? "not set"}`).join(", ") };
+      said: axes.map((axis) => `${axis.title} ${axis.texts[place] ?? "not set"}`).join(", ") };
   }).filter((line) => line.points.includes(" "));
   const found = lines.find((line) => line.name === near);
   return html`<div class="scroll" tabindex="0" role="region" aria-label="Parallel coordinates">

@@ -155,11 +155,12 @@ function Table({ rows, ticked, columns }) {
       <td>${row.script}</td><td><code>${row.commit}</code></td></tr>`)}</tbody></table></div>`;
 }
 
-/** The sign of a verdict: a run that crashed is not well, whatever was found in it. */
+/** The sign of a verdict: a run that crashed is not well; a warning found in it is less than that. */
 function signOf(row) {
   if (row.pending) return "pending";
+  const crashed = row.state === "crashed" && (!row.severity || row.ending === "crashed");
+  if (crashed && row.severity !== "error") return "crashed";
   if (row.severity) return row.severity;
-  if (row.state === "crashed") return "crashed";
   const measured = row.steps || row.kind === "probe" || row.kind === "serve";
   return measured && row.evaluated ? "ok" : "not_enough_data";
 }

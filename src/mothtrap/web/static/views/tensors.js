@@ -6,7 +6,7 @@ import { LineChart } from "../charts/line.js";
 import { Saves } from "../charts/saving.js";
 import { isSpread } from "../charts/scale.js";
 import { runAnswer, source, ticks } from "../data.js";
-import { number, quantity } from "../format.js";
+import { counted, number, quantity } from "../format.js";
 import { html } from "../html.js";
 import { Legend } from "../parts/legend.js";
 import { TickList } from "../parts/list.js";
@@ -113,7 +113,7 @@ function Distribution({ wish, at, steps, onTotal, isShown }) {
         onZoom=${(first, end) => change({ from: first, to: end }, false)}
         label=${(place) => labelOf(cells.bands, place, every)} />
       <${Legend} low=${0} high=${1} of="share of the values" zero=${false} ends=${["0.0001 %", "100 %"]} />
-      <p class="muted">${number(cells.moments)} captures of ${cells.of}${cells.width > 1
+      <p class="muted">${counted(cells.moments, "step")} with ${cells.of}${cells.width > 1
         ? `; each column covers ${cells.width} steps and shows the largest share` : ""}. ${cells.note}
         ${(from !== null || to !== null) && html` <button class="plain" onClick=${() =>
           change({ from: null, to: null })}>All steps</button>`}</p>`}</section>`;
