@@ -43,7 +43,7 @@ _FRAME_STYLE = "html,body,iframe{margin:0;width:100%;height:100%;border:0;displa
 _HEIGHT = """<script>
 const tell = () => parent.postMessage({ height: document.documentElement.offsetHeight }, "*");
 addEventListener("load", tell); addEventListener("resize", tell);</script>"""
-"""Tells the page around a picture how high it is."""
+"""Script that reports the height of a picture to the page around it."""
 _ALONE = """<script>for (const name of ["RTCPeerConnection", "webkitRTCPeerConnection"]) {
   try { delete window[name]; } catch { window[name] = undefined; } }</script>"""
 """Takes away the one way to the network that the policies of browsers do not know."""
