@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,23 @@ CANNOT = {
     "PRE203": "checkpoint",
 }
 """Checks that cannot, and a word of the reason that they give."""
+
+BENCH = Path(__file__).parents[2] / "bench" / "checking" / "expected.json"
+ELSEWHERE = {
+    "inputs_changed": "contract.py, with and without --unit",
+    "architecture_changed": "contract.py, with and without --width",
+    "part_fails": "parts.py, with and without --fault",
+    "memory_nearly_full": "wide.py; a program with the fault would fill the memory of the machine",
+    "person_to_beat": "no fault",
+}
+"""Programs in `programs/` for checks that need an option of the command."""
+
+
+def test_every_check_has_a_program_with_its_fault_and_one_without() -> None:
+    named = {name for names in json.loads(BENCH.read_text("utf-8")).values() for name in names}
+    known = {check.__module__.rpartition(".")[2] for check in checks()}
+    assert known <= named | set(ELSEWHERE)
+    assert not set(ELSEWHERE) & named
 
 
 @pytest.fixture(scope="module")

@@ -74,6 +74,10 @@ def test_the_view_shows_findings_pictures_and_what_is_missing(browser: Any, aske
     assert "where kind = c" in text
     assert "rows)" in text
     page.get_by_role("heading", name="Residuals").wait_for()
+    page.frame_locator("iframe").get_by_role("img").wait_for()
+    page.wait_for_function("document.querySelector('iframe').style.height")
+    drawn = page.frame_locator("iframe").get_by_role("img").bounding_box()
+    assert abs(page.locator("iframe").bounding_box()["height"] - drawn["height"]) < 4
     page.get_by_text(
         "picture grad_cam was not drawn: the model is not a PyTorch or Keras network"
     ).wait_for()

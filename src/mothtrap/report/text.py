@@ -189,10 +189,13 @@ def _unjudged(summary: RunSummary, style: Style, state: RuleState) -> list[str]:
 
 
 def _not_seen(summary: RunSummary, style: Style) -> list[str]:
-    lines = [
-        f"  not observed: {style.safe(blind.what)}: {style.safe(blind.reason)}"
-        for blind in summary.blind[:MAX_BLIND]
-    ]
+    by_reason: dict[str, list[str]] = {}
+    for blind in summary.blind[:MAX_BLIND]:
+        by_reason.setdefault(blind.reason, []).append(blind.what)
+    lines = []
+    for reason, names in by_reason.items():
+        text = f"  not observed: {style.safe(', '.join(names))}: {style.safe(reason)}"
+        lines += wrapped(text, indent="    ")
     more = len(summary.blind) - MAX_BLIND
     if more > 0:
         lines.append(f"  not observed: {more} more (mothtrap show --format json --all lists all)")

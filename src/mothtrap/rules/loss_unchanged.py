@@ -69,6 +69,7 @@ class LossUnchanged(Rule):
         "nothing_learned",
         "evaluation_unchanged",
         "gradient_missing",
+        "target_ignored",
     )
 
     few_steps: int = threshold(5, unit="steps", source="chosen by hand: one class is proof enough")

@@ -40,6 +40,10 @@ SANDBOX = "; ".join(
 _STYLE = "html,body{margin:0;background:#fff;color:#1d1c1a;font:15px/1.45 system-ui,sans-serif}"
 _PICTURE = "img{max-width:100%;display:block;margin:auto}p{margin:1em}"
 _FRAME_STYLE = "html,body,iframe{margin:0;width:100%;height:100%;border:0;display:block}"
+_HEIGHT = """<script>
+const tell = () => parent.postMessage({ height: document.documentElement.offsetHeight }, "*");
+addEventListener("load", tell); addEventListener("resize", tell);</script>"""
+"""Script that reports the height of a picture to the page around it."""
 _ALONE = """<script>for (const name of ["RTCPeerConnection", "webkitRTCPeerConnection"]) {
   try { delete window[name]; } catch { window[name] = undefined; } }</script>"""
 """Takes away the one way to the network that the policies of browsers do not know."""
@@ -109,7 +113,8 @@ def document(figure: Figure) -> Document:
 
 def _picture(data: bytes, kind: str, item: Item) -> Document:
     text = base64.b64encode(data).decode()
-    return _page(f'<img alt="{html.escape(item.name)}" src="data:image/{kind};base64,{text}">')
+    source = f"data:image/{kind};base64,{text}"
+    return _page(f'<img alt="{html.escape(item.name)}" src="{source}">{_HEIGHT}')
 
 
 def _said(text: str) -> Document:

@@ -21,6 +21,13 @@ def test_a_forest_on_a_line_is_named() -> None:
     assert finding.evidence["model"] == "linear"
 
 
+def test_large_losses_are_whole_numbers() -> None:
+    large = 100 * LINE
+    forest = RandomForestRegressor(30, min_samples_leaf=5, random_state=0).fit(X[:800], large[:800])
+    (finding,) = outcome(NoGain(), forest.predict, X[800:], large[800:]).findings
+    assert "e+" not in finding.message
+
+
 def test_a_model_that_gains_is_fine() -> None:
     ring = (X[:, 0] ** 2 + X[:, 1] ** 2) + RNG.normal(0, 0.3, 1600)
     assert outcome(NoGain(), lambda a: a[:, 0] ** 2 + a[:, 1] ** 2, X, ring).findings == ()

@@ -183,3 +183,10 @@ def test_inputs_close_to_0_do_not_make_a_model_too_small() -> None:
     told = made.reason + "".join(found.message for found in made.found)
     assert "two rows falls too slowly" in told or "it falls" in told
     assert "too small" not in told
+
+
+def test_a_loss_that_is_0_from_the_start_proves_nothing() -> None:
+    batches = [(x, torch.rand(len(x), 1)) for x, _ in table()]
+    made = result("PRE104", nn.Linear(6, 1), batches, nn.CrossEntropyLoss())
+    assert made.state == "not_applicable"
+    assert "0 from the start" in made.reason

@@ -76,6 +76,7 @@ def test_a_bias_far_from_the_targets_is_named() -> None:
     nn.init.constant_(model[-1].bias, 50.0)
     found = finding("PRE103", model, [(x, x[:, :1])], nn.MSELoss())
     assert "a bias of the last layer is too large" in found.message
+    assert found.fixes[0].startswith("Set the bias")
 
 
 def test_labels_that_are_all_alike_have_a_loss_of_guessing() -> None:

@@ -70,3 +70,10 @@ def test_a_small_network_with_the_default_rate_is_no_fault() -> None:
     model = small_cnn()
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     assert passes(CODE, model, pictures(), LOSS, optimizer=optimizer)
+
+
+def test_a_loss_that_is_0_from_the_start_proves_nothing() -> None:
+    batches = [(x, torch.rand(len(x), 1)) for x, _ in table()]
+    made = result("PRE207", torch.nn.Linear(6, 1), batches, torch.nn.CrossEntropyLoss())
+    assert made.state == "not_applicable"
+    assert "0 from the start" in made.reason

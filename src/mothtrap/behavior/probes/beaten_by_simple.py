@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mothtrap.behavior.confirm import mean_above
-from mothtrap.behavior.probe import REFUTED, Probe, Suspicion
+from mothtrap.behavior.probe import REFUTED, Probe, Suspicion, measured
 from mothtrap.behavior.sklearn.simple_models import NAMES, simple_judged
 from mothtrap.behavior.subject import Judged, Subject
 from mothtrap.core.findings import Severity
@@ -66,8 +66,8 @@ class BeatenBySimple(Probe):
             return
         own, other = float(judged.loss_R.mean()), float(others[best].loss_R.mean())
         yield Suspicion(
-            message=f"{NAMES[best]} is better: its loss is {other:.3g}, "
-            f"the loss of the model is {own:.3g}",
+            message=f"{NAMES[best]} is better: its loss is {measured(other)}, "
+            f"the loss of the model is {measured(own)}",
             p=p,
             severity=self._severity(best, p),
             evidence={"n": len(judged), "value": own, "reference": other, "model": best},

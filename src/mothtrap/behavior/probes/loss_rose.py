@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mothtrap.behavior.confirm import LEAST_ROWS, split_halves, welch
-from mothtrap.behavior.probe import Probe, Suspicion
+from mothtrap.behavior.probe import Probe, Suspicion, measured
 from mothtrap.behavior.sklearn.recalibration import tried
 from mothtrap.behavior.subject import Subject
 from mothtrap.core.errors import NotApplicable, NotEnoughData
@@ -70,8 +70,8 @@ class LossRose(Probe):
         if p >= self.p_limit:
             return
         yield Suspicion(
-            message=f"the mean loss is {after:.3g} on the new rows, and was {before:.3g} before"
-            + ("" if trial is None else f"; {trial.in_words}"),
+            message=f"the mean loss is {measured(after)} on the new rows, and was "
+            f"{measured(before)} before" + ("" if trial is None else f"; {trial.in_words}"),
             p=p,
             fixes=(trial.fix, *self.doc().fixes_for(())) if trial and trial.helps else (),
             evidence={

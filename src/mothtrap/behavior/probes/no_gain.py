@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mothtrap.behavior.probe import Probe, Suspicion
+from mothtrap.behavior.probe import Probe, Suspicion, measured
 from mothtrap.behavior.sklearn.comparisons import linear_share
 from mothtrap.behavior.sklearn.encoding import Encoder
 from mothtrap.behavior.sklearn.simple_models import NAMES, SIMPLE, simple_judged
@@ -66,8 +66,9 @@ class NoGain(Probe):
         if gain_R.mean() < self.errors * error:
             own, other = float(judged.loss_R.mean()), float(others[best].loss_R.mean())
             yield Suspicion(
-                message=f"{NAMES[best]} is at least as good: its loss is {other:.3g}, the loss of "
-                f"the model is {own:.3g} (standard error of the difference {error:.2g})",
+                message=f"{NAMES[best]} is at least as good: its loss is {measured(other)}, the "
+                f"loss of the model is {measured(own)} (standard error of the difference "
+                f"{measured(error)})",
                 exact=True,
                 evidence={"n": len(judged), "value": own, "reference": other, "model": best},
             )

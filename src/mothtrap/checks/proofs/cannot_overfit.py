@@ -242,7 +242,7 @@ class CannotOverfit(Check):
 
         Raises:
             NotEnoughData: the trial is too short, or its first loss is not finite.
-            NotApplicable: a loss is negative.
+            NotApplicable: a loss is negative, or is 0 from the start.
         """
         trial = step.train(change, steps, seconds)
         if len(trial.losses) < self.least_steps:
@@ -256,6 +256,8 @@ class CannotOverfit(Check):
             raise NotEnoughData("the loss of the recorded step is not finite")
         if np.nanmin(trial.losses) < 0:
             raise NotApplicable("the loss is negative, so its lower bound is unknown")
+        if trial.losses[0] == 0:
+            raise NotApplicable("the loss is 0 from the start")
         return trial
 
     def _is_flat(self, losses: Array, loss: LossSeen | None) -> bool:

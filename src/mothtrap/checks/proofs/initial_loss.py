@@ -84,10 +84,11 @@ class InitialLoss(Check):
         if entropy is not None:
             subject.figures["entropy of the mean prediction"] = entropy
         if loss.value > max(self.high * guessing, guessing + self.margin):
-            cause = self._cause(subject.step.forward)
+            cause, fixes = self._cause(subject.step.forward)
             yield Found(
                 step=0,
                 severity="warning",
+                fixes=fixes,
                 message=f"the first loss is {loss.value:.4g}, but guessing gives {guessing:.3g}: "
                 f"{cause}",
                 location=loss.location,
@@ -115,18 +116,21 @@ class InitialLoss(Check):
             square,
         )
         if own > self.high_number * square + self.high_number:
-            cause = self._cause(subject.step.forward, loss.prediction)
+            cause, fixes = self._cause(subject.step.forward, loss.prediction)
             yield Found(
                 step=0,
                 severity="warning",
+                fixes=fixes,
                 message=f"the squared error of the first step is {own:.4g}, but predicting 0 gives "
                 f"{square:.4g}: {cause}",
                 location=loss.location,
                 evidence={"value": own, "guessing": square},
             )
 
-    def _cause(self, forward: Forward | None, numbers: Array | None = None) -> str:
-        """Return whether inputs, weights, or biases are too large, in words.
+    def _cause(
+        self, forward: Forward | None, numbers: Array | None = None
+    ) -> tuple[str, tuple[str, ...]]:
+        """Return whether inputs, weights, or biases are too large, in words, and the advice.
 
         Args:
             forward: the call of the model.
@@ -135,14 +139,16 @@ class InitialLoss(Check):
         sizes = [] if forward is None else [_size(array) for array in forward.inputs.values()]
         largest = max(sizes, default=0.0)
         if largest > self.far:
-            return f"the inputs are not scaled (root mean square {largest:.3g})"
+            return f"the inputs are not scaled (root mean square {largest:.3g})", ()
         mean, deviation = (0.0, 0.0) if numbers is None else (numbers.mean(), numbers.std())
         if abs(mean) > self.offset * deviation:
             return (
                 f"the predictions have a mean of {mean:.3g} and a deviation of {deviation:.3g}, so "
                 "a bias of the last layer is too large"
-            )
-        return "the weights of the last layer are too large"
+            ), ("Set the bias of the last layer to the mean of the targets, or to 0.",)
+        return "the weights of the last layer are too large", (
+            "Make the initial weights of the last layer smaller.",
+        )
 
 
 def _size(array: Array) -> float:

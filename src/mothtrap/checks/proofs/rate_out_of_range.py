@@ -92,6 +92,8 @@ class RateOutOfRange(Check):
         rate = step.rates[-1]
         own = self._trial(subject, Change(batches=ORDERS[0]))
         first = _first(step, own)
+        if first == 0:
+            raise NotApplicable("the loss is 0 from the start")
         band = self._band(subject)
         subject.figures["rate"] = rate
         if band is not None:

@@ -1,5 +1,5 @@
 /** Record: what was run by whom, with which parameters and data, and what the script has logged. */
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { runAnswer, source, ticks } from "../data.js";
 import { number, counted } from "../format.js";
 import { html } from "../html.js";
@@ -12,6 +12,8 @@ const ROWS = 50;
 const ITEMS = 60;
 const ORDER = ["data", "code", "packages", "who", "machine", "when", "outcome", "weights"];
 const STATIC = new Set(["png", "vega-lite"]);
+const LOWEST = 80;
+const HIGHEST = 900; // pixels of a picture; a figure cannot push the rest of the page away
 
 export function Record() {
   const answer = useAnswer((signal) => source.record(run.value, signal), run.value,
@@ -102,14 +104,25 @@ function Content({ item }) {
   return html`<${Read} item=${item} />`;
 }
 
-/** A figure in a sandbox. One that runs code is started by a click. */
+/** A figure in a sandbox. One that runs code is started by a click. A picture says how high it is. */
 export function Figure({ item }) {
   const form = String(item.about.format ?? "");
   const [on, setOn] = useState(STATIC.has(form));
+  const [height, setHeight] = useState(null);
+  const frame = useRef(null);
+  useEffect(() => {
+    const told = (event) => {
+      if (event.source === frame.current?.contentWindow && Number.isFinite(event.data?.height)) {
+        setHeight(Math.min(Math.max(event.data.height, LOWEST), HIGHEST));
+      }
+    };
+    addEventListener("message", told);
+    return () => removeEventListener("message", told);
+  }, []);
   const url = source.figureUrl(run.value, item.number);
   if (!on) return html`<p><button onClick=${() => setOn(true)}>Show this figure (it runs a script)</button></p>`;
   return html`<iframe class="logged-figure" title=${`Figure ${item.name}`} sandbox="allow-scripts" loading="lazy"
-      src=${`${url}&inside=1`}></iframe>
+      ref=${frame} style=${height && `height: ${height}px`} src=${`${url}&inside=1`}></iframe>
     <p class="muted"><a href=${url} target="_blank" rel="noreferrer">Open in a new tab</a></p>`;
 }
 
