@@ -32,7 +32,7 @@ def test_states_that_are_drawn_from_are_compared_up_to_the_step(
     assert random_states_agree(first, second, 5) is agree
 
 
-def test_a_generator_that_nobody_draws_from_does_not_count(tmp_path: Path) -> None:
+def test_a_generator_without_draws_does_not_count(tmp_path: Path) -> None:
     def change(_: int, numbers: dict[str, float]) -> None:
         numbers["digest:rng.python"] = 6
 

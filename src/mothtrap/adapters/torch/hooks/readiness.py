@@ -58,6 +58,7 @@ from mothtrap.core.facts.optimizers import (
     ClippedLate,
     GradientsCleared,
     IdleOptimizer,
+    MicroBatchesCleared,
     OptimizerFacts,
     RoundedUpdates,
     ScheduleEnded,
@@ -91,7 +92,7 @@ OF_FORWARDS: Final = frozenset(
 OF_BACKWARDS: Final = frozenset(
     (
         *(LossCall, MarginLoss, MixedAxes, OverlapAdded, PolicyEntropy, PolicyLoss, TokenShares),
-        *(LossesKept, GradientsCleared),
+        *(LossesKept, GradientsCleared, MicroBatchesCleared),
     )
 )
 """Facts that only a backward can show."""

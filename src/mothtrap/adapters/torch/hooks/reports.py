@@ -69,6 +69,7 @@ from mothtrap.core.facts.optimizers import (
     ClippedLate,
     GradientsCleared,
     IdleOptimizer,
+    MicroBatchesCleared,
     OptimizerFacts,
     RoundedUpdates,
     ScheduleEnded,
@@ -110,7 +111,14 @@ IN_EACH_STEP: Final = (
         NonfiniteInput,
     ),
     FirstBadOperation,
-    *(GradientsCleared, ClippedLate, UpdateDirection, StepGuarded, ScriptFailed),
+    *(
+        GradientsCleared,
+        MicroBatchesCleared,
+        ClippedLate,
+        UpdateDirection,
+        StepGuarded,
+        ScriptFailed,
+    ),
     *(SamplesTaken, SamplesNamed, DataSeen, LoaderBegan),
     *(Evaluation, EvaluationPhase, NormBatches, TrainingMode, BootstrappedTargets),
     *(EvaluationGraphsKept, EvaluationNorms, NormAverages),
@@ -172,7 +180,8 @@ REPORTS_OF_ONE_THREAD: Final = Reports(
     scalars=frozenset({"gradient_norm", "gradient_state", "stale_gradient", "clip_limit"}),
     facts=frozenset(
         {
-            *(GradientsCleared, ClippedLate, UpdateDirection, OptimizerFacts, RoundedUpdates),
+            *(GradientsCleared, MicroBatchesCleared, ClippedLate, UpdateDirection),
+            *(OptimizerFacts, RoundedUpdates),
             *(UnownedParameter, IdleOptimizer, UnreachedModule, HiddenParameters),
             *(FrozenParameters, HalfPrecision, InitialWeights),
         }
