@@ -16,6 +16,7 @@ from mothtrap.core.facts.evaluations import (
     BootstrappedTargets,
     EqualStates,
     EqualViews,
+    EvaluatedCopy,
     Evaluation,
     EvaluationNorms,
     EvaluationPhase,
@@ -72,7 +73,7 @@ Facts = tuple[type[Fact], ...]
 OF_FORWARDS: Final = frozenset(
     (
         *(NonfiniteModule, FiniteOutputs, FirstBadOperation, NonfiniteInput, InputDistribution),
-        *(Evaluation, EvaluationPhase, EvaluationNorms, EvaluationGraphsKept),
+        *(Evaluation, EvaluationPhase, EvaluationNorms, EvaluationGraphsKept, EvaluatedCopy),
         *(TrainingMode, NormBatches, NormAverages, BootstrappedTargets, EqualStates),
         EqualViews,
         *(UnreachedModule, HiddenParameters, FrozenParameters, HalfPrecision),
