@@ -13,7 +13,6 @@ from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
-
 _PENALTY = re.compile("gradient|grad_?pen|(^|_)gp(_|$)", re.IGNORECASE)
 """Names of gradient penalties."""
 
