@@ -162,7 +162,7 @@ def _class_fixes(failed: FailedLoss, target: torch.Tensor) -> tuple[str, ...]:
 
 
 MIN_LABELS = 64
-"""Labels of which a batch is expected to show every class, such as the pixels of a mask. By hand."""
+"""Labels that are expected to show every class, such as the pixels of a mask. Chosen by hand."""
 
 
 def _rows(wrong: torch.Tensor | None, sources: Sources) -> str:
