@@ -13,7 +13,8 @@ class UnreachedModule(Fact, frozen=True, kw_only=True, tag=True):
     before, but reached since. Calls of the module are counted from the second step of its
     optimizer: `runs` in forward passes with a graph, `runs_without_graph` those of them whose
     output did not require a gradient, and `runs_in_evaluation` in forward passes without a graph;
-    `calls_are_seen` is False if its calls are not visible.
+    `runs_in_checkpoint`: those without a gradient inside of a reentrant checkpoint whose inputs
+    need none. `calls_are_seen` is False if its calls are not visible.
     `upstream`: it ran before every module that was reached. `detached_before`: the module that was
     called with its detached output; None if unknown. `given_out`: the model returned a tensor that
     depends on it. `changed`: something else changed its values.
@@ -29,6 +30,7 @@ class UnreachedModule(Fact, frozen=True, kw_only=True, tag=True):
     runs: int = 0
     runs_without_graph: int = 0
     runs_in_evaluation: int = 0
+    runs_in_checkpoint: int = 0
     calls_are_seen: bool = True
     upstream: bool = False
     detached_before: str | None = None
