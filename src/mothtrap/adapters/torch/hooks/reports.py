@@ -94,6 +94,7 @@ from mothtrap.core.facts.workers import (
     OptimizersNotRestored,
     RestoredNothing,
     Resumed,
+    WeightsNotRestored,
     WeightsSaved,
     WorkerPace,
 )
@@ -126,7 +127,7 @@ IN_EACH_STEP: Final = (
     ScheduleEnded,
     PhasesTimed,
     *(WorkerPace, WeightsSaved, CheckpointSaved, RestoredNothing, Resumed),
-    OptimizersNotRestored,
+    *(OptimizersNotRestored, WeightsNotRestored),
     ShapeChanged,
 )
 """Facts that are searched for in light steps, too."""
