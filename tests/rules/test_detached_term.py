@@ -9,11 +9,13 @@ from mothtrap.core.findings import Finding, Severity
 from mothtrap.rules.detached_term import DetachedTermOfLoss
 
 
-def check(values: tuple[float, ...], without_graph: int | None = None) -> list[Finding]:
+def check(
+    values: tuple[float, ...], without_graph: int | None = None, name: str = "penalty"
+) -> list[Finding]:
     looks = len(values)
     term = DetachedTerm(
         step=11,
-        term="penalty",
+        term=name,
         looks=looks,
         without_graph=looks if without_graph is None else without_graph,
         values=values,
@@ -28,6 +30,12 @@ def test_a_term_without_a_gradient_is_reported() -> None:
     assert (finding.severity, finding.location) == (Severity.WARNING, "train.py:7")
     assert "penalty in the loss has no gradient in 5 of 5 backward passes" in finding.message
     assert "Compute the term from the output of the model" in finding.fixes[0]
+
+
+@pytest.mark.parametrize("name", ["gradient_penalty", "loss_gp", "grad_penalty"])
+def test_the_first_fix_of_a_gradient_penalty_is_its_graph(name: str) -> None:
+    [finding] = check((0.4, 0.3, 0.5, 0.2, 0.1), name=name)
+    assert "create_graph=True" in finding.fixes[0]
 
 
 def test_a_term_that_trains_another_optimizers_parameters_is_reported() -> None:

@@ -59,6 +59,17 @@ def test_names_where_the_output_is_detached() -> None:
     assert "detached before head" in finding.message
 
 
+def test_a_reentrant_checkpoint_whose_inputs_need_no_gradient_is_named() -> None:
+    [finding] = check(module(runs_in_checkpoint=18))
+    assert finding.severity is Severity.ERROR
+    assert "reentrant checkpoint whose inputs need no gradient" in finding.message
+    assert finding.fixes[0].startswith("Pass `use_reentrant=False`")
+    for other in (module(), module(runs_in_checkpoint=9)):
+        [finding] = check(other)
+        assert "only runs without a graph (no_grad)" in finding.message
+        assert not any("use_reentrant" in fix for fix in finding.fixes)
+
+
 def test_weights_that_were_loaded_may_be_left_alone_on_purpose() -> None:
     [finding] = check(module(untouched=False))
     assert finding.severity is Severity.WARNING

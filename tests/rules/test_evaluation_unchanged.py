@@ -5,7 +5,13 @@ import pytest
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotEnoughData
-from mothtrap.core.facts.evaluations import Evaluation
+from mothtrap.core.fact import Fact
+from mothtrap.core.facts.evaluations import (
+    BootstrappedTargets,
+    EvaluatedCopy,
+    Evaluation,
+    EvaluationPhase,
+)
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.steps import Mode
 from mothtrap.rules.evaluation_unchanged import EvaluationUnchanged
@@ -66,3 +72,34 @@ def test_a_training_loss_that_stands_still_is_another_fault() -> None:
 def test_needs_several_evaluations() -> None:
     with pytest.raises(NotEnoughData):
         check([1.2] * 3)
+
+
+def copied(*digests: str, others: tuple[Fact, ...] = ()) -> list[Finding]:
+    copies = [
+        EvaluatedCopy(step=20 * number, module="AveragedModel", digest=digest, location="eval.py:9")
+        for number, digest in enumerate(digests, 1)
+    ]
+    return EvaluationUnchanged().check(window(*copies, *others))
+
+
+def test_a_copy_whose_weights_stand_still_is_reported() -> None:
+    [finding] = copied(*"aaaa")
+    assert (finding.severity, finding.location) == (Severity.WARNING, "eval.py:9")
+    assert "the same weights in all 4 evaluations from step 20 to 80" in finding.message
+
+
+def test_copies_that_change_or_make_targets_are_fine() -> None:
+    targets = BootstrappedTargets(step=9, module="Net", steps=10)
+    own = EvaluationPhase(
+        step=20,
+        mode=Mode.EVAL,
+        module="Net",
+        module_type="Net",
+        forwards=1,
+        trains=False,
+        number=0,
+        steps=20,
+    )
+    for seen in (("aaab", ()), ("aaa", ()), ("aaaa", (targets,)), ("aaaa", (own,))):
+        with pytest.raises(NotEnoughData):
+            copied(*seen[0], others=seen[1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from mothtrap.core.errors import NotEnoughData
@@ -11,6 +12,9 @@ from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
+
+_PENALTY = re.compile("gradient|grad_?pen|(^|_)gp(_|$)", re.IGNORECASE)
+"""Names of gradient penalties."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,8 @@ class DetachedTermOfLoss(Rule):
         cut, penalty, generator, display = self.fixes(window)
         if first.without_graph == first.looks:
             why, fixes = "has no gradient", (cut, penalty, display)
+            if _PENALTY.search(first.term):
+                fixes = (penalty, cut, display)
         else:
             held = " and ".join(first.optimizers) or "the optimizer"
             why, fixes = f"reaches no parameter of {held}", (generator, cut, display)

@@ -20,6 +20,9 @@ LAYERS_NAMED = 10
 """Most layers that a finding names."""
 
 WITHOUT_GRAPH, DETACHED, UPSTREAM, ASIDE = "without graph", "detached", "upstream", "aside"
+CHECKPOINT = "checkpoint"
+CUT = (WITHOUT_GRAPH, DETACHED, CHECKPOINT)
+"""Causes for which no gradient can reach the module."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,8 @@ class DisconnectedParameter(Rule):
     What it detects:
         Parameters of an optimizer whose module runs in training but that no backward pass
         reaches. The module runs under `no_grad`, its output is detached, or its output leaves
-        the graph before the loss. A gradient of zero counts as reached.
+        the graph before the loss. Or it runs in a reentrant checkpoint whose inputs need no
+        gradient, such as behind frozen layers. A gradient of zero counts as reached.
 
     Why it matters:
         The parameters keep their initial values. Later layers learn from random features, so the
@@ -61,6 +65,8 @@ class DisconnectedParameter(Rule):
           gradient.
         - PyTorch: If it is frozen on purpose, set `requires_grad_(False)` on it and pass only
           the other parameters to the optimizer.
+        - PyTorch: Pass `use_reentrant=False` to `checkpoint`, or call `requires_grad_()` on its
+          input.
         - Keras: If it is frozen on purpose, set `layer.trainable = False` before `compile`.
         - JAX: If it is frozen on purpose, leave it out of the arguments that you differentiate.
 
@@ -106,7 +112,7 @@ class DisconnectedParameter(Rule):
             for seen in newest_modules(window)
             if seen.own_steps >= self.own_steps and (cause := _cause(seen))
         ]
-        for group in ((WITHOUT_GRAPH, DETACHED), (UPSTREAM,), (ASIDE,)):
+        for group in (CUT, (UPSTREAM,), (ASIDE,)):
             found = [seen for cause, seen in causes if cause in group]
             if found:
                 if group[0] != ASIDE:  # include the modules that feed the detached one
@@ -123,7 +129,7 @@ class DisconnectedParameter(Rule):
 
     def _finding(self, window: Window, cause: str, found: list[UnreachedModule]) -> Finding:
         severity = Severity.WARNING
-        if cause in (WITHOUT_GRAPH, DETACHED) and any(seen.untouched for seen in found):
+        if cause in CUT and any(seen.untouched for seen in found):
             severity = Severity.ERROR
         elif cause == ASIDE and not self._weighs(found):
             severity = Severity.INFO
@@ -131,6 +137,7 @@ class DisconnectedParameter(Rule):
         count = total_parameters(found)
         cut = next((seen.detached_before for seen in found if seen.detached_before), None)
         words = {
+            CHECKPOINT: "its module runs in a reentrant checkpoint whose inputs need no gradient",
             WITHOUT_GRAPH: "its module only runs without a graph (no_grad)",
             DETACHED: f"the output of its module is detached before {cut}",
             UPSTREAM: "the output of its module leaves the graph before the next module",
@@ -138,8 +145,11 @@ class DisconnectedParameter(Rule):
         }[cause]
         if cause == ASIDE and any(seen.given_out for seen in found):
             words += ", although the model returns a tensor that depends on it"
-        detached, without_graph, *others = self.fixes(window)
+        checkpoint = [fix for fix in self.fixes(window) if "use_reentrant" in fix]
+        detached, without_graph, *others = (f for f in self.fixes(window) if f not in checkpoint)
         fixes = (detached if cause in (DETACHED, UPSTREAM) else without_graph, *others)
+        if cause == CHECKPOINT:
+            fixes = (*checkpoint, *others)
         if cause == ASIDE:
             fixes = tuple(sorted(fixes, key=lambda fix: "in the loss" not in fix))
         return self.finding(
@@ -179,6 +189,8 @@ def _cause(seen: UnreachedModule) -> str:
     """Return why no gradient reaches a module; '' if this rule does not apply."""
     if seen.changed:
         return ""
+    if seen.runs and seen.runs_in_checkpoint == seen.runs:
+        return CHECKPOINT
     only_evaluated = not seen.runs and 2 * seen.runs_in_evaluation >= seen.own_steps
     if only_evaluated or (seen.runs and seen.runs_without_graph == seen.runs):
         return WITHOUT_GRAPH

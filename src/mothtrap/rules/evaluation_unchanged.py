@@ -7,7 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
-from mothtrap.core.facts.evaluations import Evaluation
+from mothtrap.core.facts.evaluations import (
+    BootstrappedTargets,
+    EvaluatedCopy,
+    Evaluation,
+    EvaluationPhase,
+)
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.proof import Proof
@@ -23,7 +28,8 @@ class EvaluationUnchanged(Rule):
 
     What it detects:
         Evaluation losses that are bit-for-bit equal from the first evaluation, while the training
-        loss changes.
+        loss changes. Also a copy of the trained model whose weights are equal in every evaluation,
+        whatever is computed from its output.
 
     Why it matters:
         New weights or new rows change the loss at least in its last digit. If it stays equal, the
@@ -33,11 +39,13 @@ class EvaluationUnchanged(Rule):
 
     Fires:
         Warning when all evaluations at one line, at least `evaluations` of them, give the same
-        nonzero loss, with at least `steps` steps between any two evaluations.
+        nonzero loss, with at least `steps` steps between any two evaluations. PyTorch: also when a
+        copy, such as an `AveragedModel`, has the same weights in at least `evaluations`
+        evaluations, and the trained model itself is never evaluated.
 
     Stays quiet:
         For a loss of exactly 0, if the training loss is constant, too, and if the loss changed in
-        any evaluation.
+        any evaluation. For copies that compute targets: a target network, a teacher.
 
     What to do:
         - Evaluate the model that is trained: check whether a copy, an average, or reloaded
@@ -53,7 +61,11 @@ class EvaluationUnchanged(Rule):
     """
 
     code = "LOS413"
-    needs = (Need(facts=(Evaluation,)), Need(scalars=("loss",), optional=True))
+    needs = (
+        Need(facts=(Evaluation,)),
+        Need(facts=(EvaluatedCopy, EvaluationPhase, BootstrappedTargets), optional=True),
+        Need(scalars=("loss",), optional=True),
+    )
     proof = Proof(title="Evaluation loss", scalars=("loss",), reference=("value",))
     explains = ("overtraining", "labels_unrelated", "overfit", "stopped_too_late")
 
@@ -66,6 +78,9 @@ class EvaluationUnchanged(Rule):
 
     def check(self, window: Window) -> list[Finding]:
         """Compare the losses of each line that evaluates."""
+        copied = self._copy_stands_still(window)
+        if copied is not None:
+            return [copied]
         every = evaluated(window)
         long = [one for one in every if one.last.number + 1 >= self.evaluations]
         if not long:
@@ -74,6 +89,29 @@ class EvaluationUnchanged(Rule):
             )
         found = [self._finding(window, one) for one in long if self._stands_still(one)]
         return found[:1]
+
+    def _copy_stands_still(self, window: Window) -> Finding | None:
+        """Return a finding about an evaluated copy of the model whose weights never change."""
+        seen = list(window.seen(EvaluatedCopy))
+        same = len({one.digest for one in seen}) == 1
+        if len(seen) < self.evaluations or not same or seen[-1].step - seen[0].step < self.steps:
+            return None
+        if any(True for kind in (EvaluationPhase, BootstrappedTargets) for _ in window.seen(kind)):
+            return None
+        last = seen[-1]
+        return self.finding(
+            window,
+            severity=Severity.WARNING,
+            step=seen[0].step,
+            last_step=last.step,
+            count=len(seen),
+            message=(
+                f"{last.module} is evaluated, a copy of the trained model, and has the same "
+                f"weights in all {len(seen)} evaluations from step {seen[0].step} to {last.step}"
+            ),
+            evidence={"evaluations": len(seen), "limit": self.evaluations},
+            location=last.location,
+        )
 
     def _stands_still(self, one: Evaluated) -> bool:
         value, last = float(one.value_E[-1]), one.last

@@ -10,7 +10,7 @@ from tests.adapters.torch.watched import batch, classifier, sgd, watched
 from torch import nn
 from torch.nn import functional
 
-from mothtrap.core.facts.optimizers import ClippedLate, GradientsCleared
+from mothtrap.core.facts.optimizers import ClippedLate, GradientsCleared, MicroBatchesCleared
 
 Tensor = torch.Tensor
 HERE = "test_gradient_order.py"
@@ -66,6 +66,40 @@ def test_clearing_between_backward_and_step_is_told_once(zero: str) -> None:
 )
 def test_what_is_not_cleared_before_its_step_is_not_told(order: tuple[str, ...]) -> None:
     assert steps_cleared(*order) == []
+
+
+@pytest.mark.parametrize(
+    ("order", "found"),
+    [
+        (("zero", "backward", "zero", "backward", "zero", "backward", "step"), [(7, 8, 3)]),
+        (("zero", "backward", "backward", "zero", "backward", "step"), []),
+        (("zero", "backward", "backward", "step"), []),
+        (("zero", "backward", "zero", "backward again", "step"), []),
+        (("zero", "backward", "step"), []),
+    ],
+)
+def test_micro_batches_that_are_cleared_are_reported_once(
+    order: tuple[str, ...], found: list[tuple[int, int, int]]
+) -> None:
+    model = classifier()
+
+    def again() -> None:
+        model(batch()[0]).square().mean().backward()
+
+    with watched() as seen:
+        optimizer = sgd(model)
+        acts = {
+            "zero": optimizer.zero_grad,
+            "backward": lambda: backward(model),
+            "backward again": again,
+            "step": optimizer.step,
+        }
+        for _ in range(12):
+            for act in order:
+                acts[act]()
+    every = seen.observed(MicroBatchesCleared)
+    assert [(s.step, s.steps, s.micro_batches) for s in every] == found
+    assert all(HERE in (s.location or "") for s in every)
 
 
 def test_old_gradients_that_are_cleared_are_not_those_of_the_backward() -> None:

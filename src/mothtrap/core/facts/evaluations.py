@@ -76,6 +76,17 @@ class EvaluationPhase(Fact, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
+class EvaluatedCopy(Fact, frozen=True, kw_only=True, tag=True):
+    """A copy of a trained model ran without a graph after `step` steps.
+
+    `digest` is that of its weights. `location` is the line of the call.
+    """
+
+    module: str
+    digest: str
+    location: str | None = None
+
+
 class BootstrappedTargets(Fact, frozen=True, kw_only=True, tag=True):
     """Targets are computed from a model that runs without a backward pass in step after step.
 

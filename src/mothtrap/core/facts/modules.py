@@ -12,13 +12,14 @@ class UnreachedModule(Fact, frozen=True, kw_only=True, tag=True):
     in the optimizer. `own_steps` is the number of the optimizer's steps so far; 0 = the module was
     reported before, and has been reached since. Calls of the module are counted from the second
     step of its optimizer: `runs` in forward passes with a graph, `runs_without_graph` in those of
-    them whose output did not require a gradient, and `runs_in_evaluation` in forward passes without
-    a graph; `calls_are_seen` is False if its calls are not visible. `upstream`: it ran before every
-    module that was reached. `detached_before`: the module that was called with its detached output;
-    None if unknown. `given_out`: the model returned a tensor that depends on it. `changed`: its
-    values changed in another way. `untouched`: its values look like the framework's initial values;
-    None = unknown. `since`: the first of the counted steps, not all of which are inspected; None in
-    older runs.
+    them whose output did not require a gradient, `runs_in_checkpoint` in those of these that were
+    inside a reentrant checkpoint whose inputs need no gradient, and `runs_in_evaluation` in forward
+    passes without a graph; `calls_are_seen` is False if its calls are not visible. `upstream`: it
+    ran before every module that was reached. `detached_before`: the module that was called with its
+    detached output; None if unknown. `given_out`: the model returned a tensor that depends on it.
+    `changed`: its values changed in another way. `untouched`: its values look like the framework's
+    initial values; None = unknown. `since`: the first of the counted steps, not all of which are
+    inspected; None in older runs.
     """
 
     module: str
@@ -29,6 +30,7 @@ class UnreachedModule(Fact, frozen=True, kw_only=True, tag=True):
     runs: int = 0
     runs_without_graph: int = 0
     runs_in_evaluation: int = 0
+    runs_in_checkpoint: int = 0
     calls_are_seen: bool = True
     upstream: bool = False
     detached_before: str | None = None

@@ -130,6 +130,20 @@ class GradientsCleared(Fact, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
+class MicroBatchesCleared(Fact, frozen=True, kw_only=True, tag=True):
+    """An optimizer's gradients were cleared between the micro-batches of each step so far.
+
+    Each of `steps` steps had several backward passes of one line, and applied the gradients of the
+    last one only; `micro_batches` is their number in the latest step. `location` is the line that
+    cleared them.
+    """
+
+    optimizer: str
+    steps: int
+    micro_batches: int
+    location: str | None = None
+
+
 class ClippedLate(Fact, frozen=True, kw_only=True, tag=True):
     """An optimizer's gradients were clipped only after its step had applied them.
 

@@ -118,6 +118,17 @@ class Resumed(Fact, frozen=True, kw_only=True, tag=True):
     losses: dict[str, tuple[float, ...]] = {}
 
 
+class WeightsNotRestored(Fact, frozen=True, kw_only=True, tag=True):
+    """A restarted job has restored these optimizers, but has loaded no weights.
+
+    It continues at `step`. `untouched`: the weights look like the framework's initial values; None
+    = unknown.
+    """
+
+    optimizers: tuple[str, ...]
+    untouched: bool | None = None
+
+
 class OptimizersNotRestored(Fact, frozen=True, kw_only=True, tag=True):
     """A restarted job has loaded its weights, but these optimizers start without their averages.
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from mothtrap.core.digests import MODULUS
 from mothtrap.core.steps import Mode
+from mothtrap.core.window import Series
 from mothtrap.reader.compare.comparable import rows_of_steps
 from mothtrap.reader.run import Run
 from mothtrap.reader.samples.sample_index import Sample
@@ -71,8 +72,44 @@ def other_parts(first: Run, second: Run) -> list[str]:
     names = [s.of for s in first.scalars("digest:batch:*", mode=Mode.TRAIN)]
     parts = [name for name, row in zip(names, differs, strict=False) if row.any()]
     if names and len(parts) < len(names):
-        return [share, f"only {', '.join(parts)} differs in them"]
+        verb = "differs" if len(parts) == 1 else "differ"
+        return [share, f"only {' and '.join(map(_part, parts))} {verb} in them"]
     return [share]
+
+
+def _part(name: str) -> str:
+    """Name a part of a batch: `batch:loader 1.0` is the first element of what loader 1 gives."""
+    loader, _, key = name.partition(":")[2].partition(".")
+    if not key:
+        return name
+    if key.isdecimal():
+        ordinal = ("first", "second", "third")[int(key) : int(key) + 1]
+        return f"the {ordinal[0]} element of {loader}" if ordinal else f"element {key} of {loader}"
+    return f"{key!r} of {loader}"
+
+
+def random_states_agree(first: Run, second: Run, step: int) -> bool:
+    """Return whether all generators that are drawn from had equal states up to a step."""
+    mine, theirs = (
+        {s.of: s for s in run.scalars("digest:rng.*", mode=Mode.TRAIN)} for run in (first, second)
+    )
+    drawn = [
+        name
+        for name in mine.keys() & theirs.keys()
+        if any(map(_is_drawn, (mine[name], theirs[name])))
+    ]
+    return bool(drawn) and all(
+        np.array_equal(_until(mine[name], step), _until(theirs[name], step)) for name in drawn
+    )
+
+
+def _until(states: Series, step: int) -> Digests:
+    return states.values_S[states.steps_S <= step]
+
+
+def _is_drawn(states: Series) -> bool:
+    """Return whether the state of a generator changed."""
+    return len(states) > 1 and bool((states.values_S != states.values_S[0]).any())
 
 
 def same_samples(first: Run, second: Run, step: int) -> tuple[bool | None, str]:

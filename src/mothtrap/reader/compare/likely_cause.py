@@ -16,6 +16,7 @@ from mothtrap.reader.compare.conditions import ConditionDiffers
 from mothtrap.reader.compare.data_differences import (
     agree_again,
     other_parts,
+    random_states_agree,
     same_rows,
     same_samples,
 )
@@ -184,6 +185,13 @@ def _of_batch(case: _Case) -> Cause:
             sentence="the samplers select different samples: they draw them in a different order",
             evidence=evidence,
         )
+    if same and random_states_agree(case.first, case.second, step):
+        return Cause(
+            kind="data",
+            sentence="the same samples have different values, and the random numbers agree: the "
+            "data or their preparation changed",
+            evidence=evidence,
+        )
     if same and not agree_again(case.first, case.second):
         return Cause(
             kind="random numbers",
@@ -261,7 +269,11 @@ def _of_results(case: _Case) -> Cause:
             return Cause(kind="workers", sentence=known.sentence, evidence=known.evidence)
     if relative is None:
         relative = _apart(case)
-    types = [c for c in case.conditions if c.what.startswith("element types")]
+    types = [
+        c
+        for c in case.conditions
+        if c.what.startswith("element types") and c.first and c.second  # else it is not known
+    ]
     agrees = [f"everything that was compared before {what} agrees"]
     if not _compares_weights(case):
         agrees.append(
@@ -271,15 +283,15 @@ def _of_results(case: _Case) -> Cause:
     if types:
         return Cause(
             kind="numerics",
-            sentence=f"the {types[0].what} are {types[0].first or 'unknown'} in the first run "
-            f"and {types[0].second or 'unknown'} in the second",
+            sentence=f"the {types[0].what} are {types[0].first} in the first run and "
+            f"{types[0].second} in the second",
             evidence=tuple(agrees),
         )
     if relative is not None and relative > LAST_BITS:
         return Cause(
             kind="code",
             sentence=f"with the same inputs, {what} has a different value "
-            f"({relative:.1%} apart): it is computed differently",
+            f"({relative:.2%} apart): it is computed differently",
             evidence=tuple(agrees),
         )
     much = "different" if relative is None else f"{relative:.1e} apart"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from mothtrap.core.facts.optimizers import ClippedLate, GradientsCleared
+from mothtrap.core.facts.optimizers import ClippedLate, GradientsCleared, MicroBatchesCleared
 from mothtrap.tracing.source import frames
+
+ENOUGH = 8
+"""Steps of which only the last micro-batch counts before that is reported. Chosen by hand."""
 
 
 @dataclass(slots=True, eq=False)
@@ -23,6 +26,11 @@ class GradientOrder:
         late_since: the first step with late clipping.
         late_steps: steps before which only gradients were clipped that were cleared later.
         timely_steps: steps whose gradients were clipped before they were applied.
+        lines: lines of its backward passes.
+        backwards: number of its backward passes.
+        lost: new gradients that were discarded before another backward pass.
+        lost_steps: steps so far of which only the last micro-batch counts.
+        adds: a step has applied the sum of several micro-batches.
     """
 
     made: bool = False
@@ -35,6 +43,18 @@ class GradientOrder:
     late_since: int = -1
     late_steps: int = 0
     timely_steps: int = 0
+    lines: set[str] = field(default_factory=set)
+    backwards: int = 0
+    lost: int = 0
+    lost_steps: int = 0
+    adds: bool = False
+
+    def backward_begins(self, line: str) -> None:
+        """Record that a backward pass of a line begins."""
+        self.lines.add(line)
+        self.backwards += 1
+        self.lost += self.cleared
+        self.made, self.cleared = True, False
 
     def clears(self) -> None:
         """Record that `zero_grad` discards gradients that no step has applied."""
@@ -49,7 +69,7 @@ class GradientOrder:
 
     def stepped(
         self, step: int, name: str, *, absent: bool, clean: bool
-    ) -> list[GradientsCleared | ClippedLate]:
+    ) -> list[GradientsCleared | ClippedLate | MicroBatchesCleared]:
         """Reset for the next step; return what to report about this one.
 
         Args:
@@ -58,7 +78,17 @@ class GradientOrder:
             absent: there were no gradients.
             clean: the gradients of the previous step had been cleared before its own were computed.
         """
-        found: list[GradientsCleared | ClippedLate] = []
+        found: list[GradientsCleared | ClippedLate | MicroBatchesCleared] = []
+        if self._counts_lost():
+            found.append(
+                MicroBatchesCleared(
+                    step=step,
+                    optimizer=name,
+                    steps=self.lost_steps,
+                    micro_batches=self.backwards,
+                    location=self.cleared_at,
+                )
+            )
         before, self.told = self.told, absent and self.cleared
         if self.told and not before:
             found.append(GradientsCleared(step=step, optimizer=name, location=self.cleared_at))
@@ -73,12 +103,22 @@ class GradientOrder:
                     location=self.late_at,
                 )
             )
-        self.made = self.cleared = self.clipped = self.late = False
+        self.begin()
         return found
 
     def begin(self) -> None:
         """Record that the optimizer has stepped."""
         self.made = self.cleared = self.clipped = self.late = False
+        self.lost = self.backwards = 0
+        self.lines.clear()
+
+    def _counts_lost(self) -> bool:
+        """Return whether to report that steps apply their last micro-batch only."""
+        if self.backwards < 2 or len(self.lines) > 1:
+            return False
+        self.adds = self.adds or self.lost < self.backwards - 1
+        self.lost_steps += not self.adds
+        return not self.adds and self.lost_steps == ENOUGH
 
     def _counts_clipping(self, clean: bool) -> bool:
         """Return whether to report: at every power of two, and if clipping was not always late."""

@@ -62,6 +62,16 @@ LABELS: dict[str, Case] = {
         "labels from 1 to 3",
         "number the classes from 0: y - 1",
     ),
+    "masks": (
+        lambda: functional.cross_entropy(torch.zeros(1, 2, 8, 8), rows([[[0, 255] * 4] * 8])),
+        "labels from 0 to 255",
+        "map the labels 0 and 255 to class numbers from 0 on",
+    ),
+    "borders": (
+        lambda: functional.cross_entropy(torch.zeros(4, 3), rows([0, 2, 255, 1])),
+        "labels from 0 to 255",
+        "if 255 marks pixels without a class, pass ignore_index=255",
+    ),
     "left out": (
         lambda: nn.CrossEntropyLoss()(scores, rows([1, 2, -1, 1])),
         "labels from -1 to 2 (wrong in row 2)",

@@ -147,6 +147,20 @@ def test_values_that_another_changes_are_said_to_change() -> None:
     assert not told["encoder.2"].changed
 
 
+@pytest.mark.filterwarnings("ignore:None of the inputs")
+def test_a_reentrant_segment_whose_inputs_need_no_gradient_is_told() -> None:
+    class Checkpointed(Net):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.head(torch.utils.checkpoint.checkpoint(self.encoder, x, use_reentrant=True))
+
+    def act() -> None:
+        model = Checkpointed("")
+        learn(model, sgd(model))
+
+    first = unreached(act)["encoder.0"]
+    assert first.runs_in_checkpoint == first.runs == STEPS - 2
+
+
 @pytest.mark.filterwarnings("ignore:torch.utils.checkpoint")
 @pytest.mark.parametrize("reentrant", [True, False])
 def test_a_checkpointed_segment_makes_a_graph(reentrant: bool) -> None:

@@ -8,7 +8,12 @@ from tests.adapters.torch.watched import Seen, classifier, sgd, train, watched
 from torch import nn
 
 from mothtrap.adapters.torch.optimization import saved_weights
-from mothtrap.core.facts.workers import OptimizersNotRestored, Resumed, WeightsSaved
+from mothtrap.core.facts.workers import (
+    OptimizersNotRestored,
+    Resumed,
+    WeightsNotRestored,
+    WeightsSaved,
+)
 from mothtrap.statistics.torch import fingerprint
 
 
@@ -111,6 +116,34 @@ def test_an_optimizer_without_its_averages_is_told(
         train(model, optimizer, steps=1)
     found = seen.observed(OptimizersNotRestored)
     assert [one.optimizers for one in found] == told  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("restores", "loads", "told"),
+    [
+        pytest.param(True, False, [("SGD",)], id="the optimizer alone"),
+        pytest.param(True, True, [], id="both"),
+        pytest.param(False, False, [], id="neither"),
+    ],
+)
+def test_weights_that_are_not_loaded_with_their_optimizer_are_told(
+    restores: bool, loads: bool, told: list[tuple[str, ...]]
+) -> None:
+    before = classifier(hidden=32)
+    first = torch.optim.SGD(before.parameters(), lr=0.1, momentum=0.9)
+    train(before, first, steps=3)
+    with watched() as seen:
+        seen.tracer.job.process.resumption = lambda *_: Resumed(step=3, evidence="by hand")
+        model = classifier(hidden=32)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        if restores:
+            optimizer.load_state_dict(first.state_dict())
+        if loads:
+            model.load_state_dict(before.state_dict())
+        train(model, optimizer, steps=1)
+    found = [o for o in seen.observed(WeightsNotRestored) if isinstance(o, WeightsNotRestored)]
+    assert [one.optimizers for one in found] == told
+    assert all(one.untouched for one in found)
 
 
 def test_the_optimizer_says_how_many_steps_it_made() -> None:

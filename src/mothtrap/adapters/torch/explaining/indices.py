@@ -92,7 +92,7 @@ def _labels(scene: Scene, sources: Sources, failed: FailedLoss) -> Explanation |
         beyond = (target < 0) | (target > last) if is_plain(target) else None
         sentence += _rows(beyond, sources)
         sentence += f": the predictions have only classes 0 to {last}"
-        fixes = _class_fixes(failed)
+        fixes = _class_fixes(failed, target)
     else:
         wrong = given if of_input else target
         if is_finite(wrong) is False:
@@ -142,17 +142,27 @@ def _not_a_number(
     )
 
 
-def _class_fixes(failed: FailedLoss) -> tuple[str, ...]:
+def _class_fixes(failed: FailedLoss, target: torch.Tensor) -> tuple[str, ...]:
     least, greatest = failed.least or 0.0, failed.greatest or 0.0
     classes = failed.classes or 0
     if least < 0:
         return ("if these labels should be ignored, pass ignore_index=" + f"{least:g}",)
     if least >= 1 and greatest == classes:
         return ("number the classes from 0: y - 1",)
+    values = torch.unique(target).tolist() if is_plain(target) else []
+    if 255 in values and max(values[:-1], default=0) in range(1, classes):
+        return ("if 255 marks pixels without a class, pass ignore_index=255",)
+    if 2 <= len(values) <= classes and target.numel() >= MIN_LABELS:
+        listed = " and ".join(f"{value:g}" for value in values)
+        return (f"map the labels {listed} to class numbers from 0 on",)
     return (
         f"give the model {greatest + 1:g} outputs, or check where this label was read",
         "number the classes from 0",
     )
+
+
+MIN_LABELS = 64
+"""Labels that are expected to show every class, such as the pixels of a mask. Chosen by hand."""
 
 
 def _rows(wrong: torch.Tensor | None, sources: Sources) -> str:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from mothtrap.adapters.torch.forward.evaluated_copies import EvaluatedCopies
 from mothtrap.adapters.torch.forward.evaluation_graphs import EvaluationGraphs
 from mothtrap.adapters.torch.forward.evaluation_norms import NormStatistics
 from mothtrap.adapters.torch.forward.modes import MAX_PATHS, active_in_training
@@ -106,7 +107,7 @@ class EvaluationObserver:
         self.losses = EvaluatedLosses()
         self._predictions = EvaluatedPredictions()
         self._graphs = EvaluationGraphs()
-        self._norms = NormStatistics()
+        self._norms, self._copies = NormStatistics(), EvaluatedCopies(job)
         self.uses = ForwardUses(job, self._recognized, cut)
         self._of_uses: weakref.WeakKeyDictionary[Use, list[EvaluatedLoss]]
         self._of_uses = weakref.WeakKeyDictionary()
@@ -134,12 +135,13 @@ class EvaluationObserver:
         elif self._doubts < MAX_DOUBTS:
             self.in_doubt = True
 
-    def copy_called(self) -> None:
+    def copy_called(self, module: nn.Module) -> None:
         """Handle the start of a graph-free forward pass of a copy of a trained model.
 
         Losses that follow belong to an evaluation. A teacher runs in the same way, but its loss has
         the graph of its student.
         """
+        self._copies.called(module)
         if self.open is None:
             self.open = _Open(self._job.grouper.steps_applied)
 

@@ -311,7 +311,7 @@ class ForwardObserver:
                     "evaluations", self.evaluations.root_called, module, args, self._trains
                 )
         elif not (self._trains or asked is Mode.PREDICT) and self.bootstraps.is_copy(module):
-            self._job.contain_part("evaluations", self.evaluations.copy_called)
+            self._job.contain_part("evaluations", self.evaluations.copy_called, module)
         if makes_graph and self.recording.active and not self.attributes.is_read:
             self.attributes.is_read = True
             self._job.contain_part("snapshots", self.attributes.read)

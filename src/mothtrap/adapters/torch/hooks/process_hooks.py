@@ -131,9 +131,12 @@ class ProcessHooks(TorchHandle):
                 contain(restores.given, state)
 
         def loading(module: nn.Module, state: Any = None, *_: Any, **kwargs: Any) -> None:
+            saved_weights.loads = (saved_weights.loads or 0) + 1
             contain(restores.loading, module, kwargs.get("state_dict", state))
 
         state_asked, restores = self.tracer.state_asked, RestoreObserver(self.tracer)
+        saved_weights = self.tracer.saved_weights
+        saved_weights.loads = 0
         self._replace(nn.Module, "state_dict", _around(after=state_given))
         self._replace(nn.Module, "load_state_dict", _around(before=loading))
 

@@ -16,6 +16,7 @@ from mothtrap.core.facts.evaluations import (
     BootstrappedTargets,
     EqualStates,
     EqualViews,
+    EvaluatedCopy,
     Evaluation,
     EvaluationNorms,
     EvaluationPhase,
@@ -58,6 +59,7 @@ from mothtrap.core.facts.optimizers import (
     ClippedLate,
     GradientsCleared,
     IdleOptimizer,
+    MicroBatchesCleared,
     OptimizerFacts,
     RoundedUpdates,
     ScheduleEnded,
@@ -71,7 +73,7 @@ Facts = tuple[type[Fact], ...]
 OF_FORWARDS: Final = frozenset(
     (
         *(NonfiniteModule, FiniteOutputs, FirstBadOperation, NonfiniteInput, InputDistribution),
-        *(Evaluation, EvaluationPhase, EvaluationNorms, EvaluationGraphsKept),
+        *(Evaluation, EvaluationPhase, EvaluationNorms, EvaluationGraphsKept, EvaluatedCopy),
         *(TrainingMode, NormBatches, NormAverages, BootstrappedTargets, EqualStates),
         EqualViews,
         *(UnreachedModule, HiddenParameters, FrozenParameters, HalfPrecision),
@@ -91,7 +93,7 @@ OF_FORWARDS: Final = frozenset(
 OF_BACKWARDS: Final = frozenset(
     (
         *(LossCall, MarginLoss, MixedAxes, OverlapAdded, PolicyEntropy, PolicyLoss, TokenShares),
-        *(LossesKept, GradientsCleared),
+        *(LossesKept, GradientsCleared, MicroBatchesCleared),
     )
 )
 """Facts that require a backward pass."""

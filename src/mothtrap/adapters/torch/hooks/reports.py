@@ -21,6 +21,7 @@ from mothtrap.core.facts.evaluations import (
     BootstrappedTargets,
     EqualStates,
     EqualViews,
+    EvaluatedCopy,
     Evaluation,
     EvaluationNorms,
     EvaluationPhase,
@@ -69,6 +70,7 @@ from mothtrap.core.facts.optimizers import (
     ClippedLate,
     GradientsCleared,
     IdleOptimizer,
+    MicroBatchesCleared,
     OptimizerFacts,
     RoundedUpdates,
     ScheduleEnded,
@@ -92,6 +94,7 @@ from mothtrap.core.facts.workers import (
     OptimizersNotRestored,
     RestoredNothing,
     Resumed,
+    WeightsNotRestored,
     WeightsSaved,
     WorkerPace,
 )
@@ -110,14 +113,21 @@ IN_EACH_STEP: Final = (
         NonfiniteInput,
     ),
     FirstBadOperation,
-    *(GradientsCleared, ClippedLate, UpdateDirection, StepGuarded, ScriptFailed),
+    *(
+        GradientsCleared,
+        MicroBatchesCleared,
+        ClippedLate,
+        UpdateDirection,
+        StepGuarded,
+        ScriptFailed,
+    ),
     *(SamplesTaken, SamplesNamed, DataSeen, LoaderBegan),
     *(Evaluation, EvaluationPhase, NormBatches, TrainingMode, BootstrappedTargets),
-    *(EvaluationGraphsKept, EvaluationNorms, NormAverages),
+    *(EvaluatedCopy, EvaluationGraphsKept, EvaluationNorms, NormAverages),
     ScheduleEnded,
     PhasesTimed,
     *(WorkerPace, WeightsSaved, CheckpointSaved, RestoredNothing, Resumed),
-    OptimizersNotRestored,
+    *(OptimizersNotRestored, WeightsNotRestored),
     ShapeChanged,
 )
 """Facts that are searched for in light steps, too."""
@@ -172,7 +182,8 @@ REPORTS_OF_ONE_THREAD: Final = Reports(
     scalars=frozenset({"gradient_norm", "gradient_state", "stale_gradient", "clip_limit"}),
     facts=frozenset(
         {
-            *(GradientsCleared, ClippedLate, UpdateDirection, OptimizerFacts, RoundedUpdates),
+            *(GradientsCleared, MicroBatchesCleared, ClippedLate, UpdateDirection),
+            *(OptimizerFacts, RoundedUpdates),
             *(UnownedParameter, IdleOptimizer, UnreachedModule, HiddenParameters),
             *(FrozenParameters, HalfPrecision, InitialWeights),
         }

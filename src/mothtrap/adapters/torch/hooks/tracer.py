@@ -313,9 +313,9 @@ class Tracer(Parts):
         inside_step = self.grouper.running
         event, root = self.losses.began(tensors)
         self.feed(event)
-        reads = self.optimizers
-        began = reads.closure_backward_began if inside_step else reads.backward_began
-        self.contain_part("gradients", began)
+        reads, site = self.optimizers, (None, event.site)
+        began = (reads.closure_backward_began,) if inside_step else (reads.backward_began, *site)
+        self.contain_part("gradients", *began)
         if root is not None:
             self._loss_began(event.site, root)
 

@@ -23,6 +23,15 @@ def in_first_run() -> bool:
     return frame is not None and any(frame.f_locals["ctx"].needs_input_grad)
 
 
+def in_idle_run() -> bool:
+    """Return whether the running code is a segment whose inputs want no gradients.
+
+    Then no backward pass runs it again, and its parameters get no gradients.
+    """
+    frame = _frame_of(_FORWARD)
+    return frame is not None and not any(frame.f_locals["ctx"].needs_input_grad)
+
+
 def in_backward_of_segment() -> bool:
     """Return whether a segment runs its own backward pass inside the outer one."""
     return _frame_of(_BACKWARD) is not None

@@ -345,15 +345,15 @@ class OptimizerObserver:
                 known.order.clears()
                 self.unapplied = self.unapplied if known.steps else known
 
-    def backward_began(self, reached: torch.Tensor | None = None) -> None:
+    def backward_began(self, reached: torch.Tensor | None = None, line: str = "") -> None:
         """Check, before a backward pass, whether gradients are clean.
 
         Args:
             reached: a parameter to whose gradient the backward pass has already added.
+            line: call site of the backward pass.
         """
         for known, _ in self.other_threads.unshared():
-            order = known.order
-            order.made, order.cleared = True, False
+            known.order.backward_begins(line)
             if known.steps and not known.clean:
                 known.backward = True
                 known.clean = are_clean(known.marks, reached)

@@ -48,6 +48,7 @@ class _Module:
     digest: int
     runs: int = 0
     without_graph: int = 0
+    in_checkpoint: int = 0
     in_evaluation: int = 0
     detached_before: str | None = None
     given_out: bool = False
@@ -208,6 +209,7 @@ class ReachObserver:
         has_graph = not floats or any(t.requires_grad for t in floats)
         cut = not torch.is_grad_enabled() or not has_graph
         seen.without_graph += cut and not checkpointing.in_first_run()
+        seen.in_checkpoint += cut and checkpointing.in_idle_run()
 
     def _is_root(self, module: nn.Module) -> bool:
         return any(root.module() is module for root in self._job.book.roots)
@@ -268,6 +270,7 @@ class ReachObserver:
             own_steps=owner.steps,
             runs=seen.runs,
             runs_without_graph=seen.without_graph,
+            runs_in_checkpoint=seen.in_checkpoint,
             runs_in_evaluation=seen.in_evaluation,
             calls_are_seen=self._is_in_sight(module),
             upstream=self._is_upstream(module),

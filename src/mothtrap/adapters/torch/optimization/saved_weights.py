@@ -10,8 +10,9 @@ from torch import nn
 from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.job.naming import Root
+from mothtrap.adapters.torch.optimization.initial import looks_untouched
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerObserver
-from mothtrap.core.facts.workers import OptimizersNotRestored, WeightsSaved
+from mothtrap.core.facts.workers import OptimizersNotRestored, WeightsNotRestored, WeightsSaved
 from mothtrap.statistics import torch as arithmetic
 
 if TYPE_CHECKING:
@@ -36,11 +37,15 @@ class SavedWeights:
         job: observed job.
         optimizers: its optimizers.
         evaluated: counts the evaluation forward passes.
+
+    Attributes:
+        loads: calls of `load_state_dict` of modules; None if they are not observed.
     """
 
     def __init__(self, job: Job, optimizers: OptimizerObserver, evaluated: ForwardCount) -> None:
         self._job, self._optimizers, self._evaluated = job, optimizers, evaluated
         self._free_from_s = 0.0
+        self.loads: int | None = None
 
     def state_asked(self, module: nn.Module) -> None:
         """Handle a request for a module's state, as for a checkpoint."""
@@ -77,6 +82,8 @@ class SavedWeights:
             self._evaluated.forwards = resumed.evaluations
             if resumed.loaded and resumed.step:
                 self._tell_fresh(resumed.step)
+            elif resumed.step and self.loads == 0:
+                self._tell_forgotten(resumed.step)
 
     def _tell_fresh(self, step: int) -> None:
         """Report the optimizers whose averages were not loaded with the weights."""
@@ -86,6 +93,21 @@ class SavedWeights:
             self._job.recorder.notes.observe(
                 OptimizersNotRestored(
                     step=step, optimizers=tuple(type(one).__name__ for one in fresh)
+                )
+            )
+
+    def _tell_forgotten(self, step: int) -> None:
+        """Report the optimizers that were loaded without the weights that they belong to."""
+        restored = [one for _, one in self._optimizers.alive() if any(one.state.values())]
+        roots = [root.module() for root in self._job.book.roots if self._optimizers.owns_root(root)]
+        if restored:
+            self._job.recorder.notes.observe(
+                WeightsNotRestored(
+                    step=step,
+                    optimizers=tuple(type(one).__name__ for one in restored),
+                    untouched=looks_untouched(
+                        m for whole in roots if whole for m in whole.modules()
+                    ),
                 )
             )
 

@@ -1,0 +1,87 @@
+"""GRD109: gradients are cleared between the micro-batches of a step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.optimizers import MicroBatchesCleared
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+
+
+@dataclass(frozen=True)
+class MicroBatchesAreCleared(Rule):
+    """Gradients are cleared between the micro-batches of a step.
+
+    What it detects:
+        Several `backward()` calls from the same line before each step, with a `zero_grad()` between
+        them. The step applies the gradient of the last micro-batch only.
+
+    Why it matters:
+        The other micro-batches are computed for nothing. The effective batch is smaller than
+        planned, and the last gradient is divided by the number of micro-batches.
+
+    Fires:
+        Warning when in each of the first `num_steps` steps with several micro-batches all gradients
+        but the last were cleared.
+
+    Stays quiet:
+        If any step adds the gradients of two micro-batches. For backward passes of different lines,
+        such as the two passes of sharpness-aware minimization.
+
+    What to do:
+        - Call `zero_grad()` once per step: after `optimizer.step()`, or before the loop over the
+          micro-batches.
+
+    Example:
+        for x, y in micro_batches:
+            optimizer.zero_grad()              # clears the gradient of the micro-batch before
+            (loss_of(x, y) / len(micro_batches)).backward()
+        optimizer.step()
+
+    References:
+        https://docs.pytorch.org/docs/stable/notes/amp_examples.html#gradient-accumulation
+    """
+
+    code = "GRD109"
+    title = "micro-batches are cleared"
+    needs = (Need(facts=(MicroBatchesCleared,)),)
+    explains = ("learning_rate_too_low", "loss_not_decreasing", "loss_oscillating", "update_ratio")
+
+    num_steps: int = threshold(8, unit="steps", source="chosen by hand")
+
+    def check(self, window: Window) -> list[Finding]:
+        """Report optimizers that apply the last micro-batch only."""
+        if window.total_steps < self.num_steps:
+            raise NotEnoughData(f"needs {self.num_steps} steps, saw {window.total_steps}")
+        seen = list(window.seen(MicroBatchesCleared))
+        if not seen:
+            raise NotApplicable("no gradients of micro-batches were cleared")
+        first = seen[0]
+        if first.steps < self.num_steps:
+            return []
+        lost = first.micro_batches - 1
+        return [
+            self.finding(
+                window,
+                severity=Severity.WARNING,
+                step=max(0, first.step - first.steps + 1),
+                last_step=first.step,
+                count=first.steps,
+                message=(
+                    f"{first.optimizer} applies only the last of {first.micro_batches} "
+                    f"micro-batches: zero_grad() discards the gradients of the other {lost} in "
+                    f"{first.steps} of {first.steps} steps (limit {self.num_steps})"
+                ),
+                evidence={
+                    "micro_batches": first.micro_batches,
+                    "steps": first.steps,
+                    "limit": self.num_steps,
+                },
+                location=first.location,
+            )
+        ]
