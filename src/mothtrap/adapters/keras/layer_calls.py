@@ -10,7 +10,7 @@ from typing import Any, Final
 import keras
 import tensorflow as tf
 
-from mothtrap.adapters.keras import internals, layers
+from mothtrap.adapters.keras import added_masks, internals, layers
 from mothtrap.adapters.keras.causality import sight_of
 from mothtrap.adapters.keras.evaluations import Outside, input_slot, shape_of
 from mothtrap.adapters.keras.steps import Steps
@@ -66,6 +66,7 @@ class LayerCalls:
                 here.root, here.trained, here.look = self, False, contain(LOOKS.current)
                 here.called_at = contain(frames.user_location)
                 contain(root_called, self)
+                here.operations = contain(added_masks.count)
             here.depth += 1
             training = contain(internals.training_flag, self, args, kwargs)
             try:
@@ -129,6 +130,9 @@ class LayerCalls:
             for made in map(look.made.get, map(id, tf.nest.flatten(result))):
                 if isinstance(made, Made) and made.call is not None:
                     made.call.last = True
+            before = self._here.operations
+            if before is not None and not look.why:
+                added_masks.look_for(look, before)
             look.flush()
         sight = sight_of(layer, args, kwargs)
         if sight and len(look.sights) < MAX_LAYERS and not self._passes_by():
@@ -182,6 +186,7 @@ class _Thread(threading.local):
     root: Any = None
     called_at: str | None = None
     look: Look | None = None
+    operations: int | None = None
     trained: bool = False
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 from msgspec import structs
 
-from mothtrap.adapters.keras import layers, losses
+from mothtrap.adapters.keras import added_masks, layers, losses
 from mothtrap.adapters.keras.causality import looks_ahead
 from mothtrap.adapters.keras.repeated_batches import RepeatedBatches
 from mothtrap.adapters.tensorflow.probes.cells import Array
@@ -56,6 +56,7 @@ class LossCalls:
         for target in look.targets:
             if target.broadcast is not None:
                 self._job.fact(target.broadcast.fact(step, series, target.location))
+        added_masks.tell(look, self._job, step)
         self._batches.tell(look, step)
         fit, inputs, decoder = self._batches.fit, _inputs(_data(look)), _inputs(_later(look))
         alone = len(look.losses) == 1 and not any(layers.has_penalty(c.layer) for c in look.layers)

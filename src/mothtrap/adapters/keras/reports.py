@@ -28,6 +28,7 @@ from mothtrap.core.facts.layers import (
     ForwardScales,
     IdenticalUnits,
     InitialWeights,
+    MaskOfOnes,
     OutputSpread,
     UnitInputs,
 )
@@ -49,7 +50,7 @@ EVERY_STEP: Final = (
 SAMPLED_STEPS: Final = (
     *(LossCall, TargetOrder, DataTaken, ForwardScales, OutputSpread, UnitInputs),
     *(InitialWeights, IdenticalUnits, UnreachedModule, TrainingMode, NormBatches),
-    *(NormAverages, EvaluationPhase, UnownedParameter, BatchesLoaded),
+    *(NormAverages, EvaluationPhase, UnownedParameter, BatchesLoaded, MaskOfOnes),
 )
 """Facts that are searched for in full steps, inside the program."""
 
