@@ -36,7 +36,8 @@ def looks_ahead(sights: Sequence[str]) -> str:
     """Return the layer that lets a position use later positions; see `LossCall.looks_ahead`.
 
     Args:
-        sights: sights of the layers of a model with one input, in the order of their calls.
+        sights: sights of the layers of a model with one input, or of its decoder, in the order of
+            their calls.
     """
     attentions = [sight for sight in sights if sight in ("attention", "masked")]
     if attentions:

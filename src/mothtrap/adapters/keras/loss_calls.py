@@ -120,7 +120,9 @@ def _inputs(given: list[tuple[Any, Slot]]) -> list[Array]:
 
 def _sight(look: Look) -> tuple[str | None, str | None]:
     """Return what lets a position see later ones, and the line that calls it."""
-    is_alone = len(_data(look)) == 1 and not _later(look)
-    sights = [sight for sight, _ in look.sights] if is_alone else []
-    ahead = looks_ahead(sights) if sights else None
-    return ahead, next((place for sight, place in look.sights if sight == ahead), None)
+    if len(_data(look)) != 1:
+        return None, None
+    has_decoder = bool(_later(look))
+    seen = [(sight, place) for sight, place, decodes in look.sights if decodes or not has_decoder]
+    ahead = looks_ahead([sight for sight, _ in seen]) if seen else None
+    return ahead, next((place for sight, place in seen if sight == ahead), None)

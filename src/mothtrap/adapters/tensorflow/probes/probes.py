@@ -132,7 +132,8 @@ class Look:
     script itself assigns to one (`by_hand`).
     `evaluated`: losses that no tape records, with their mean and number of rows.
     `watched`: matrices on which a loss depends, but whose gradients were not requested.
-    `sights`: which positions layers can see along their sequences, with the line that calls each.
+    `sights`: which positions layers can see along their sequences, with the line that calls each,
+    and whether its sequence is made of a later argument, as in a decoder.
     `masks`: tensors that are added to scores before a softmax.
     `asked`: tensors that collections request. `evaluates`: the mode, and the model that is called
     outside of any tape.
@@ -160,7 +161,7 @@ class Look:
     sources: list[tuple[Any, Any]] = field(default_factory=list)
     evaluated: list[tuple[LossRecord, Slot]] = field(default_factory=list)
     watched: list[weakref.ref[Any]] = field(default_factory=list)
-    sights: list[tuple[str, str | None]] = field(default_factory=list)
+    sights: list[tuple[str, str | None, bool]] = field(default_factory=list)
     masks: list[AddedMask] = field(default_factory=list)
     by_hand: bool = False
     difference: tuple[Any, str | None] | None = None
