@@ -34,7 +34,7 @@ from mothtrap.core.facts.layers import (
 )
 from mothtrap.core.facts.losses import LossCall, LossSeries, MetricBroadcast, TokenShares
 from mothtrap.core.facts.modules import FrozenParameters, UnreachedModule
-from mothtrap.core.facts.optimizers import OptimizerFacts, UnownedParameter
+from mothtrap.core.facts.optimizers import OpposedOptimizers, OptimizerFacts, UnownedParameter
 from mothtrap.core.facts.pipelines import ShuffledApart, SplitReshuffled
 from mothtrap.core.reports import Reports
 from mothtrap.core.steps import Mode
@@ -51,6 +51,7 @@ SAMPLED_STEPS: Final = (
     *(LossCall, TargetOrder, DataTaken, ForwardScales, OutputSpread, UnitInputs),
     *(InitialWeights, IdenticalUnits, UnreachedModule, TrainingMode, NormBatches),
     *(NormAverages, EvaluationPhase, UnownedParameter, BatchesLoaded, MaskOfOnes),
+    OpposedOptimizers,
 )
 """Facts that are searched for in full steps, inside the program."""
 
