@@ -113,6 +113,24 @@ def test_equal_rows_of_evaluation_data_are_a_note() -> None:
     assert error.severity is Severity.ERROR
 
 
+def test_a_step_that_cuts_the_same_rows_out_of_its_data_is_named() -> None:
+    used = OneBatchUsed(
+        step=40,
+        loader="train_step",
+        steps=16,
+        unused=0,
+        first_step=1,
+        rows=64,
+        of_rows=2048,
+        location="train.py:9",
+    )
+    [finding] = RepeatedBatch().check(window(used))
+    assert (finding.severity, finding.location) == (Severity.WARNING, "train.py:9")
+    assert finding.message == (
+        "`train_step` gets 2048 rows, but trained on the same 64 of them in 16 inspected steps"
+    )
+
+
 def test_one_batch_for_ever_is_an_error() -> None:
     used = OneBatchUsed(step=40, loader="loader 1", steps=32, unused=40, first_step=9)
     [finding] = RepeatedBatch().check(window(used))

@@ -26,14 +26,17 @@ class MaskOfZerosAndOnes(Rule):
 
     Fires:
         Error when `nn.MultiheadAttention` or `scaled_dot_product_attention` gets a mask that
-        contains both 0 and 1 and no other number.
+        contains both 0 and 1 and no other number. In JAX, and in a program of Keras, also when a
+        script adds such a mask to the scores before a softmax.
 
     Stays quiet:
-        Boolean masks. Masks of 0 and minus infinity. Other biases. Trained masks. Attention that
-        the script implements by hand.
+        Boolean masks. Masks of 0 and minus infinity. Other biases. Trained masks. In PyTorch,
+        attention that the script implements by hand.
 
     What to do:
         - JAX: Select the scores with the mask: `jnp.where(mask, scores, -1e9)`.
+        - Keras: Select the scores with the mask: `tf.where(mask, scores, -1e9)`. Or add `-1e9`
+          where a position is masked: `scores += (1 - mask) * -1e9`.
         - PyTorch: Pass a boolean mask: `mask.bool()`. In `scaled_dot_product_attention`, True means
           that a position is visible. In `nn.MultiheadAttention`, True means that it is masked.
         - PyTorch: Or add minus infinity at the masked positions:

@@ -43,8 +43,9 @@ class RepeatedBatch(Rule):
         process reads, or a generator, has returned the same batch `single` times in a pass and no
         other; info if the batch has more rows than `few`, because it may be all the data. Error
         when 32 steps or more train on one batch, while the loader returns other batches that the
-        model never gets. Info when only evaluation data repeat, because the data contain equal
-        rows.
+        model never gets. Warning when a step in JAX gets at least four times as many rows as it
+        trains on, and takes the same ones in 16 inspected steps. Info when only evaluation data
+        repeat, because the data contain equal rows.
 
     Stays quiet:
         Samplers with replacement, and custom samplers. Other streams read by one process. The same
@@ -136,6 +137,8 @@ class RepeatedBatch(Rule):
     def _for_ever(self, window: Window, used: list[OneBatchUsed]) -> Finding:
         """Check for steps that all train on one batch while the loader returns others."""
         worst = max(used, key=lambda one: one.steps)
+        if worst.of_rows:
+            return self._same_part(window, worst)
         return self.finding(
             window,
             severity=Severity.ERROR,
@@ -155,6 +158,25 @@ class RepeatedBatch(Rule):
                 (one.location for one in window.seen(LoaderBegan) if one.loader == worst.loader),
                 None,
             ),
+        )
+
+    def _same_part(self, window: Window, one: OneBatchUsed) -> Finding:
+        return self.finding(
+            window,
+            severity=Severity.WARNING,
+            step=one.first_step,
+            last_step=one.step,
+            count=one.steps,
+            message=(
+                f"`{one.loader}` gets {one.of_rows} rows, but trained on the same {one.rows} of "
+                f"them in {one.steps} inspected steps"
+            ),
+            fixes=(
+                "Let the rows depend on the step: `dynamic_slice_in_dim(x, step * size, size)`, or "
+                "indices drawn with a new key in each step.",
+            ),
+            evidence={"rows": one.rows, "of_rows": one.of_rows, "steps": one.steps},
+            location=one.location,
         )
 
     def _one_batch(self, window: Window, stuck: list[BatchesLoaded]) -> Finding:

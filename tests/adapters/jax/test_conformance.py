@@ -23,6 +23,7 @@ class TestJax(AdapterTests):
     adapter = ADAPTER
     steps = STEPS
     replaced: ClassVar = (jax,)
+    elsewhere: ClassVar = {"OneBatchUsed": "tests/adapters/jax/test_same_rows.py"}
 
     def train(self) -> bytes:
         return as_bytes(PROGRAMS["linen"]())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -27,6 +28,10 @@ class TestKeras(AdapterTests):
     adapter = ADAPTER
     steps = 12
     replaced = (keras.layers.Layer, keras.losses.Loss, TensorFlowTrainer, tf.GradientTape)
+    elsewhere: ClassVar = {
+        "MaskOfOnes": "tests/adapters/keras/test_added_masks.py",
+        "OpposedOptimizers": "tests/adapters/keras/test_opponents.py",
+    }
 
     def train(self) -> bytes:
         keras.utils.set_random_seed(1)

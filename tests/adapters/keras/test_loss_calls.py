@@ -33,17 +33,31 @@ def translation(*, one_hot: bool) -> keras.Model:
     return keras.Model([source, given], keras.layers.Dense(WORDS, activation="softmax")(out))
 
 
-def targets_of_fit(given: np.ndarray, *, one_hot: bool) -> list[TargetSample]:
+def transformer(*, masked: bool) -> keras.Model:
+    """An encoder that sees all positions, and a decoder."""
+    source, given = keras.Input((LENGTH,)), keras.Input((LENGTH,))
+    x = keras.layers.Embedding(WORDS, 8)(source)
+    encoded = x + keras.layers.MultiHeadAttention(2, 4)(x, x)
+    y = keras.layers.Embedding(WORDS, 8)(given)
+    y = y + keras.layers.MultiHeadAttention(2, 4)(y, y, use_causal_mask=masked)
+    y = y + keras.layers.MultiHeadAttention(2, 4)(y, encoded)
+    return keras.Model([source, given], keras.layers.Dense(WORDS, activation="softmax")(y))
+
+
+def calls_of_fit(model: keras.Model, data: list[np.ndarray], kind: str) -> list[LossCall]:
     process = Process("numpy")
+    with process.watched(BASE), process.watched(ADAPTER):
+        model.compile("sgd", kind)
+        model.fit(data[:2], data[2], batch_size=16, verbose=0)
+    return [one for one in process.facts() if isinstance(one, LossCall)]
+
+
+def targets_of_fit(given: np.ndarray, *, one_hot: bool) -> list[TargetSample]:
     kind = "categorical_crossentropy" if one_hot else "sparse_categorical_crossentropy"
     data = [SOURCE, given, TARGET]
     if one_hot:
         data = [keras.utils.to_categorical(one, WORDS) for one in data]
-    with process.watched(BASE), process.watched(ADAPTER):
-        model = translation(one_hot=one_hot)
-        model.compile("sgd", kind)
-        model.fit(data[:2], data[2], batch_size=16, verbose=0)
-    calls = [one for one in process.facts() if isinstance(one, LossCall)]
+    calls = calls_of_fit(translation(one_hot=one_hot), data, kind)
     return [one.targets for one in calls if one.targets is not None]
 
 
@@ -59,3 +73,11 @@ def test_a_decoder_that_is_given_the_tokens_before_is_not(one_hot: bool) -> None
     found = targets_of_fit(SHIFTED, one_hot=one_hot)
     assert found
     assert all(one.input_offsets == (1,) and not one.decoded for one in found)
+
+
+@pytest.mark.parametrize(("masked", "ahead"), [(False, "attention"), (True, "")])
+def test_the_attention_of_a_decoder_must_be_masked(masked: bool, ahead: str) -> None:
+    kind = "sparse_categorical_crossentropy"
+    found = calls_of_fit(transformer(masked=masked), [SOURCE, SHIFTED, TARGET], kind)
+    assert found
+    assert all(one.looks_ahead == ahead for one in found)

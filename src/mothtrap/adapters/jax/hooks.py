@@ -31,6 +31,7 @@ from mothtrap.adapters.jax.layers import LayerFacts
 from mothtrap.adapters.jax.logs import TracedLogs
 from mothtrap.adapters.jax.losses import LossFacts
 from mothtrap.adapters.jax.pattern_facts import PatternFacts
+from mothtrap.adapters.jax.same_rows import SameRows
 from mothtrap.adapters.jax.searching import all_here, is_given_away, search
 from mothtrap.adapters.jax.shadow import Looks, Shadow
 from mothtrap.adapters.jax.snapshots import JaxSnapshotTaker
@@ -64,7 +65,7 @@ class JaxHandle(BaseHandle):
         self._faults = Faults(job)
         self._layers = LayerFacts(job)
         self._losses = LossFacts(job, self._layers)
-        self._patterns = PatternFacts(job, self._layers)
+        self._patterns, self._rows = PatternFacts(job, self._layers), SameRows(job)
         self._steps.broken = functools.partial(search, job)
         self._donations = Donations(job.config.ring_mb * 2**20)
         self._guard, self._gradients, self._directed = Guard(job), dict[str, Any](), 0
@@ -267,6 +268,7 @@ class JaxHandle(BaseHandle):
             self._layers.describe(pace.shadow, looks, layout)
             self._losses.describe(pace.shadow, looks, args, kwargs, layout)
             self._patterns.describe(pace.shadow, looks)
+            self._rows.describe(pace.shadow, looks, (args, kwargs), layout)
             if pace.shadow.names == tuple(layout.weights):
                 weights = leaves_at((args, kwargs), tuple(layout.weights.values()))
                 self._symmetry.look(pace.shadow.names, weights, looks.gradients)

@@ -36,8 +36,8 @@ def looks_ahead(sights: Sequence[str]) -> str:
     """Return the layer through which positions depend on later ones; see `LossCall.looks_ahead`.
 
     Args:
-        sights: results of `sight_of` for the layers of a model with one input, in the order of
-            their calls.
+        sights: results of `sight_of` for the layers of a model with one input, or of its decoder,
+            in the order of their calls.
     """
     attentions = [sight for sight in sights if sight in ("attention", "masked")]
     if attentions:

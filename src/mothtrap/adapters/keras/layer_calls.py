@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -10,7 +11,7 @@ from typing import Any, Final
 import keras
 import tensorflow as tf
 
-from mothtrap.adapters.keras import internals, layers
+from mothtrap.adapters.keras import added_masks, internals, layers
 from mothtrap.adapters.keras.causality import sight_of
 from mothtrap.adapters.keras.evaluations import Outside, input_slot, shape_of
 from mothtrap.adapters.keras.steps import Steps
@@ -23,6 +24,8 @@ from mothtrap.tracing.replacements import drop_own_frame
 from mothtrap.tracing.source import frames
 
 MAX_LAYERS: Final = 256
+MAX_OPERATIONS: Final = 256
+"""Operations behind a layer in which its source is searched."""
 
 
 @dataclass(slots=True)
@@ -66,6 +69,7 @@ class LayerCalls:
                 here.root, here.trained, here.look = self, False, contain(LOOKS.current)
                 here.called_at = contain(frames.user_location)
                 contain(root_called, self)
+                here.operations = contain(added_masks.count)
             here.depth += 1
             training = contain(internals.training_flag, self, args, kwargs)
             try:
@@ -129,10 +133,14 @@ class LayerCalls:
             for made in map(look.made.get, map(id, tf.nest.flatten(result))):
                 if isinstance(made, Made) and made.call is not None:
                     made.call.last = True
+            before = self._here.operations
+            if before is not None and not look.why:
+                added_masks.look_for(look, before)
             look.flush()
         sight = sight_of(layer, args, kwargs)
         if sight and len(look.sights) < MAX_LAYERS and not self._passes_by():
-            look.sights.append((sight, frames.user_location()))
+            query = _first_tensor([kwargs.get("query"), *args, *kwargs.values()])
+            look.sights.append((sight, frames.user_location(), _is_of_decoder(look, query)))
         if not internals.is_leaf(layer):
             return
         given = _first_tensor([*args, *kwargs.values()])
@@ -182,6 +190,7 @@ class _Thread(threading.local):
     root: Any = None
     called_at: str | None = None
     look: Look | None = None
+    operations: int | None = None
     trained: bool = False
 
 
@@ -190,6 +199,22 @@ def _first_tensor(values: Any) -> Any | None:
         if tf.is_tensor(value) and not isinstance(value, keras.KerasTensor):
             return value
     return None
+
+
+def _is_of_decoder(look: Look, tensor: Any) -> bool:
+    """Return whether a tensor of a program is made of an argument that later layers take."""
+    if tf.executing_eagerly() or not any(call.later for call in look.layers):
+        return False
+    waiting, seen = deque([tensor]), set[int]()
+    while waiting and len(seen) < MAX_OPERATIONS:
+        one = waiting.popleft()
+        made = look.made.get(id(one))
+        if isinstance(made, Made) and made.call is not None and made.call.later:
+            return True
+        if id(one.op) not in seen:
+            seen.add(id(one.op))
+            waiting += list(one.op.inputs)
+    return False
 
 
 def _slot(tensor: Any, look: Look, *, integers: bool = False) -> Slot | None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 from msgspec import structs
 
-from mothtrap.adapters.keras import layers, losses
+from mothtrap.adapters.keras import added_masks, layers, losses
 from mothtrap.adapters.keras.causality import looks_ahead
 from mothtrap.adapters.keras.repeated_batches import RepeatedBatches
 from mothtrap.adapters.tensorflow.probes.cells import Array
@@ -56,6 +56,7 @@ class LossCalls:
         for target in look.targets:
             if target.broadcast is not None:
                 self._job.fact(target.broadcast.fact(step, series, target.location))
+        added_masks.tell(look, self._job, step)
         self._batches.tell(look, step)
         fit, inputs, decoder = self._batches.fit, _inputs(_data(look)), _inputs(_later(look))
         alone = len(look.losses) == 1 and not any(layers.has_penalty(c.layer) for c in look.layers)
@@ -119,7 +120,9 @@ def _inputs(given: list[tuple[Any, Slot]]) -> list[Array]:
 
 def _sight(look: Look) -> tuple[str | None, str | None]:
     """Return the layer through which positions depend on later ones, and the line that calls it."""
-    is_alone = len(_data(look)) == 1 and not _later(look)
-    sights = [sight for sight, _ in look.sights] if is_alone else []
-    ahead = looks_ahead(sights) if sights else None
-    return ahead, next((place for sight, place in look.sights if sight == ahead), None)
+    if len(_data(look)) != 1:
+        return None, None
+    has_decoder = bool(_later(look))
+    seen = [(sight, place) for sight, place, decodes in look.sights if decodes or not has_decoder]
+    ahead = looks_ahead([sight for sight, _ in seen]) if seen else None
+    return ahead, next((place for sight, place in seen if sight == ahead), None)

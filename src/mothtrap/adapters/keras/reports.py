@@ -28,12 +28,13 @@ from mothtrap.core.facts.layers import (
     ForwardScales,
     IdenticalUnits,
     InitialWeights,
+    MaskOfOnes,
     OutputSpread,
     UnitInputs,
 )
 from mothtrap.core.facts.losses import LossCall, LossSeries, MetricBroadcast, TokenShares
 from mothtrap.core.facts.modules import FrozenParameters, UnreachedModule
-from mothtrap.core.facts.optimizers import OptimizerFacts, UnownedParameter
+from mothtrap.core.facts.optimizers import OpposedOptimizers, OptimizerFacts, UnownedParameter
 from mothtrap.core.facts.pipelines import ShuffledApart, SplitReshuffled
 from mothtrap.core.reports import Reports
 from mothtrap.core.steps import Mode
@@ -49,7 +50,8 @@ EVERY_STEP: Final = (
 SAMPLED_STEPS: Final = (
     *(LossCall, TargetOrder, DataTaken, ForwardScales, OutputSpread, UnitInputs),
     *(InitialWeights, IdenticalUnits, UnreachedModule, TrainingMode, NormBatches),
-    *(NormAverages, EvaluationPhase, UnownedParameter, BatchesLoaded),
+    *(NormAverages, EvaluationPhase, UnownedParameter, BatchesLoaded, MaskOfOnes),
+    OpposedOptimizers,
 )
 """Facts that are searched for in full steps, inside the program."""
 

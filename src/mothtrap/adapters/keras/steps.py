@@ -22,6 +22,7 @@ from mothtrap.adapters.keras.loss_calls import LossCalls
 from mothtrap.adapters.keras.loss_evaluations import LossEvaluations
 from mothtrap.adapters.keras.metrics import numbers_in
 from mothtrap.adapters.keras.model_calls import ModelCalls
+from mothtrap.adapters.keras.opponents import Opponents
 from mothtrap.adapters.keras.own_loops import OwnLoops
 from mothtrap.adapters.keras.refused import gradients_of, is_bad, losses_without_gradient
 from mothtrap.adapters.keras.repeated_batches import RepeatedBatches
@@ -108,7 +109,7 @@ class Steps:
     def __init__(self, job: Job, guard: Guard) -> None:
         self._job, self._guard = job, guard
         self._weights, self.unapplied = Weights(job), Unapplied(job, self.given)
-        self._gradients = Gradients(job, self._weights)
+        self._gradients, self._opponents = Gradients(job, self._weights), Opponents(job)
         self.asked, self.loops = AskedTensors(job), OwnLoops(job, guard)
         self.evaluated = EvaluatedTensors(job, self._weights, self.asked)
         self.forwards, self.models = Forwards(job), ModelCalls(job)
@@ -416,6 +417,8 @@ class Steps:
             if not is_light:
                 series = losses[0].series if len(losses) == 1 else None
                 chosen = before.chosen()
+                for each in applied:
+                    job.contain_part("gradients", self._opponents.take, each, step)
                 job.contain_part("inputs", self.models.trained, looks)
                 job.contain_part("collections", self.asked.stepped, looks)
                 given = self.given()

@@ -73,12 +73,17 @@ class OneBatchUsed(Fact, frozen=True, kw_only=True, tag=True):
     """All of the last `steps` trained on the same batch of a loader that returned other batches.
 
     `unused` batches of the loader have arrived since `first_step` without being passed to a model.
+    Or a function `loader` gets `of_rows` rows, and used the same `rows` of them in all of `steps`
+    inspected steps; then `location` is its line.
     """
 
     loader: str
     steps: int
     unused: int
     first_step: int
+    rows: int = 0
+    of_rows: int = 0
+    location: str | None = None
 
 
 class NonfiniteInput(Fact, frozen=True, kw_only=True, tag=True):

@@ -68,6 +68,24 @@ class UpdateDirection(Fact, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
+class OpposedOptimizers(Fact, frozen=True, kw_only=True, tag=True):
+    """Two optimizers update the same parameters in turn, and their gradients were compared.
+
+    `narrow` holds `shared` parameters. `wide` holds `parameters`: all of these, and others. Over
+    `looks` pairs of steps, `cosine` is the largest cosine between their gradients, and `mean` the
+    mean. `location` is the line that created one of them.
+    """
+
+    wide: str
+    narrow: str
+    shared: int
+    parameters: int
+    looks: int
+    cosine: float
+    mean: float
+    location: str | None = None
+
+
 class UnownedParameter(Fact, frozen=True, kw_only=True, tag=True):
     """A parameter of a trained root module that no live optimizer holds.
 

@@ -1,4 +1,4 @@
-"""Losses in the record of a traced program or eager step."""
+"""Losses and masks in the record of a traced program or eager step."""
 
 from __future__ import annotations
 
@@ -46,6 +46,14 @@ class Broadcast:
         rows, columns = self.shape.read().tolist()
         shapes = (rows, 1), (columns,), (rows, columns)
         return difference(*shapes, step=step, series=series, location=self.location or place)
+
+
+@dataclass(slots=True, eq=False)
+class AddedMask:
+    """A floating-point tensor without weights that is added to scores before a softmax."""
+
+    values: Slot
+    location: str | None = None
 
 
 @dataclass(slots=True, eq=False)

@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from mothtrap.adapters.tensorflow import internals
 from mothtrap.adapters.tensorflow.probes.cells import LOOKING, Array, Cell
-from mothtrap.adapters.tensorflow.probes.loss_records import LossRecord, Target
+from mothtrap.adapters.tensorflow.probes.loss_records import AddedMask, LossRecord, Target
 from mothtrap.adapters.tensorflow.probes.slots import Slot
 from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import TensorInfo
@@ -132,7 +132,9 @@ class Look:
     `plain` if the script itself assigns to one (`by_hand`).
     `evaluated`: losses that no tape records, with their mean and number of rows.
     `watched`: matrices on which a loss depends, but whose gradients were not requested.
-    `sights`: which positions layers can see along their sequences, with the line that calls each.
+    `sights`: which positions layers can see along their sequences, with the line that calls each,
+    and whether its sequence is made of a later argument, as in a decoder.
+    `masks`: tensors that are added to scores before a softmax.
     `asked`: tensors that collections request. `evaluates`: the mode, and the model that is called
     outside of any tape.
     `gradients`: those of a tape, with their variables, as long as they are known. `in_branches`:
@@ -159,7 +161,8 @@ class Look:
     sources: list[tuple[Any, Any]] = field(default_factory=list)
     evaluated: list[tuple[LossRecord, Slot]] = field(default_factory=list)
     watched: list[weakref.ref[Any]] = field(default_factory=list)
-    sights: list[tuple[str, str | None]] = field(default_factory=list)
+    sights: list[tuple[str, str | None, bool]] = field(default_factory=list)
+    masks: list[AddedMask] = field(default_factory=list)
     by_hand: bool = False
     difference: tuple[Any, str | None] | None = None
     asked: list[Asked] = field(default_factory=list)
@@ -226,6 +229,7 @@ class Look:
             self.losses = [c for c in self.losses if c.is_written]
             self.models = [c for c in self.models if c.is_written]
             self.asked = [each for each in self.asked if each.slot.written]
+            self.masks = [each for each in self.masks if each.values.written]
 
 
 class Looks(threading.local):

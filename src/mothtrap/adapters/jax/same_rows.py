@@ -1,0 +1,84 @@
+"""Steps that take the same few rows of their data again and again."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any, Final
+
+import jax
+import numpy as np
+
+from mothtrap.adapters.jax.functions import Layout
+from mothtrap.adapters.jax.shadow import Looks, Shadow
+from mothtrap.core.adapters import Job
+from mothtrap.core.facts.data import OneBatchUsed
+
+OF_ROWS: Final = (OneBatchUsed,)
+TOLD_AT: Final = (16, 32)
+"""Looks with the same rows after which this is reported."""
+PART: Final = 0.25
+"""Largest share of the rows of an argument that is a batch of it; chosen by hand. A larger one may
+be its training part."""
+
+
+@dataclass(slots=True)
+class _Seen:
+    """Rows that the first layer got in all looks so far; `count` is 0 once they differed."""
+
+    digest: bytes
+    first_step: int
+    count: int = 0
+
+
+class SameRows:
+    """Compares the rows that steps cut out of their arguments.
+
+    Args:
+        job: receives the facts.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._seen: dict[Shadow, _Seen] = {}
+
+    def describe(self, shadow: Shadow, looks: Looks, inputs: Any, layout: Layout) -> None:
+        """Compare the rows of the first layer with those of earlier steps."""
+        self._job.stood_ready(OF_ROWS)
+        given = np.asarray(looks.data[0]) if looks.data else np.zeros(0)
+        every = _rows_given(given.shape, inputs, layout.weights.values())
+        if not every or len(given) < 2 or not (given != given[:1]).any():
+            return
+        digest = hashlib.blake2b(given.tobytes(), digest_size=16).digest()
+        step = self._job.now.step
+        seen = self._seen.setdefault(shadow, _Seen(digest, step, 1))
+        if not seen.count or seen.first_step == step:
+            return
+        seen.count = seen.count + 1 if digest == seen.digest else 0
+        if seen.count in TOLD_AT:
+            self._job.fact(
+                OneBatchUsed(
+                    step=step,
+                    loader=layout.function,
+                    steps=seen.count,
+                    unused=0,
+                    first_step=seen.first_step,
+                    rows=len(given),
+                    of_rows=every,
+                    location=layout.place,
+                )
+            )
+
+
+def _rows_given(shape: tuple[int, ...], inputs: Any, weights: Collection[int]) -> int:
+    """Return the rows of the argument of which an array of some shape is a small part; else 0."""
+    if len(shape) < 2:
+        return 0
+    for place, leaf in enumerate(jax.tree_util.tree_leaves(inputs)):
+        size = np.shape(leaf)
+        is_alike = len(size) > 1 and math.prod(size[1:]) == math.prod(shape[1:])
+        if is_alike and place not in weights and shape[0] <= PART * size[0]:
+            return int(size[0])
+    return 0
