@@ -21,15 +21,17 @@ from types import ModuleType
 
 SPARE_FILE = 600
 """Above the numbers of files that a program inherits."""
-HIDDEN = {"__main__", "__mp_main__", "tests"}
-_names: list[str] = []
+HIDDEN = {"__mp_main__", "tests"}
 _hidden: list[ModuleType] = []
 """Modules that are not part of the program; kept, because their functions are being called."""
 
 
 def prepare() -> None:
-    """Find the modules to hide before the fork: a forked process pays for each page it touches."""
-    _names[:] = [name for name in sys.modules if name.partition(".")[0] in HIDDEN]
+    """Hide modules before the fork: a forked process pays for each page it touches."""
+    _hidden.append(sys.modules["__main__"])
+    sys.modules["__main__"] = ModuleType("__main__")  # at its place, the first
+    for name in [name for name in sys.modules if name.partition(".")[0] in HIDDEN]:
+        _hidden.append(sys.modules.pop(name))
 
 
 def take_files(files: Mapping[int, int]) -> None:
@@ -67,8 +69,6 @@ def become(
 
 
 def _run(arguments: list[str], path: str) -> None:
-    for name in _names:
-        _hidden.append(sys.modules.pop(name))
     main = ModuleType("__main__")
     sys.modules["__main__"] = sys.modules["__mp_main__"] = main  # as multiprocessing calls it
     main.__dict__["__builtins__"] = builtins

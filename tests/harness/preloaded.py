@@ -134,6 +134,7 @@ def serve(address: str) -> None:
     if not address.endswith(asking.OF_LAUNCHERS):
         _import_what_scripts_do()
     becoming.prepare()
+    _look_at_modules()
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(address + ".new")
     listener.listen(64)
@@ -187,16 +188,22 @@ def _import_what_launchers_do() -> None:
         decoder(kind)
 
 
-def _import_what_scripts_do() -> None:
+def _look_at_modules() -> None:
+    """Look at every module that is there: a forked process looks at those that it adds only."""
+    from mothtrap.session.surroundings import python_facts
     from mothtrap.tracing.source.mentions import only_call
 
+    only_call("")
+    python_facts()
+
+
+def _import_what_scripts_do() -> None:
     for module in IMPORTED:
         importlib.import_module(module)
     for module in OF_BOOSTING:
         with suppress(ModuleNotFoundError):
             importlib.import_module(module)
     del sys.modules["torch.distributed.run"]  # to be run as a script, from the start
-    only_call("")  # looks at every module that is there
     _leave_libraries()
 
 

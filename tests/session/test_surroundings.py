@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import sys
 from pathlib import Path
@@ -75,3 +76,17 @@ def test_every_section_is_there() -> None:
         *("determinism", "versions", "hardware", "environment", "sources"),
     }
     assert hardware()["cores"]
+
+
+def test_a_module_that_is_imported_later_is_among_the_facts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mothtrap.session.surroundings.MAX_SOURCES", 100_000)  # all tests' files
+    before = python_facts()["sources"]
+    (tmp_path / "imported_later.py").write_text("a = 1\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.import_module("imported_later")
+    after = python_facts()["sources"]
+    assert set(after) - set(before) == {str(tmp_path / "imported_later.py")}
+    monkeypatch.delitem(sys.modules, "imported_later")
+    assert python_facts()["sources"] == before

@@ -9,12 +9,14 @@ import re
 import site
 import sys
 import sysconfig
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import psutil
 
 from mothtrap.core.ledger import LedgerValue
+from mothtrap.core.loaded_modules import MAIN, LoadedModules
 from mothtrap.core.working_folder import absolute, shown
 from mothtrap.store.source_digests import digest_of
 
@@ -30,6 +32,11 @@ VARIABLES = (
 """Variables that are stored; all others may contain secrets."""
 MAX_VALUE = 200
 MAX_SOURCES = 500
+_modules = LoadedModules()
+_packages: dict[str, None] = {}
+_files: dict[str, str] = {}
+"""Names of the installed packages, and files of the user's modules, found in `_modules`."""
+_looking = threading.Lock()
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _OF_PYTHON = tuple(
     folder + os.sep for folder in (_OURS, os.path.dirname(os.path.abspath(os.__file__)))
@@ -37,14 +44,28 @@ _OF_PYTHON = tuple(
 
 
 def python_facts() -> dict[str, dict[str, LedgerValue]]:
-    """Describe this process; takes about 10 ms, and may run in any thread."""
+    """Describe this process; takes about 10 ms at the first call, and may run in any thread."""
+    packages, files = _loaded()
     return {
         "determinism": {"python.hash_randomization": bool(sys.flags.hash_randomization)},
-        "versions": {"python": platform.python_version(), **versions(dict(sys.modules))},
+        "versions": {"python": platform.python_version(), **_versions(packages)},
         "hardware": hardware(),
         "environment": environment(os.environ),
-        "sources": sources(dict(sys.modules)),
+        "sources": _digests(files),
     }
+
+
+def _loaded() -> tuple[list[str], list[str]]:
+    """Return the installed packages and the user's files among all modules."""
+    with _looking:
+        modules, are_all = _modules.look()
+        if are_all:
+            _packages.clear()
+            _files.clear()
+        _packages.update(dict.fromkeys(_installed_in(modules)))
+        _files.update(_users_files(modules))
+        others = [file for name, file in _files.items() if name != MAIN]
+        return list(_packages), [*_users_files({MAIN: modules[MAIN]}).values(), *others]
 
 
 def versions(modules: Mapping[str, object]) -> dict[str, LedgerValue]:
@@ -56,17 +77,27 @@ def versions(modules: Mapping[str, object]) -> dict[str, LedgerValue]:
     Args:
         modules: modules by name, as in `sys.modules`.
     """
+    return _versions(_installed_in(modules), modules)
+
+
+def _installed_in(modules: Mapping[str, object]) -> list[str]:
+    """Return the names of modules that are installed packages."""
+    files = {
+        name: _held(module).get("__file__") for name, module in modules.items() if "." not in name
+    }
+    return [name for name, file in files.items() if isinstance(file, str) and _is_installed(file)]
+
+
+def _versions(
+    packages: Iterable[str], modules: Mapping[str, object] = sys.modules
+) -> dict[str, LedgerValue]:
     installed = _installed()
     found: dict[str, LedgerValue] = {}
-    for name, module in modules.items():
-        held = _held(module) if "." not in name else {}
-        path, own = held.get("__file__"), held.get("__version__")
-        if not isinstance(path, str) or not _is_installed(path):
-            continue
-        version = installed.get(_normal(name)) or (own if isinstance(own, str) else None)
-        if version:
+    for name in sorted(packages):
+        version = installed.get(_normal(name)) or _held(modules.get(name)).get("__version__")
+        if isinstance(version, str) and version:
             found[name] = version[:MAX_VALUE]
-    return dict(sorted(found.items()))
+    return found
 
 
 def hardware() -> dict[str, LedgerValue]:
@@ -92,7 +123,12 @@ def environment(environ: Mapping[str, str]) -> dict[str, LedgerValue]:
 
 def sources(modules: Mapping[str, object]) -> dict[str, LedgerValue]:
     """Return digests of the files of modules that belong to no distribution, by path."""
-    found: dict[str, LedgerValue] = {}
+    return _digests(_users_files(modules).values())
+
+
+def _users_files(modules: Mapping[str, object]) -> dict[str, str]:
+    """Return the files of modules that belong to no distribution, by name of the module."""
+    found: dict[str, str] = {}
     for name, module in modules.items():
         # Python removes the file of the script when the script has ended.
         path = _held(module).get("__file__", sys.argv[0] if name == "__main__" else None)
@@ -101,13 +137,22 @@ def sources(modules: Mapping[str, object]) -> dict[str, LedgerValue]:
         if _is_installed(path) or _is_of_python(path):
             continue  # most modules; `absolute` would take longer
         whole = absolute(path)
-        if _is_installed(whole) or _is_of_python(whole) or len(found) >= MAX_SOURCES:
+        if _is_installed(whole) or _is_of_python(whole):
             continue
         if os.path.basename(whole).startswith("__autograph_generated_file"):
             continue  # TensorFlow writes such a file for each function that it rewrites
-        digest = digest_of(Path(whole))
+        found[name] = whole
+    return found
+
+
+def _digests(files: Iterable[str]) -> dict[str, LedgerValue]:
+    found: dict[str, LedgerValue] = {}
+    for file in files:
+        if len(found) >= MAX_SOURCES:
+            break
+        digest = digest_of(Path(file))
         if digest is not None:
-            found[shown(whole)] = digest
+            found[shown(file)] = digest
     return dict(sorted(found.items()))
 
 

@@ -72,12 +72,12 @@ def test_a_module_that_takes_the_name_of_another_is_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mentions, "MOST_FILES", 100_000)  # the tests themselves are files, too
-    monkeypatch.setattr(mentions, "_by_count", {})  # tests before took modules away again
     for number, name in enumerate(("theirs", "theirs", "more")):
         module = ModuleType(name)
         module.__file__ = str(tmp_path / f"{number}.py")
         Path(module.__file__).write_text(f"def f(x):\n    return x.only_here{number}()\n")
-        monkeypatch.setitem(sys.modules, name, module)
+        monkeypatch.delitem(sys.modules, name, raising=False)
+        monkeypatch.setitem(sys.modules, name, module)  # as an import does
         if number != 1:  # with it there are as many as before
             place = only_call(f"only_here{number}")
             assert place is not None

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 import functools
-import sys
 from collections.abc import Iterable, Iterator
 from types import ModuleType
 
+from mothtrap.core.loaded_modules import LoadedModules
 from mothtrap.tracing.source.frames import is_users_file, line_of
 from mothtrap.tracing.source.syntax import of_file
 
@@ -16,9 +16,9 @@ MOST_FILES = 200
 """Maximum number of files that are read; chosen by hand: in a larger project, one line says little.
 """
 
-_by_count: dict[int, list[str]] = {}
-_looked_at: dict[str, tuple[int, str]] = {}
-"""Module id and file by module name; the file is empty unless it is the user's."""
+_modules = LoadedModules()
+_files: dict[str, str] = {}
+"""The user's files, by name of the module."""
 
 
 def only_call(
@@ -50,22 +50,14 @@ def only_call(
 
 
 def loaded_files() -> list[str]:
-    """Return the user's files among all modules, updated when modules have been added."""
-    count = len(sys.modules)
-    if count not in _by_count:
-        _by_count.clear()
-        files = {_file_of(name, module) for name, module in list(sys.modules.items())}
-        _by_count[count] = sorted(files - {""})
-    return _by_count[count]
-
-
-def _file_of(name: str, module: ModuleType) -> str:
-    """Return the file of a module if it belongs to the user; each module is inspected once."""
-    known, file = _looked_at.get(name, (0, ""))
-    if known != id(module):
-        file = next(iter(_users_files([module])), "")
-        _looked_at[name] = id(module), file
-    return file
+    """Return the user's files among all modules; each module is inspected once."""
+    modules, are_all = _modules.look()
+    if are_all:
+        _files.clear()
+    for name, module in modules.items():
+        if found := _users_files([module]):
+            _files[name] = found[0]
+    return sorted(set(_files.values()))
 
 
 def _users_files(modules: Iterable[ModuleType]) -> list[str]:

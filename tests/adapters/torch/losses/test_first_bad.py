@@ -19,6 +19,7 @@ from mothtrap.adapters.torch.job.naming import NameBook
 from mothtrap.adapters.torch.losses.first_bad import first_bad
 from mothtrap.adapters.torch.losses.first_bad_location import first_bad_operation
 from mothtrap.core.facts.nonfinite import FirstBadOperation
+from mothtrap.core.loaded_modules import LoadedModules
 from mothtrap.tracing.source import mentions
 
 ROWS, BAD_STEP, STEPS = 6, 4, 7
@@ -254,8 +255,8 @@ def test_its_only_line_and_what_made_its_input_are_named(
     script.write_text("def divergence(sigma):\n    return -(2 * sigma.log()).mean()\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(mentions, "is_users_file", lambda file: file == str(script))
-    for cache in ("_by_count", "_looked_at"):  # other tests have inspected the modules
-        monkeypatch.setattr(mentions, cache, {})
+    monkeypatch.setattr(mentions, "_modules", LoadedModules())  # other tests have inspected them
+    monkeypatch.setattr(mentions, "_files", {})
     divergence = importlib.import_module("divergence").divergence
     scale = torch.tensor([[-1.0, 2.0]], requires_grad=True)
     found = first_bad_operation(divergence(scale.relu()[0]), [], NameBook(), 3, "train.py:9")
