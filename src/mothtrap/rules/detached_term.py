@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from mothtrap.core.errors import NotEnoughData
@@ -13,8 +12,8 @@ from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
-_PENALTY = re.compile("gradient|grad_?pen|(^|_)gp(_|$)", re.IGNORECASE)
-"""Names of gradient penalties."""
+GRADIENT_PENALTIES = ("gradient", "grad_pen", "gradpen")
+"""Parts of names of gradient penalties; `gp` is a whole word of others."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ class DetachedTermOfLoss(Rule):
         cut, penalty, generator, display = self.fixes(window)
         if first.without_graph == first.looks:
             why, fixes = "has no gradient", (cut, penalty, display)
-            if _PENALTY.search(first.term):
+            if _is_gradient_penalty(first.term):
                 fixes = (penalty, cut, display)
         else:
             held = " and ".join(first.optimizers) or "the optimizer"
@@ -101,3 +100,8 @@ class DetachedTermOfLoss(Rule):
             location=first.location,
             fixes=fixes,
         )
+
+
+def _is_gradient_penalty(term: str) -> bool:
+    name = term.lower()
+    return any(part in name for part in GRADIENT_PENALTIES) or "gp" in name.split("_")
