@@ -11,6 +11,8 @@ from tests.browser import browser
 from tests.harness.cpu_time import CpuTimes
 from tests.harness.running import FULL, ready
 
+from mothtrap.session import surroundings
+
 __all__ = ["browser"]  # a fixture of every folder
 
 # Of every process that a test starts, however it does so. Threads that spin while they wait
@@ -20,6 +22,7 @@ os.environ["TRITON_INTERPRET"] = "1"  # kernels run on the CPU; read when Triton
 for variable in ("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE"):
     os.environ.pop(variable, None)
 gc.disable()  # until all is collected: a fifth of the time to collect
+surroundings.MAX_SOURCES = 8  # else each session digests and stores hundreds of tests: 40 ms
 sys.dont_write_bytecode = False  # pytest keeps its rewritten tests: half of the time to collect
 # A shell's job in the background ignores these signals, and so would all that is started here.
 for number, usual in (
