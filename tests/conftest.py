@@ -11,6 +11,8 @@ from tests.browser import browser
 from tests.harness.cpu_time import CpuTimes
 from tests.harness.running import FULL, ready
 
+from mothtrap.session import surroundings
+
 __all__ = ["browser"]  # a fixture for every folder
 
 # For every process that a test starts, however it is started. Threads that spin while they wait
@@ -21,6 +23,7 @@ os.environ["TRITON_INTERPRET"] = "1"  # kernels run on the CPU; read when Triton
 for variable in ("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE"):
     os.environ.pop(variable, None)
 gc.disable()  # until collection ends, which saves a fifth of its time
+surroundings.MAX_SOURCES = 8  # else each session digests and stores hundreds of tests: 40 ms
 sys.dont_write_bytecode = False  # pytest caches rewritten tests, which halves collection
 # A shell's background job ignores these signals, as would everything started here.
 for number, usual in (
