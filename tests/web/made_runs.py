@@ -92,13 +92,16 @@ class MadeRun:
         self._log.append(records)
         self.steps += len(losses)
 
-    def boost(self, scores: Sequence[float], *, loss: str = "", evaluated: str = "") -> None:
+    def boost(
+        self, scores: Sequence[float], *, loss: str = "", evaluated: str = "", batches: int = 1
+    ) -> None:
         """Append a round of boosting for each value of a metric of the training data.
 
         Args:
             scores: of the rounds.
             loss: series of the training loss; empty = none.
             evaluated: metric of an evaluation table; empty = none.
+            batches: of the evaluation; the metric grows by 1 from each to the next.
         """
         values = [("loss", loss)] if loss else [("train.auc", "train.py:4 train")]
         began = BoostingBegan(
@@ -119,9 +122,10 @@ class MadeRun:
         )
         if evaluated:
             ending = self._ending()
-            key = StepKey(step=0, mode=Mode.EVAL, mode_step=0)
-            scalar = Scalar(name=evaluated, of="test", value=scores[-1])
-            self._log.append([replace(ending, key=key, scalars=(scalar,), observations=())])
+            for batch in range(batches):
+                key = StepKey(step=0, mode=Mode.EVAL, mode_step=batch)
+                scalar = Scalar(name=evaluated, of="test", value=scores[-1] + batch)
+                self._log.append([replace(ending, key=key, scalars=(scalar,), observations=())])
         self.steps += len(scores)
 
     def find(self, *findings: Finding, failed: bool = False) -> None:

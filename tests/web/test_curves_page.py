@@ -99,7 +99,7 @@ def test_a_zoom_without_values_says_so_and_the_training_comes_first(
 ) -> None:
     """An empty chart had axes from 0 to 1, and the evaluation had the color of the training."""
     run = MadeRun(tmp_path / "runs" / "both", created_s=1.0)
-    run.boost([3.0, 2.0, 1.0] * 4, loss="train.py:4 SGD", evaluated="loss")
+    run.boost([3.0, 2.0, 1.0] * 4, loss="train.py:4 SGD", evaluated="loss", batches=3)
     run.find()
     run.end()
     site = Site(tmp_path / "runs")
@@ -110,6 +110,8 @@ def test_a_zoom_without_values_says_so_and_the_training_comes_first(
     legend = seen.page.locator(".legend").first
     legend.wait_for()
     assert legend.inner_text().index("loss") < legend.inner_text().index("evaluation loss")
+    seen.page.get_by_text("lowest to the highest batch of an evaluation").wait_for()
+    assert list(series(site, "both", "eval/loss:test")[1][0]["last"]) == [2.0]
     seen.page.evaluate("location.hash = '#/curves?run=both&name=eval/loss:test&from=5&to=9'")
     seen.page.get_by_text("No value was recorded in these steps.").wait_for()
     context.close()
