@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import msgspec
 import numpy as np
 import pytest
 from tests.rules.epochs import epochs
@@ -86,7 +87,7 @@ def test_an_accuracy_of_nothing_is_told_even_if_a_rounded_sigmoid_is_right_later
     assert MetricContradictsLoss().check(window(*told("accuracy", late, held_out=late))) == []
 
 
-ROWS = LossCall(step=0, operation="cross_entropy", prediction_shape=(32, 4))
+ROWS = LossCall(step=0, operation="cross_entropy", prediction_shape=(32, 4), reduction="mean")
 
 
 def evaluated(metric: str, values: Sequence[float], loss: Sequence[float]) -> list[EpochMetrics]:
@@ -105,7 +106,13 @@ def test_an_accuracy_cannot_be_lower_than_its_loss_allows() -> None:
 
 def test_an_accuracy_of_reshaped_outputs_that_stands_still_is_told() -> None:
     flat = TargetSample(dtype="float32", count=32, by_position=True)
-    one = LossCall(step=0, operation="binary_cross_entropy", prediction_shape=(32,), targets=flat)
+    one = LossCall(
+        step=0,
+        operation="binary_cross_entropy",
+        prediction_shape=(32,),
+        reduction="mean",
+        targets=flat,
+    )
     loss = [0.67, 0.41, 0.19, 0.127, 0.099, 0.094]
     assert MetricContradictsLoss().check(window(*evaluated("accuracy", [0.49] * 6, loss), one))
     moves = evaluated("accuracy", [0.41, 0.43, 0.44, 0.46, 0.47, 0.49], loss)
@@ -117,12 +124,15 @@ def test_other_losses_do_not_bound_an_accuracy() -> None:
         "accuracy", [0.4, 0.42, 0.43, 0.44, 0.46, 0.49], [0.67, 0.41, 0.19, 0.127, 0.099, 0.094]
     )
     tokens = TargetSample(dtype="int64", count=64, by_position=True)
+    focal = msgspec.structs.replace(ROWS, function="categorical_focal_crossentropy")
     weighted = TargetSample(dtype="int64", count=64, weighted=True)
     for other in (
-        LossCall(step=0, operation="elementwise", prediction_shape=(32, 4)),
-        LossCall(step=0, operation="cross_entropy", prediction_shape=(32, 7, 4)),
-        LossCall(step=0, operation="cross_entropy", prediction_shape=(32, 4), targets=tokens),
-        LossCall(step=0, operation="cross_entropy", prediction_shape=(32, 4), targets=weighted),
+        msgspec.structs.replace(ROWS, operation="elementwise"),
+        msgspec.structs.replace(ROWS, prediction_shape=(32, 7, 4)),
+        msgspec.structs.replace(ROWS, targets=tokens),
+        msgspec.structs.replace(ROWS, targets=weighted),
+        msgspec.structs.replace(ROWS, reduction="none"),
+        focal,
     ):
         assert MetricContradictsLoss().check(window(*same, ROWS, other)) == []
     unbalanced = evaluated("accuracy", [0.97] * 6, [0.3, 0.2, 0.12, 0.1, 0.09, 0.08])

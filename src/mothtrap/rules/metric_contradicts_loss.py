@@ -280,6 +280,8 @@ def _is_class_of_row(call: LossCall, *, flat: bool) -> bool:
     targets = call.targets
     if targets is not None and (targets.weighted or (targets.by_position and not flat)):
         return False
+    if call.reduction != "mean" or "focal" in (call.function or ""):
+        return False  # rows may count for less than ln 2
     shape = call.prediction_shape or ()
     if call.operation in ("cross_entropy", "nll"):
         return len(shape) == 2
