@@ -14,6 +14,7 @@ from types import FrameType
 from typing import Any
 
 from mothtrap.tracing.source import frames
+from mothtrap.tracing.source.syntax import of_file
 
 Expected = Callable[[], "str | None"]
 """Says the place, `file:line`, of the call that is expected next; None: none is."""
@@ -77,10 +78,8 @@ class Anticipation:
 @functools.lru_cache(maxsize=64)
 def statement_lines(filename: str, line: int) -> range:
     """Return the lines of the innermost statement around a line; for a block, of its head."""
-    try:
-        with open(filename, "rb") as file:
-            tree = ast.parse(file.read())
-    except (OSError, SyntaxError, ValueError):
+    tree = of_file(filename)
+    if tree is None:
         return range(line, line + 1)
     holding = [
         node
