@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from mothtrap.core.config import Config
 from mothtrap.core.findings import Finding, RuleState
 from mothtrap.core.quiet import Quiet
 from mothtrap.core.runs import Judged
+from mothtrap.monitor import afterwards
 from mothtrap.monitor.afterwards import judge_again
 from mothtrap.monitor.catalogue import load_rules
 from mothtrap.reader.run import Run, open_run
@@ -56,6 +58,21 @@ def diverging(tmp_path_factory: pytest.TempPathFactory) -> Run:
 def judged(opened: Run, **settings: object) -> Judged:
     config = Config(**settings)  # type: ignore[arg-type]
     return judge_again(opened, load_rules(config), Quiet.of(config))
+
+
+def test_later_windows_are_sixteen_records_apart(
+    diverging: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    distances = []
+
+    class Seen(afterwards.Monitor):
+        def __init__(self, *given: Any, every: int, **more: Any) -> None:
+            distances.append(every)
+            super().__init__(*given, every=every, **more)
+
+    monkeypatch.setattr(afterwards, "Monitor", Seen)
+    judged(diverging)
+    assert distances == [16]
 
 
 def test_the_settings_are_those_of_now(diverging: Run) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from mothtrap.adapters.torch.replaying.fitting import set_variables
 from mothtrap.tracing.snapshots.anticipation import Anticipation, statement_lines
+from mothtrap.tracing.source import syntax
 
 LOOP = """\
 def train(model):
@@ -48,6 +49,13 @@ def test_the_lines_of_a_statement_are_known(script: Path) -> None:
     assert statement_lines(str(script), 4) == range(4, 5)
     assert statement_lines(str(script), 3) == range(3, 4)
     assert statement_lines(str(script / "absent"), 7) == range(7, 8)
+
+
+def test_of_a_file_above_the_limit_the_line_itself_is_known(
+    script: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(syntax, "MOST_BYTES", 10)
+    assert statement_lines(str(script), 7) == range(7, 8)
 
 
 @pytest.mark.usefixtures("untraced")

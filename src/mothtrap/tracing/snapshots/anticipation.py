@@ -14,6 +14,7 @@ from types import FrameType
 from typing import Any
 
 from mothtrap.tracing.source import frames
+from mothtrap.tracing.source.syntax import of_file
 
 Expected = Callable[[], "str | None"]
 """Function that returns the location, `file:line`, of the next expected call; None if there is
@@ -79,10 +80,8 @@ class Anticipation:
 @functools.lru_cache(maxsize=64)
 def statement_lines(filename: str, line: int) -> range:
     """Return the lines of the innermost statement around a line; for a block, of its header."""
-    try:
-        with open(filename, "rb") as file:
-            tree = ast.parse(file.read())
-    except (OSError, SyntaxError, ValueError):
+    tree = of_file(filename)
+    if tree is None:
         return range(line, line + 1)
     holding = [
         node
