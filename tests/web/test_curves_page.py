@@ -110,7 +110,7 @@ def test_a_zoom_without_values_says_so_and_the_training_comes_first(
     legend = seen.page.locator(".legend").first
     legend.wait_for()
     assert legend.inner_text().index("loss") < legend.inner_text().index("evaluation loss")
-    seen.page.get_by_text("lowest to the highest batch of an evaluation").wait_for()
+    seen.page.get_by_text("lowest to highest batch of an evaluation").wait_for()
     assert list(series(site, "both", "eval/loss:test")[1][0]["last"]) == [2.0]
     seen.page.evaluate("location.hash = '#/curves?run=both&name=eval/loss:test&from=5&to=9'")
     seen.page.get_by_text("No value was recorded in these steps.").wait_for()

@@ -14,22 +14,14 @@ export function unpackedCells(buffer) {
   return { ...head, codes };
 }
 
-/** Cells in which a column with values reaches over the empty ones to its right: alone it would be
- * thinner than an eye sees. @param {{codes: Uint8Array, columns: number}} cells
- * @param {number} least columns that it covers, where there is room */
+/** Cells in which a column with values covers `least` columns, where those to its right are empty. */
 export function widened(cells, least) {
   const { columns } = cells;
-  const rows = columns ? cells.codes.length / columns : 0;
-  const isEmpty = (column) => {
-    for (let row = 0; row < rows; row += 1) if (cells.codes[row * columns + column]) return false;
-    return true;
-  };
   const codes = cells.codes.slice();
-  for (let column = 0, from = -least; column < columns; column += 1) {
-    if (!isEmpty(column)) from = column;
-    else if (column - from < least) {
-      for (let row = 0; row < rows; row += 1) codes[row * columns + column] = cells.codes[row * columns + from];
-    }
+  const rows = Array.from({ length: columns ? codes.length / columns : 0 }, (_, row) => row * columns);
+  for (let at = 0, from = -least; at < columns; at += 1) {
+    if (rows.some((row) => codes[row + at])) from = at;
+    else if (at - from < least) for (const row of rows) codes[row + at] = codes[row + from];
   }
   return { ...cells, codes };
 }

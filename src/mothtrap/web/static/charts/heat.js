@@ -8,7 +8,6 @@ import { palette } from "./palette.js";
 
 const MOST_HEIGHT = 512;
 const DRAG = 4;
-/** Pixels of a column of a sparse picture. */
 const MARK = 8;
 
 /** @param {{cells: any, rowHeight: number, label: (place: number) => unknown, sentence: string,

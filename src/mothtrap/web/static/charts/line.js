@@ -107,15 +107,10 @@ export function LineChart(props) {
       <li><button class="plain" aria-expanded=${table} onClick=${() => setTable(!table)}>
         Table</button></li>
       ${props.saves && html`<${props.saves} plot=${() => chart.current} wanted=${() => latest.current} />`}</ul>`}
-    ${curves.some(hasBatches) && html`<p class="muted">The band runs from the lowest to the highest batch of an evaluation.</p>`}
     ${curves.map((curve) => curve.note && html`<p class="muted" key=${curve.name}>${curve.note}</p>`)}
     ${table && html`<${ChartTable} curves=${curves} />`}
   </figure>`;
 }
-
-/** Whether a point stands for several values of a step. */
-const hasBatches = (curve) => curve.name.startsWith("eval/") && curve.width === 1
-  && curve.min.some((low, place) => low < curve.max[place]);
 
 /** The first rows and the last of what is drawn, as a table. */
 function ChartTable({ curves }) {

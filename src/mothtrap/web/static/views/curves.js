@@ -135,11 +135,15 @@ function valueAt(curve) {
 const titleOf = (curves) => (curves.length === 1 ? shortCurve(curves[0].name)
   : counted(curves.length, "curve"));
 
-/** How many steps a point stands for, where it is more than one. */
+/** Whether a point stands for several values of a step. */
+const hasBatches = ({ name, min, max }) => name.startsWith("eval/") && min.some((low, at) => low < max[at]);
+
+/** How many steps a point stands for, or what its band is. */
 function width(curves) {
   const widest = Math.max(...curves.map((curve) => curve.width));
   return widest > 1 ? `Each point covers ${widest} steps. The line shows the last value, the band the ` +
-    "range from lowest to highest. Drag or press w to zoom in." : "";
+    "range from lowest to highest. Drag or press w to zoom in."
+    : curves.some(hasBatches) ? "Band: lowest to highest batch of an evaluation." : "";
 }
 
 function marks(from, to) {
@@ -215,6 +219,6 @@ function inOrder(text, parts) {
 /** Losses first, mothtrap's own measures last. */
 function byUse(one, other) {
   const rank = (name) => (/\/loss\b/.test(name) ? 0 : PLUMBING.test(name) ? 2 : 1);
-  const training = (name) => Number(name.startsWith("train/"));  // in the same order, so in the same colors, as in Overview
+  const training = (name) => Number(name.startsWith("train/"));  // in the colors of Overview
   return rank(one) - rank(other) || training(other) - training(one) || one.localeCompare(other);
 }

@@ -68,13 +68,12 @@ function Verdict({ about, found }) {
 /** The problems that do not open the verdict, each in a line. */
 function Others({ of, found, unit }) {
   return of.length > 0 && html`<h2 class="small">Other problems</h2>
-    <ul class="others">${of.slice(0, 4).map((story) => {
-      const other = found.findings[story.root].finding;
-      return html`<li key=${story.root}>
-        <a href=${href("findings", { run: run.value, finding: story.root })}>
-          <${Status} of=${story.severity} quiet /> ${named(other)}</a>
-        ${hasStep(other) && ` since ${unit} ${number(other.step)}`}${
-          other.workers.some((each) => each > 0) ? ` on rank ${other.workers.join(", ")}` : ""}: ${other.message}</li>`;
+    <ul class="others">${of.slice(0, 4).map(({ root, severity }) => {
+      const { finding } = found.findings[root];
+      return html`<li key=${root}><a href=${href("findings", { run: run.value, finding: root })}>
+          <${Status} of=${severity} quiet /> ${named(finding)}</a>
+        ${hasStep(finding) && ` since ${unit} ${number(finding.step)}`}${
+          finding.workers.some((each) => each > 0) ? ` on rank ${finding.workers.join(", ")}` : ""}: ${finding.message}</li>`;
     })}${of.length > 4 && html`<li><a href=${href("findings", { run: run.value })}>
       and ${of.length - 4} more</a></li>`}</ul>`;
 }
@@ -84,7 +83,7 @@ function Outcome({ about, found }) {
   const sign = about.state === "crashed" ? "crashed" : about.steps ? "ok" : "not_enough_data";
   const problems = bad(found);
   const notes = found.stories.length - problems.length;
-  const [title, more] = headed(about, problems.length > 0);
+  const [title, more] = headed(about, problems.length);
   return html`<section class="verdict ${sign}" aria-label="Verdict">
     <h1><${Status} of=${sign} quiet /> ${title}</h1>
     ${about.failures.length === 0 && more && html`<p class="said sentence">${more}</p>`}
@@ -97,9 +96,9 @@ function Outcome({ about, found }) {
 }
 
 /** The head of a verdict and what is left of it: "(45 rules ok)" is no heading. */
-function headed(about, hasProblems) {
+function headed(about, isBad) {
   if (about.state === "crashed") {
-    return [`The job crashed${after(about)}`, hasProblems ? about.end_of_job : about.verdict];
+    return [`The job crashed${after(about)}`, isBad ? about.end_of_job : about.verdict];
   }
   const [, head, rest, end] = /^([^(;]+?)(?: \((.*)\))?(;.*?)?\.?$/s.exec(about.verdict) ?? [];
   return /^(Nothing|Waiting)/.test(head ?? "") && head.length < 60 ? [head, rest && `${rest}${end ?? ""}.`]
@@ -110,12 +109,12 @@ const after = (about) => (about.steps ? ` after ${counted(about.steps, about.uni
 
 /** The exceptions that ended the script. */
 function Ending({ about }) {
-  return about.failures.slice(0, 2).map((failure) => html`<div class="failure" key=${failure.error}>
-    <p><${Status} of="crashed" quiet /> Step ${number(failure.step)}: <code>${failure.error}</code></p>
-    <p><${Prose} text=${failure.sentence} /></p>
-    ${failure.location && html`<p>at <code>${failure.location}</code></p>`}
-    ${about.failed_lines[failure.location] && html`<pre class="at"><code>${about.failed_lines[failure.location]}</code></pre>`}
-    ${failure.fixes.length > 0 && html`<p class="try"><b>Fix</b> <${Prose} text=${capital(failure.fixes[0])} /></p>`}</div>`);
+  return about.failures.slice(0, 2).map((each) => html`<div class="failure" key=${each.error}>
+    <p><${Status} of="crashed" quiet /> Step ${number(each.step)}: <code>${each.error}</code></p>
+    <p><${Prose} text=${each.sentence} /></p>
+    ${each.location && html`<p>at <code>${each.location}</code></p>`}
+    ${each.location in about.failed_lines && html`<pre class="at"><code>${about.failed_lines[each.location]}</code></pre>`}
+    ${each.fixes.length > 0 && html`<p class="try"><b>Fix</b> <${Prose} text=${capital(each.fixes[0])} /></p>`}</div>`);
 }
 
 /** How long the fault lasted, and how much of the run was watched. */

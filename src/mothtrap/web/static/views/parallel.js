@@ -9,10 +9,8 @@ const [APART, TOP, HEIGHT, SIDE] = [130, 26, 250, 70];
 const SPREAD = 100;
 
 /** @typedef {{id: string, title: string, values: (number | string | undefined)[], log: boolean,
- *   texts: (number | string | undefined)[], at: (value: number | string) => number, ends: string[]}} Axis
- *   `at`: from 0 (bottom) to 1; `values` of runs that have a place on it, `texts` of all */
+ *   texts: any[], at: (value: number | string) => number, ends: string[]}} Axis `at`: from 0 (bottom) to 1 */
 
-/** Whether a number is not finite: it has no place on an axis of numbers. */
 const isOdd = (value) => ["NaN", "Infinity", "-Infinity"].includes(String(value));
 
 /** The axis of a column; logarithmic where the values are positive and far apart.

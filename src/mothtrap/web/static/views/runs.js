@@ -155,12 +155,12 @@ function Table({ rows, ticked, columns }) {
       <td>${row.script}</td><td><code>${row.commit}</code></td></tr>`)}</tbody></table></div>`;
 }
 
-/** The sign of a verdict: a run that crashed is not well; a warning found in it is less than that. */
+/** The sign of a verdict: a crash is worse than a warning. */
 function signOf(row) {
   if (row.pending) return "pending";
-  const crashed = row.state === "crashed" && (!row.severity || row.ending === "crashed");
-  if (crashed && row.severity !== "error") return "crashed";
-  if (row.severity) return row.severity;
+  const { severity, state } = row;
+  if (state === "crashed" && (!severity || (severity === "warning" && row.ending === state))) return state;
+  if (severity) return severity;
   const measured = row.steps || row.kind === "probe" || row.kind === "serve";
   return measured && row.evaluated ? "ok" : "not_enough_data";
 }
