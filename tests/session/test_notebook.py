@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
+from tests.harness import running as harness
+from tests.harness.running import environment
 
 import mothtrap
 
@@ -37,12 +35,11 @@ for cell in {cells!r}:
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> mothtrap.Run:
     tmp_path = tmp_path_factory.mktemp("notebook")
-    command = [sys.executable, "-c", NOTEBOOK.format(cells=CELLS)]
-    environ = os.environ | {"JPY_SESSION_NAME": "/home/me/first steps.ipynb"}
-    environ["IPYTHONDIR"] = str(tmp_path / "ipython")
-    done = subprocess.run(
-        command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=300
+    (tmp_path / "cells.py").write_text(NOTEBOOK.format(cells=CELLS), encoding="utf-8")
+    environ = environment(
+        JPY_SESSION_NAME="/home/me/first steps.ipynb", IPYTHONDIR=str(tmp_path / "ipython")
     )
+    done = harness.run([*harness.PYTHON, "cells.py"], cwd=tmp_path, env=environ)
     assert done.returncode == 0, done.stderr
     [folder] = (tmp_path / "runs").iterdir()
     return mothtrap.open_run(folder)
