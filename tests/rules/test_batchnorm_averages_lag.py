@@ -29,6 +29,13 @@ def test_evaluations_that_stay_bad_while_averages_lag_are_a_warning() -> None:
     assert "the running averages of net/bn are still 98% initial values" in finding.message
 
 
+def test_averages_that_follow_slowly_are_a_warning_though_the_loss_falls() -> None:
+    [finding] = check(SLOW, *evaluations(2.0 * 0.9 ** np.arange(20), FALLING / 10))
+    assert "are still 98% initial values" in finding.message
+    slow = structs.replace(SLOW, momentum=0.005)
+    assert check(slow, *evaluations(2.0 * 0.9 ** np.arange(20), FALLING / 10)) == []
+
+
 @pytest.mark.parametrize(
     "healthy",
     [
