@@ -5,7 +5,7 @@ import pytest
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
-from mothtrap.core.facts.data import BatchesLoaded, OneBatchUsed, RowsShared
+from mothtrap.core.facts.data import BatchesLoaded, OneBatchUsed
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.rules.repeated_batch import RepeatedBatch
 
@@ -53,35 +53,6 @@ def test_quiet_on_passes_that_give_a_batch_once(healthy: BatchesLoaded) -> None:
 def test_does_not_apply_to_loaders_that_may_repeat(sampler: str) -> None:
     with pytest.raises(NotApplicable):
         check(passed(18, sampler))
-
-
-def shared(train: int, evaluated: int, *, earlier: bool = False) -> RowsShared:
-    return RowsShared(
-        step=90,
-        module="model",
-        argument="x",
-        source="calls",
-        train_rows=train,
-        eval_rows=evaluated,
-        shared=0,
-        earlier=earlier,
-    )
-
-
-def test_warns_of_steps_without_a_loader_that_train_on_the_same_rows() -> None:
-    [finding] = RepeatedBatch().check(window(shared(50, 397), steps=350))
-    assert finding.severity is Severity.WARNING
-    assert "350 steps trained on only 50 different rows" in finding.message
-
-
-@pytest.mark.parametrize(
-    ("rows", "steps"),
-    [(shared(50, 100), 350), (shared(500, 9000), 350), (shared(50, 397), 40)],
-    ids=["a small dataset", "many rows", "few steps"],
-)
-def test_quiet_on_a_dataset_that_is_one_batch(rows: RowsShared, steps: int) -> None:
-    with pytest.raises(NotEnoughData):
-        RepeatedBatch().check(window(rows, steps=steps))
 
 
 def test_warns_of_a_stream_that_gives_one_batch_only() -> None:

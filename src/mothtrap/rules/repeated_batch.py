@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
-from mothtrap.core.facts.data import BatchesLoaded, LoaderBegan, OneBatchUsed, RowsShared
+from mothtrap.core.facts.data import BatchesLoaded, LoaderBegan, OneBatchUsed
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
@@ -44,9 +44,7 @@ class RepeatedBatch(Rule):
         other; info if the batch has more rows than `few`, because it may be all the data. Error
         when 32 steps or more train on one batch, while the loader returns other batches that the
         model never gets. Warning when a step in JAX gets at least four times as many rows as it
-        trains on, and takes the same ones in 16 inspected steps. Warning when `steps` steps without
-        a loader train on at most `few` different rows, and an evaluation has `evaluated` times as
-        many. Info when only evaluation data
+        trains on, and takes the same ones in 16 inspected steps. Info when only evaluation data
         repeat, because the data contain equal rows.
 
     Stays quiet:
@@ -78,7 +76,7 @@ class RepeatedBatch(Rule):
     code = "DAT507"
     needs = (
         Need(facts=(BatchesLoaded,)),
-        Need(facts=(LoaderBegan, OneBatchUsed, RowsShared), optional=True),
+        Need(facts=(LoaderBegan, OneBatchUsed), optional=True),
     )
     explains = (
         "overfit",
@@ -104,19 +102,12 @@ class RepeatedBatch(Rule):
         source=("chosen by hand: a larger batch may be the whole dataset"),
     )
 
-    steps: int = threshold(64, unit="steps without a loader", source="chosen by hand")
-    evaluated: float = threshold(
-        3.0, unit="times the rows trained on", source="chosen by hand: data are split the other way"
-    )
-
     def check(self, window: Window) -> list[Finding]:
         """Check the passes whose batches were compared."""
         passes = list(window.seen(BatchesLoaded))
         if one := list(window.seen(OneBatchUsed)):
             return [self._for_ever(window, one)]
         if not passes:
-            if few := self._fewer_than_evaluated(window):
-                return [few]
             raise NotEnoughData("no loader finished a pass or returned a batch twice")
         stuck = [found for found in passes if self._is_stuck(found)]
         if stuck:
@@ -186,33 +177,6 @@ class RepeatedBatch(Rule):
             ),
             evidence={"rows": one.rows, "of_rows": one.of_rows, "steps": one.steps},
             location=one.location,
-        )
-
-    def _fewer_than_evaluated(self, window: Window) -> Finding | None:
-        """Check for training without a loader on fewer rows than an evaluation has."""
-        shared = [one for one in window.seen(RowsShared) if one.train_rows and not one.earlier]
-        if not shared or window.total_steps < self.steps:
-            return None
-        last = shared[-1]
-        if last.train_rows > self.few or last.eval_rows < self.evaluated * last.train_rows:
-            return None
-        return self.finding(
-            window,
-            severity=Severity.WARNING,
-            step=0,
-            last_step=window.last_step,
-            count=window.total_steps,
-            message=(
-                f"{window.total_steps} steps trained on only {last.train_rows} different rows, "
-                f"while an evaluation has {last.eval_rows}: the same batch comes back in each step"
-            ),
-            fixes=("Draw the rows of the batch inside the training loop, new ones in each step.",),
-            evidence={
-                "rows": last.train_rows,
-                "evaluated": last.eval_rows,
-                "limit": self.evaluated,
-            },
-            location=last.location,
         )
 
     def _one_batch(self, window: Window, stuck: list[BatchesLoaded]) -> Finding:
