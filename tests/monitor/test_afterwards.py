@@ -105,7 +105,7 @@ def test_on_a_terminal_it_is_shown_how_far_the_judging_is(
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr("sys.stderr", terminal)
     shown = judged(diverging, select=("LOS",))
-    assert "judging w0" in terminal.getvalue()
+    assert "evaluating w0" in terminal.getvalue()
     monkeypatch.setattr("sys.stderr", pipe)
     assert repr(judged(diverging, select=("LOS",))) == repr(shown)
     assert pipe.getvalue() == ""

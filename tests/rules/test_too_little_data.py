@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from msgspec import structs
 from tests.rules.windows import gradients, loss, window
 
 from mothtrap.core.errors import NotEnoughData
@@ -133,18 +132,3 @@ def test_thresholds() -> None:
     gap = window(loader(300), FOUR, weights(400), *held_out(0.5, train=0.1))
     assert TooLittleData(gap_ratio=6).check(gap) == []
     assert TooLittleData(parameters_per_sample=200).check(gap) == []
-
-
-def test_one_batch_that_is_trained_for_ever_is_a_warning() -> None:
-    rows = RowsShared(
-        step=8, module="model", argument="x", source="calls", train_rows=50, eval_rows=397, shared=0
-    )
-    memorized = held_out(0.7, train=0.001)
-    parts = (targets((25, 25), (25, 25)), weights(600), loss([0.001] * 9), *memorized)
-    [finding] = TooLittleData(per_class=5).check(window(rows, *parts))
-    assert finding.severity is Severity.WARNING
-    assert "draw other rows in each step" in finding.fixes[0]
-    few = structs.replace(rows, eval_rows=100)
-    [finding] = TooLittleData(per_class=5).check(window(few, *parts))
-    assert finding.severity is Severity.INFO
-    assert finding.fixes[0].startswith("Get more data")

@@ -19,7 +19,7 @@ from mothtrap.core.facts.captures import (
 from mothtrap.core.facts.checks import CheckResult
 from mothtrap.core.facts.data import BatchesLoaded, LoaderBegan, SplitDrawn
 from mothtrap.core.facts.epochs import EpochMetrics
-from mothtrap.core.facts.evaluations import EvaluationMetrics
+from mothtrap.core.facts.evaluations import Evaluation, EvaluationMetrics
 from mothtrap.core.facts.failures import ScriptFailed
 from mothtrap.core.facts.guards import StepGuarded, TrainingStopped
 from mothtrap.core.facts.looks import AdapterReports, Cannot, Looked
@@ -78,5 +78,5 @@ STANDING_NEEDS = (
     Need(facts=(TrainerSettings, TrainingPhase)),
     Need(facts=(BatchRows, ReplicaDigests)),
     Need(facts=(BoostingBegan, BoostingEnded, FeatureImportance, ScoresSeen, TableSeen)),
-    Need(facts=(EvaluationMetrics,)),
+    Need(facts=(Evaluation, EvaluationMetrics)),
 )

@@ -38,9 +38,7 @@ class TooLittleData(Rule):
     Fires:
         Info when there are fewer than `per_class` samples for each class seen, or more than
         `parameters_per_sample` parameters for each sample while the evaluation loss is `gap_ratio`
-        times the training loss. Warning when it is `memorized_ratio` times the training loss, no
-        loader gives the rows, and an evaluation has `evaluated` times as many: the script probably
-        trains on one batch only.
+        times the training loss.
 
     Stays quiet:
         While the number of samples is not known: no loader reported it, and rows that the script
@@ -48,7 +46,6 @@ class TooLittleData(Rule):
         labels, such as sentences or masks, for which the number of labels counts.
 
     What to do:
-        - If the dataset has more rows, draw other rows in each step: `x[indices]` with new indices.
         - Get more data, or augment the existing data.
         - Begin with a model that was trained on other data, and train its last layer.
         - Use a smaller model, weight decay or dropout, and stop when the evaluation loss is lowest.
@@ -80,15 +77,6 @@ class TooLittleData(Rule):
         2.0, unit="times the training loss", source="chosen by hand: dropout alone gives less"
     )
 
-    memorized_ratio: float = threshold(
-        50.0,
-        unit="times the training loss",
-        source="measured: 500 to 1,000 where one batch is trained for ever",
-    )
-    evaluated: float = threshold(
-        3.0, unit="times the rows trained on", source="chosen by hand: data are split the other way"
-    )
-
     def check(self, window: Window) -> list[Finding]:
         """Compare the number of samples with classes and parameters."""
         known = _samples(window)
@@ -106,30 +94,15 @@ class TooLittleData(Rule):
                 f"loss is {gap:.3g} times the training loss"
             )
             numbers = {"samples": samples, "parameters": parameters, "gap": gap}
-            is_one_batch = gap > self.memorized_ratio and self._evaluates_more(window, samples)
-            severity = Severity.WARNING if is_one_batch else Severity.INFO
-            return [self._finding(window, said, location, severity, **numbers)]
+            return [self._finding(window, said, location, **numbers)]
         return []
 
-    def _evaluates_more(self, window: Window, samples: int) -> bool:
-        """Return whether an evaluation has many more rows than training without a loader."""
-        rows = [seen.eval_rows for seen in window.seen(RowsShared)]
-        has_loader = any(window.seen(LoaderBegan))
-        return not has_loader and max(rows, default=0) >= self.evaluated * samples
-
     def _finding(
-        self,
-        window: Window,
-        said: str,
-        location: str | None,
-        severity: Severity = Severity.INFO,
-        **evidence: float,
+        self, window: Window, said: str, location: str | None, **evidence: float
     ) -> Finding:
-        fixes = self.fixes(window)
         return self.finding(
             window,
-            severity=severity,
-            fixes=fixes if severity is Severity.WARNING else fixes[1:],
+            severity=Severity.INFO,
             step=0,
             message=said,
             evidence=dict(evidence),

@@ -21,7 +21,7 @@ from mothtrap.capture import depths
 
 PACKAGE = str(Path(mothtrap.__file__).parent)
 STEPS = 10
-MOST_CALLS, MOST_FUNCTIONS = 252, 180
+MOST_CALLS, MOST_FUNCTIONS = 254, 182
 """Limits for the calls of mothtrap functions in a light step of a residual network: the counts (249
 calls of 178 functions; about ten of the calls mark the phases of the step) and a small margin. The
 goal is 120 and 60.

@@ -18,6 +18,7 @@ from mothtrap.adapters.tensorflow.probes.cells import Array
 from mothtrap.adapters.tensorflow.probes.probes import Applied
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.optimizers import OpposedOptimizers
+from mothtrap.statistics.products import dot, norm
 
 MAX_COMPARED: Final = 4
 """Gradients of an optimizer that are compared: its last ones."""
@@ -82,11 +83,11 @@ class Opponents:
             np.concatenate([each.gradients[number] for number in sorted(same)]).astype(np.float64)
             for each in (ours, other)
         )
-        size = float(np.linalg.norm(one) * np.linalg.norm(two))
+        size = norm(one) * norm(two)
         if not size or not np.isfinite(size):
             return
         cosines = self._cosines.setdefault((ours.name, other.name), [])
-        cosines.append(float(one @ two) / size)
+        cosines.append(dot(one, two) / size)
         if len(cosines) in TOLD_AT:
             self._job.fact(
                 OpposedOptimizers(

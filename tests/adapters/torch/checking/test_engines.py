@@ -38,8 +38,8 @@ def recorded(model: nn.Module) -> Recording:
     [
         (("python", "train.py"), nn.Linear(3, 2), ""),
         (("python", "-m", "package.train"), nn.Linear(3, 2), ""),
-        (("python",), nn.Linear(3, 2), "typed in"),
-        (("python", "-"), nn.Linear(3, 2), "typed in"),
+        (("python",), nn.Linear(3, 2), "standard input or a prompt"),
+        (("python", "-"), nn.Linear(3, 2), "standard input or a prompt"),
         (("python", "train.py"), FullyShardedDataParallel(), "sharded across ranks"),
     ],
 )

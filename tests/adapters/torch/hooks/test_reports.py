@@ -28,8 +28,15 @@ OF_OTHERS = ("trees", "estimators", "functions", "compiling", "trainers", "epoch
 """Modules of facts that come from trainers, and from frameworks without modules or eager mode."""
 
 
+OF_KERAS = ("MetricBroadcast", "OpposedOptimizers")
+"""Facts of losses and optimizers that only Keras reports."""
+
+
 def _is_of_others(need: Need) -> bool:
-    return any(fact.__module__.rpartition(".")[2] in OF_OTHERS for fact in need.facts)
+    return any(
+        fact.__module__.rpartition(".")[2] in OF_OTHERS or fact.__name__ in OF_KERAS
+        for fact in need.facts
+    )
 
 
 def test_every_fact_that_the_adapter_makes_is_reported() -> None:
