@@ -75,7 +75,7 @@ class MicroBatchesAreCleared(Rule):
                 message=(
                     f"{first.optimizer} applies only the last of {first.micro_batches} "
                     f"micro-batches: zero_grad() discards the gradients of the other {lost} in "
-                    f"{first.steps} of {first.steps} steps (limit {self.num_steps})"
+                    f"all {first.steps} inspected steps (limit {self.num_steps})"
                 ),
                 evidence={
                     "micro_batches": first.micro_batches,
