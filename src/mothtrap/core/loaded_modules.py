@@ -11,7 +11,7 @@ MAIN = "__main__"
 
 
 class LoadedModules:
-    """Finds modules that were added to `sys.modules`, without visiting those that it has found.
+    """Finds the modules that were added to `sys.modules` since the last call of `look`.
 
     A visit of some thousand modules takes 10 ms. In a forked process it takes 40 ms, because the
     memory of each module that is visited is copied.
@@ -25,7 +25,7 @@ class LoadedModules:
     def look(self) -> tuple[dict[str, ModuleType], bool]:
         """Return modules by name, and whether they are all modules or only the new ones.
 
-        They are all modules at the first look, and where a module was removed since the last one.
+        They are all modules in the first call, and if a module was removed since the last call.
         `__main__` is always among them, as Python and notebooks replace it.
         """
         with self._lock:

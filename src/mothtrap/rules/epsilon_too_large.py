@@ -13,7 +13,7 @@ from mothtrap.core.needs import Need
 from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
-from mothtrap.core.window import Floats, Matrix, Window
+from mothtrap.core.window import Floats, Ints, Matrix, Window
 from mothtrap.rules._effects import UNLEARNED
 from mothtrap.rules._losses import finite_part, has_players, loss_series
 from mothtrap.rules._weights import optimizer_facts, optimizer_location
@@ -90,7 +90,7 @@ class EpsilonTooLarge(Rule):
         gradients = window.matrix("gradient", "l2")
         if gradients is None or len(gradients) < self.steps:
             raise NotEnoughData(f"fewer than {self.steps} steps with gradients were captured")
-        elements_T = np.array([max(1, int(np.prod(one.shape))) for one in gradients.tensors])
+        elements_T = _elements(gradients)
         rms_ST = np.where(gradients.present_ST, gradients.values_ST / np.sqrt(elements_T), np.nan)
         judge = self._large if known[0].epsilon >= self.least else self._usual
         return judge(window, known[0], gradients, rms_ST)
@@ -117,7 +117,7 @@ class EpsilonTooLarge(Rule):
     ) -> list[Finding]:
         """Judge a default epsilon: the gradient may be too small for it."""
         epsilon = optimizer.epsilon or 0.0
-        elements_T = np.array([max(1, int(np.prod(one.shape))) for one in gradients.tensors])
+        elements_T = _elements(gradients)
         known_T = ~np.isnan(rms_ST).all(axis=0)
         if not known_T.any():
             return []
@@ -175,3 +175,8 @@ class EpsilonTooLarge(Rule):
             return False
         first, last = (float(np.median(part)) for part in (loss_S[:20], loss_S[-20:]))
         return last < first - self.fallen_share * abs(first)
+
+
+def _elements(gradients: Matrix) -> Ints:
+    """Return the number of elements of each tensor, shape (T,)."""
+    return np.array([max(1, int(np.prod(one.shape))) for one in gradients.tensors])

@@ -222,6 +222,5 @@ class LearningRateTooLow(Rule):
 def _ends(series: Series, loss_S: Floats) -> tuple[float, float]:
     """Return the first and the last level of the loss."""
     is_whole = series.total <= len(series)
-    return float(np.median(loss_S[:20])) if is_whole else series.first, float(
-        np.median(loss_S[-50:])
-    )
+    first = float(np.median(loss_S[:20])) if is_whole else series.first
+    return first, float(np.median(loss_S[-50:]))

@@ -32,7 +32,7 @@ _begun: set[str] = set()
 """Frameworks whose adapters are attached, or about to be."""
 
 _loggers: list[AdapterSpec] = []
-"""Adapters of loggers, which wait until a framework that trains is imported."""
+"""Adapters of loggers. They are loaded only after a training framework has been imported."""
 
 _kept: dict[Worker, None] = {}
 """Workers that are not closed yet, in the order in which they began."""

@@ -120,7 +120,10 @@ class JaxHandle(BaseHandle):
         return jit
 
     def _stand_in(self, fun: Function) -> Traced | None:
-        """Return the replacement of a function; always the same, because JAX caches by identity."""
+        """Return the replacement of a function; each call returns the same one.
+
+        JAX caches by identity.
+        """
         try:
             known = self._traced.get(fun)
             if known is None:

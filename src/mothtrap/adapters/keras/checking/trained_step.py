@@ -324,7 +324,7 @@ def _rate(optimizer: Any) -> float:
 
 
 def _scaled(optimizer: Any, factor: float) -> bool:
-    """Multiply the learning rate; return whether that is possible, unlike for a schedule."""
+    """Multiply the learning rate; return False if it cannot be changed, as with a schedule."""
     with suppress(TypeError, AttributeError, ValueError):
         optimizer.learning_rate = float(np.asarray(optimizer.learning_rate)) * factor
         return True
