@@ -123,6 +123,7 @@ PLANTED = (
     exactly("train_eval_shift", "DAT509", 100, layer="Sequential"),
     near("train_eval_overlap", "DAT510", 38, layer="Sequential"),
     exactly("unseen_classes", "DAT514", 24, severity="warning"),
+    near("evaluation_resampled", "DAT526", 18, severity="warning"),
     exactly("too_little_data", "DAT512", 0, severity="info"),
     near("feature_scale_mismatch", "DAT502", 0, layer="0", severity="warning"),
     near("correlated_features", "DAT513", 0, layer="0", severity="info"),
