@@ -29,7 +29,7 @@ class EvaluationResampled(Rule):
         shares of the classes, so the metrics describe data that do not exist.
 
     Fires:
-        Warning when at least `passes` passes over such a loader end in an evaluation in which a
+        Warning when at least `least` passes over such a loader end in an evaluation in which a
         model makes at least as many forward passes as the loader has batches.
 
     Stays quiet:
@@ -57,7 +57,7 @@ class EvaluationResampled(Rule):
     severity = Severity.WARNING
     needs = (Need(facts=(BatchesLoaded, LoaderBegan)), Need(facts=(EvaluationPhase,)))
 
-    passes: int = threshold(2, unit="evaluations", source="chosen by hand: one may be a test")
+    least: int = threshold(2, unit="evaluations", source="chosen by hand: one may be a test")
 
     def check(self, window: Window) -> list[Finding]:
         """Check the loaders whose passes ended in an evaluation."""
@@ -82,7 +82,7 @@ class EvaluationResampled(Rule):
         return [
             self._finding(window, [one for one in resampled if one.loader == loader], whole[loader])
             for loader in count
-            if count[loader] >= self.passes
+            if count[loader] >= self.least
         ][:1]
 
     def _finding(self, window: Window, passes: list[BatchesLoaded], began: LoaderBegan) -> Finding:
