@@ -76,8 +76,11 @@ def raises(self: object) -> None:
         ({"__init__": raises}, r"cannot be created: ZeroDivisionError: planted; .*no __init__"),
         ({"fields": {"limit": float}}, r"write `limit: float = 1\.0`"),
         ({"fields": {"most": tuple}, "most": ()}, r"the threshold `most` is \(\); expected a num"),
-        ({"fields": {"severity": str}, "severity": "error"}, r"`severity` is annotated"),
-        ({"fields": {"waits": bool}, "waits": True}, r"`waits` is annotated"),
+        (
+            {"fields": {"severity": str}, "severity": "error"},
+            r"every rule has `severity`, .*rename",
+        ),
+        ({"fields": {"waits": bool}, "waits": True}, r"every rule has `waits`, .*rename"),
     ],
 )
 def test_a_wrong_part_of_a_class_is_refused_by_its_name(body: dict[str, Any], message: str) -> None:

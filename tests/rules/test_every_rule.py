@@ -66,6 +66,7 @@ def test_is_frozen_and_makes_itself(rule: type[Rule]) -> None:
     made = rule()
     assert made == rule()
     assert hash(made) == hash(rule())
+    assert not [field.name for field in dataclasses.fields(rule) if hasattr(Rule, field.name)]
 
 
 @every_rule

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pytest
 
 import mothtrap
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.losses import LossCall
+from mothtrap.core.rule import Rule
 from mothtrap.core.window import Window
 from mothtrap.rules.exploding_gradient import ExplodingGradient
 from mothtrap.testing import RuleTests
@@ -112,6 +115,17 @@ def writing(window: Window):
     window.matrix("weight", "l2").values_ST[0] = 0.0
 
 
+@dataclass(frozen=True)
+class Replacing(Rule):
+    """It has a threshold that replaces a flag of every rule."""
+
+    code = "ZZZ906"
+    passes: int = 2  # type: ignore[assignment, misc]
+
+    def check(self, window: Window):
+        return []
+
+
 @pytest.mark.parametrize(
     ("suite", "test", "message"),
     [
@@ -137,6 +151,7 @@ def writing(window: Window):
         ),
         (suite_of(curious), "is_documented", "the first line is not a sentence"),
         (suite_of(hasty), "is_documented", "lacks: What to do"),
+        (suite_of(Replacing), "is_made_as_rules_are", "every rule has passes; rename"),
     ],
 )
 def test_each_test_can_fail(suite: RuleTests, test: str, message: str) -> None:

@@ -213,8 +213,8 @@ def check_threshold(who: str, name: str, default: object) -> None:
     """Raise ConfigError if a threshold has an invalid name or default."""
     if name in _ANNOTATED:
         raise ConfigError(
-            f"{who}: `{name}` is annotated, which makes it a threshold; write `{name} = ...` "
-            "without a type"
+            f"{who}: every rule has `{name}`, so it cannot be a threshold; rename the threshold, "
+            f"or write `{name} = ...` without a type in the class to set it"
         )
     if name.startswith("_") or hasattr(Rule, name):
         raise ConfigError(

@@ -101,11 +101,14 @@ class RuleTests:
             assert doc.fixes, "What to do has no bullet (a line that begins with `- `)"
 
     def test_is_made_as_rules_are(self) -> None:
-        """The rule is frozen, needs no arguments, and has a valid code and valid statistics."""
+        """The rule is frozen, needs no arguments, and has a valid code, names, and statistics."""
         assert re.fullmatch(r"[A-Z]{2,}\d{3}", self.rule.code), self.rule.code
         made = self.rule()
         assert made == self.rule(), "no dataclass"
         assert hash(made) == hash(self.rule()), "not a frozen dataclass"
+        names = [field.name for field in dataclasses.fields(made)]  # type: ignore[arg-type]
+        taken = [name for name in names if hasattr(Rule, name)]
+        assert not taken, f"every rule has {', '.join(taken)}; rename the threshold"
         unknown = {name for need in self.rule.needs for name in need.statistics} - set(STATISTICS)
         assert not unknown, f"no statistics: {', '.join(sorted(unknown))}"
 
