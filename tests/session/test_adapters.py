@@ -20,6 +20,7 @@ import mothtrap
 from mothtrap.core.adapters import Environment, Handle, Job, Losses
 from mothtrap.core.config import Config
 from mothtrap.core.control_requests import SnapshotRequest
+from mothtrap.core.errors import PluginError
 from mothtrap.core.facts.snapshots import SnapshotKept
 from mothtrap.core.facts.workers import Resumed, WorkerEnded, WorkerStarted
 from mothtrap.core.findings import RuleState
@@ -470,3 +471,21 @@ def test_a_module_with_a_spec_says_nothing(capsys: pytest.CaptureFixture[str]) -
     vars(module)["ADAPTER"] = spec
     assert adapters.spec_of(module) is spec
     assert not capsys.readouterr().err
+
+
+def test_a_module_without_a_spec_is_named() -> None:
+    with pytest.raises(PluginError, match=r"theirs\.little cannot be used: it has no ADAPTER"):
+        adapters.spec_of(ModuleType("theirs.little"))
+
+
+def test_an_adapter_is_registered_under_the_name_of_its_framework(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = """
+    from mothtrap.tracing.handle import AdapterSpec, BaseHandle
+
+    ADAPTER = AdapterSpec(framework="little", handle=BaseHandle, requires="little")
+    """
+    install(tmp_path, monkeypatch, {"mothtrap.adapters": {"litle": dedent(source)}})
+    with pytest.raises(PluginError, match=r"registered as 'litle', but .*framework='little'"):
+        adapters.load("litle")

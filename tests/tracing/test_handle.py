@@ -159,3 +159,20 @@ def test_the_usual_place_is_a_process_alone_with_the_version(
     assert SPEC.environment() == Environment(versions={"toy": "1.2"})
     here = Environment(rank=1, size=2)
     assert replace(SPEC, place=lambda: here).environment() is here
+
+
+class Child(Model):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "reason"),
+    [
+        (Model, "updat", r"Model defines no 'updat' .*did you mean 'update'"),
+        (Child, "update", "Child inherits 'update' from Model; replace it there"),
+        (types, "update", "types defines no 'update'"),
+    ],
+)
+def test_a_function_that_is_not_there_is_named(owner: object, name: str, reason: str) -> None:
+    with pytest.raises(AttributeError, match=reason):
+        Replacements().around(owner, name, None, None)

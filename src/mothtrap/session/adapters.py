@@ -7,6 +7,7 @@ from types import ModuleType
 
 from mothtrap.capture.containment import say_on_stderr
 from mothtrap.core import registry
+from mothtrap.core.errors import PluginError
 from mothtrap.session.triggers import PACKAGE, frameworks
 from mothtrap.tracing.handle import AdapterSpec
 
@@ -19,19 +20,35 @@ def load(framework: str) -> AdapterSpec:
 
     Raises:
         UnknownNameError: there is no adapter with that name.
-        PluginError: the adapter belongs to another distribution, and cannot be imported.
+        PluginError: the adapter belongs to another distribution, and cannot be used.
     """
-    return spec_of(registry.load(PACKAGE, framework))
+    module = registry.load(PACKAGE, framework)
+    spec = spec_of(module)
+    if spec.framework != framework:
+        raise PluginError(
+            f"the adapter {module.__name__}",
+            f"it is registered as {framework!r}, but its ADAPTER has framework="
+            f"{spec.framework!r}; both must be the import name of the framework",
+        )
+    return spec
 
 
 def spec_of(module: ModuleType) -> AdapterSpec:
     """Return the `ADAPTER` of a module, or, for one release, a spec created from the old form.
 
     In the old form, each attribute of `AdapterSpec` is a name or a function of the module.
+
+    Raises:
+        PluginError: the module has neither.
     """
     found = getattr(module, "ADAPTER", None)
     if isinstance(found, AdapterSpec):
         return found
+    if not hasattr(module, "FRAMEWORK"):
+        raise PluginError(
+            f"the adapter {module.__name__}",
+            "it has no ADAPTER, which must be an AdapterSpec of mothtrap.tracing.handle",
+        )
     if module.FRAMEWORK not in _old_forms:
         _old_forms.add(module.FRAMEWORK)
         say_on_stderr(

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
+from mothtrap.core.errors import nearest
+
 Function = Callable[..., Any]
 Contain = Callable[..., Any]
 
@@ -39,7 +41,13 @@ class Replacements:
         self._stack.callback(act)
 
     def replace(self, owner: Any, name: str, make: Callable[[Function], Function]) -> None:
-        """Replace a function with the result of `make(original)`."""
+        """Replace a function with the result of `make(original)`.
+
+        Raises:
+            AttributeError: the class or module itself does not define the function.
+        """
+        if name not in owner.__dict__:
+            raise AttributeError(_reason(owner, name))
         original = owner.__dict__[name]
         setattr(owner, name, functools.wraps(original)(make(original)))
         self._stack.callback(setattr, owner, name, original)
@@ -69,6 +77,8 @@ class Replacements:
     ) -> None:
         """Call `before(self, args, kwargs)` and `after(self, result, args, kwargs, state)`.
 
+        `args` does not contain `self`. Arguments that the script passes by name are in `kwargs`.
+
         Args:
             owner: the class; for a module, `self` is the first argument of the function.
             name: name of the method.
@@ -92,6 +102,15 @@ class Replacements:
             return call
 
         self.replace(owner, name, make)
+
+
+def _reason(owner: Any, name: str) -> str:
+    """Return why a function cannot be replaced."""
+    shown = getattr(owner, "__qualname__", owner.__name__)
+    base = next((b for b in getattr(owner, "__mro__", ()) if name in vars(b)), None)
+    if base is not None:
+        return f"{shown} inherits {name!r} from {base.__qualname__}; replace it there"
+    return f"{shown} defines no {name!r} that could be replaced{nearest(name, vars(owner))}"
 
 
 def drop_own_frame(err: BaseException) -> None:
