@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from tests.plugins import install
 
 from mothtrap.cli import main
 
@@ -52,6 +53,18 @@ def test_an_unknown_rule_is_a_problem(folder: Path) -> None:
     done = doctor()
     assert done.exit_code == 1
     assert "problem  rules: " in done.output
+
+
+def test_adapters_of_other_distributions_are_listed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(folder, monkeypatch, {"mothtrap.adapters": {"little": "1 / 0", "litle": "1 / 0"}})
+    (folder / "little.py").write_text("1 / 0")
+    done = doctor()
+    assert done.exit_code == 0
+    assert "ok       adapter: little of their-plugins 1.2\n" in done.output
+    assert "warning  adapter: litle of their-plugins 1.2 is not used" in done.output
+    assert "no module 'litle' is installed" in done.output
 
 
 def test_an_unknown_variable_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:

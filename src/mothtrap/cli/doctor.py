@@ -127,6 +127,7 @@ def _checks(runs_dir: str | None) -> Iterator[Check]:
         message = f"MOTHTRAP_DISABLE={given} turns everything off; unset it"
         yield Check("problem", "environment", message)
     yield from _rules(config)
+    yield from _adapters()
     yield from _place_of_runs(config.runs_dir)
     yield _start_up_hook()
 
@@ -160,6 +161,24 @@ def _rules(config: Config) -> Iterator[Check]:
     else:
         state = "ok" if rules else "warning"
         yield Check(state, "rules", f"{len(rules)} active")
+
+
+def _adapters() -> Iterator[Check]:
+    """Check the adapters of other distributions, without importing their frameworks."""
+    from mothtrap.core import registry
+    from mothtrap.session.triggers import PACKAGE
+
+    for part in registry.parts(PACKAGE):
+        if part.entry_point is None:
+            continue
+        if find_spec(part.name) is not None:
+            yield Check("ok", "adapter", f"{part.name} of {part.origin}")
+        else:
+            finding = (
+                f"{part.name} of {part.origin} is not used, because no module {part.name!r} is "
+                "installed; the name of the entry point must be the import name of the framework"
+            )
+            yield Check("warning", "adapter", finding)
 
 
 def _place_of_runs(runs_dir: str) -> Iterator[Check]:
