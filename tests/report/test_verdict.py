@@ -121,6 +121,7 @@ def test_no_line_is_longer_than_a_terminal_whatever_is_told() -> None:
     assert max(len(line) for line in text.split("\n")) <= WIDTH
     assert "  The job was killed by signal SIGKILL after 120 steps." in text
     assert "  mothtrap failed in writer and switched it off: word" in text
+    assert text.endswith("mothtrap -v show x")
     assert "  damaged: word" in text
     assert "not observed: layer0" in text
 

@@ -86,7 +86,8 @@ def verdict(summary: RunSummary, style: Style = PLAIN, *, shown: str = "") -> st
         lines += wrapped(f"  time: {phases_in_words(summary.phases)}", indent="    ")
     footer = _footer(summary, with_counts=bool(roots))
     if shown and not _is_bare(summary):
-        footer.append(f"mothtrap show {style.safe(shown)}")
+        command = "mothtrap -v show" if summary.tool_errors else "mothtrap show"  # with tracebacks
+        footer.append(f"{command} {style.safe(shown)}")
     return "\n".join([*lines, *_in_rows(footer, " · " if style.glyphs else "; ")])
 
 
