@@ -62,9 +62,9 @@ def test_an_adapter_that_stays_is_caught() -> None:
 def test_an_adapter_that_lets_errors_out_is_caught() -> None:
     def install(self, replacements):
         def make(original):
-            def update(model, *args):
+            def update(model, *args, **kwargs):
                 self.job.fact(None)
-                return original(model, *args)
+                return original(model, *args, **kwargs)
 
             return update
 

@@ -44,7 +44,7 @@ def train(steps: int = 12, rate: float = 0.1) -> Model:
     model = Model(5)
     for step in range(steps):
         rows = slice(0, 30) if step % 2 else slice(5, 35)
-        model.update(x[rows], y[rows], rate)
+        model.update(x[rows], y[rows], rate=rate)
         if step % 4 == 3:
-            model.evaluate(x[35:], y[35:])
+            model.evaluate(x=x[35:], y=y[35:])
     return model

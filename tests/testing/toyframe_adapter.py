@@ -29,10 +29,10 @@ class Handle(BaseHandle):
         replacements.around(toyframe.Model, "update", self._before, self._after)
         replacements.around(toyframe.Model, "evaluate", None, self._evaluated)
 
-    def _before(self, model: toyframe.Model, args: Any, _: object) -> None:
+    def _before(self, model: toyframe.Model, args: Any, kwargs: Any) -> None:
         if not self.watches(model):
             return
-        x, y, rate = args
+        x, y, rate = (*args, *(kwargs[name] for name in ("x", "y", "rate")[len(args) :]))
         self.job.scalar("lr", "descent", rate)
         if self.job.wants("gradient"):  # computed a second time, because the framework hides it
             self._take("gradient", model.gradient(x, y))
@@ -51,10 +51,12 @@ class Handle(BaseHandle):
             self._ids[kind] = self.job.define(info)
         self.job.take(kind, [self._ids[kind]], [array])
 
-    def _evaluated(self, model: toyframe.Model, loss: float, args: Any, *_: object) -> None:
+    def _evaluated(
+        self, model: toyframe.Model, loss: float, args: Any, kwargs: Any, _: object
+    ) -> None:
         if self.watches(model):
-            values = {"squared error": loss}
-            self.job.evaluation("held out", values, loss="squared error", rows=len(args[1]))
+            values, rows = {"squared error": loss}, len(args[0] if args else kwargs["x"])
+            self.job.evaluation("held out", values, loss="squared error", rows=rows)
 
 
 ADAPTER = AdapterSpec(
