@@ -15,6 +15,7 @@ import pytest
 
 import mothtrap
 from mothtrap.cli import main
+from mothtrap.core import registry
 from mothtrap.core.config import Config
 
 ROOT = Path(__file__).parents[1]
@@ -58,6 +59,17 @@ def test_every_setting_is_documented() -> None:
         if not re.search(rf"(^|\.){name}\b", text, re.MULTILINE)
     ]
     assert missing == []
+
+
+def actions_without_a_row(page: str) -> set[str]:
+    """Return the actions that no row of the page's tables names."""
+    return set(registry.names("mothtrap.actions")) - set(re.findall(r"^\| `(\w+)` \|", page, re.M))
+
+
+def test_every_action_is_documented() -> None:
+    page = (ROOT / "docs" / "actions.md").read_text(encoding="utf-8")
+    assert actions_without_a_row(page) == set()
+    assert actions_without_a_row(page.replace("| `tag` |", "| tag |")) == {"tag"}
 
 
 def options_that_no_page_names(folder: Path) -> list[str]:
