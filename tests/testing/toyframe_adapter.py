@@ -51,9 +51,7 @@ class Handle(BaseHandle):
             self._ids[kind] = self.job.define(info)
         self.job.take(kind, [self._ids[kind]], [array])
 
-    def _evaluated(
-        self, model: toyframe.Model, loss: float, args: Any, kwargs: Any, _: object
-    ) -> None:
+    def _evaluated(self, model: Any, loss: float, args: Any, kwargs: Any, _: None) -> None:
         if self.watches(model):
             values, rows = {"squared error": loss}, len(args[0] if args else kwargs["x"])
             self.job.evaluation("held out", values, loss="squared error", rows=rows)
