@@ -46,7 +46,7 @@ class Stage:
 UNSTORED = "Nothing was observed: a process trained, but no step was stored"
 NOT_WRITTEN = "Nothing was observed: mothtrap failed in writer"
 NOT_WATCHED = "Nothing was observed: mothtrap failed in start-up hook for torch"
-NOT_SEEN = "Nothing was observed: mothtrap failed in observation of the training"
+NOT_SEEN = "Nothing was observed: mothtrap failed in observation of torch"
 STAGES = [
     Stage("norms of gradients", "mothtrap.statistics.torch:norms", ("gradients", "updates")),
     Stage(
@@ -70,14 +70,14 @@ STAGES = [
     Stage(
         "grouper",
         "mothtrap.capture.grouper:Grouper.feed",
-        ("observation of the training",),
+        ("observation of torch",),
         steps=0,
         verdict=NOT_SEEN,
     ),
     Stage(
         "module names",
         "mothtrap.adapters.torch.job.naming:NameBook.built",
-        ("observation of the training",),
+        ("observation of torch",),
         steps=0,
         verdict=NOT_SEEN,
     ),

@@ -176,3 +176,20 @@ class Child(Model):
 def test_a_function_that_is_not_there_is_named(owner: object, name: str, reason: str) -> None:
     with pytest.raises(AttributeError, match=reason):
         Replacements().around(owner, name, None, None)
+
+
+def test_another_version_of_the_framework_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Older(Watching):
+        def install(self, replacements: Replacements) -> None:
+            replacements.around(Model, "update_all", None, self._updated)
+
+    spec = replace(SPEC, handle=Older, requires="toy>=2")
+    reason = r"Model defines no 'update_all'.*; the adapter requires toy>=2, found toy "
+    with (
+        pytest.raises(AttributeError, match=f"{reason}of an unknown version"),
+        Process("numpy").watched(spec),
+    ):
+        pass
+    monkeypatch.setitem(sys.modules, "toy", types.SimpleNamespace(__version__="1.4"))
+    with pytest.raises(AttributeError, match=rf"{reason}1\.4"), Process("numpy").watched(spec):
+        pass

@@ -15,6 +15,7 @@ class Attachable:
 
     framework: str
     handle: Callable[[Job, Sequence[object]], Handle]
+    requires: str
     watched: tuple[type, ...] | Callable[[object], bool]
     beside: tuple[type, ...]
     refines: str | None
@@ -31,12 +32,19 @@ class Attachable:
 
         Raises:
             TypeError: an object cannot be watched. A refined adapter checks all but the first.
+            AttributeError: the framework lacks a function, as in another version.
         """
         for target in targets[: 1 if self.refines else None]:
             if not (self.accepts(target) or isinstance(target, self.beside)):
                 kind = type(target).__qualname__
                 raise TypeError(f"cannot watch a {kind} with {self.framework}: {self._expected()}")
-        return self.handle(job, targets)
+        try:
+            return self.handle(job, targets)
+        except AttributeError as err:
+            raise AttributeError(
+                f"{err}; the adapter requires {self.requires}, found {self.framework} "
+                f"{self._version() or 'of an unknown version'}"
+            ) from err
 
     def _expected(self) -> str:
         if not isinstance(self.watched, tuple):
@@ -48,5 +56,7 @@ class Attachable:
         """Return this process's position in its job, and the relevant versions."""
         if self.place is not None:
             return self.place()
-        version = getattr(sys.modules.get(self.framework), "__version__", "")
-        return Environment(versions={self.framework: str(version)})
+        return Environment(versions={self.framework: self._version()})
+
+    def _version(self) -> str:
+        return str(getattr(sys.modules.get(self.framework), "__version__", ""))

@@ -93,7 +93,7 @@ class AdapterSpec(Attachable):
         framework: import name; the module has the same name.
         handle: class derived from `BaseHandle`, or a function, that starts to observe. It receives
             the job and the objects to watch; none = the whole process.
-        requires: the distribution and its versions, as a requirement: `torch>=2.6`.
+        requires: the distribution and its versions, for errors: `torch>=2.6`.
         arrays: the module of `mothtrap.statistics` that reduces the framework's arrays.
         reports: everything that the adapter can ever report.
         watched: classes whose objects can be watched, or a function that accepts an object.

@@ -113,7 +113,7 @@ class AdapterJob(RecorderAccess, ProcessAccess):
             raise ended.error from None
         except Exception as err:
             self.live = False
-            self._report("observation of the training", err)
+            self._report(f"observation of {self.framework}", err)
             return None
         finally:
             self._depth -= 1

@@ -95,7 +95,7 @@ def test_what_everything_hangs_on_fails_as_a_whole_and_training_goes_on(
         monkeypatch.setattr(getattr(seen.tracer, owner), method, plant)
         assert training() == expected
         assert not seen.tracer.job.live
-    assert seen.failed() == ["observation of the training"]
+    assert seen.failed() == ["observation of torch"]
 
 
 def test_a_failure_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
