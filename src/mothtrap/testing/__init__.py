@@ -1,8 +1,8 @@
 """Tests for plugins: derive your test class from the class for your kind of plugin.
 
-`RuleTests` tests a rule, and `windows` creates windows for it. `ActionTests` tests an action. The
-tests run with pytest. Each class is loaded when it is first used, as pytest imports
-`plugin` in every project.
+`RuleTests` tests a rule, and `windows` creates windows for it. `ActionTests` tests an action, and
+`AdapterTests` tests an adapter. The tests run with pytest. Each class is loaded when it is first
+used, as pytest imports `plugin` in every project.
 """
 
 from __future__ import annotations
