@@ -1,4 +1,4 @@
-"""How a session uses the declaration of an adapter: it attaches the adapter to objects."""
+"""Methods of the declaration of an adapter: a session attaches the adapter to objects."""
 
 from __future__ import annotations
 
