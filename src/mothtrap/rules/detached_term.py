@@ -34,8 +34,8 @@ class DetachedTermOfLoss(Rule):
 
     Stays quiet:
         For terms that are constant or 0, such as an offset or a penalty that is switched off. For
-        terms that reach the optimizer in some steps. For sums that the source does not show as
-        variables in the function that calls `backward`.
+        terms that reach the optimizer in some steps. For sums that are written neither in the
+        function that calls `backward` nor in one that returns the loss to it.
 
     What to do:
         - Compute the term from the output of the model: remove the `.detach()`, `.item()`,

@@ -128,3 +128,11 @@ def test_nodes_of_a_graph_are_not_judged(layout: torch.layout) -> None:
     assert result("STR707", Graph(), batches, LOSS).state == "not_applicable"
     assert passes("PRE101", Graph(), batches, LOSS)
     assert passes("PRE106", Graph(), batches, LOSS)
+
+
+@pytest.mark.parametrize("with_itself", [True, False])
+def test_nor_are_those_of_a_directed_graph(with_itself: bool) -> None:
+    near = torch.arange(16)[:, None] - torch.arange(16) == 1
+    edges = (near + torch.eye(16) if with_itself else near.float()) / 2
+    batches = [(x, edges, y) for x, y in table()]
+    assert result("STR707", Graph(), batches, LOSS).state == "not_applicable"

@@ -55,6 +55,33 @@ def test_a_causal_mask_is_no_fault() -> None:
     assert passes("PRE102", **checked(Language(0)))
 
 
+class Flat(Language):
+    """Returns one row for each token of all sequences, and weights of attention."""
+
+    def forward(self, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        length = tokens.shape[1]
+        mask = torch.ones(length, length).triu(1 + self.shown).bool()
+        hidden = self.embed(tokens) + self.place(torch.arange(length))
+        scores = (hidden @ hidden.transpose(1, 2)).masked_fill(mask, -1e9)
+        seen = torch.stack([scores.softmax(-1)] * 3, dim=1)
+        return self.head(seen[:, 0] @ hidden).view(-1, TOKENS), seen
+
+
+def flat(model: nn.Module) -> dict:
+    def step(batch: torch.Tensor) -> torch.Tensor:
+        return functional.cross_entropy(model(batch[:, :-1])[0], batch[:, 1:].reshape(-1))
+
+    return {"model": model, "batches": batches(), "step": step}
+
+
+def test_weights_of_attention_are_compared_by_query() -> None:
+    assert passes("PRE102", **flat(Flat(0)))
+
+
+def test_an_output_with_all_tokens_on_one_axis_is_compared() -> None:
+    assert finding("PRE102", **flat(Flat(1))).severity == "error"
+
+
 class Convolutions(nn.Module):
     """Steps on the last axis; `right` = steps of the future that the second convolution sees."""
 

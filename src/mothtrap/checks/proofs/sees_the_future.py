@@ -97,9 +97,9 @@ class SeesTheFuture(Check):
         position: int,
     ) -> float:
         found = [
-            _change_before(position, before, after, axes)
+            _change_before(position, rows, _in_rows(after, shape), axes)
             for before, after in zip(usual, other, strict=True)
-            if (axes := _axes_of_steps(before, shape))
+            if (axes := _axes_of_steps(rows := _in_rows(before, shape), shape))
         ]
         if not found:
             raise NotApplicable("no output of the model has one row for each position")
@@ -116,17 +116,26 @@ class SeesTheFuture(Check):
         return ""
 
 
+def _in_rows(array: Array, shape: tuple[int, ...]) -> Array:
+    """Return an output with an axis of rows, if rows and steps share its first axis."""
+    rows, steps = shape[:2]
+    is_flat = array.ndim == 2 and len(array) == rows * steps
+    return array.reshape(rows, steps, -1) if is_flat else array
+
+
 def _axes_of_steps(array: Array, shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return the axes that may hold the steps of sequences; `shape` is that of the tokens.
 
-    Steps are on the axis after the rows, on the last axis (convolutions), or before the rows
-    (recurrent layers).
+    Steps are on the axis after the rows, on the last axis (convolutions), on the last but one
+    (weights of attention, of which the last axis is attended to), or before the rows (recurrent
+    layers).
     """
     rows, steps = shape[:2]
     if array.ndim < 2:
         return ()
     if array.shape[0] == rows:
-        return tuple(axis for axis in {1, array.ndim - 1} if array.shape[axis] == steps)
+        places = {1, array.ndim - 2, array.ndim - 1} - {0}
+        return tuple(axis for axis in places if array.shape[axis] == steps)
     return (0,) if array.shape[:2] == (steps, rows) else ()
 
 

@@ -88,9 +88,36 @@ def beside_a_call(model: nn.Module) -> None:
     loss.backward()
 
 
+def of_vae(code: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    fit = F.binary_cross_entropy(code.sigmoid(), target, reduction="sum")
+    penalty = -0.5 * torch.sum(1 + code - code.exp())
+    return fit + penalty.detach()
+
+
+def returned(model: nn.Module) -> None:
+    code = model(torch.randn(8, 6))
+    loss = of_vae(code, torch.rand(8, 3))
+    loss.backward()
+
+
+def with_parts(code: torch.Tensor, weight: float = 0.1) -> tuple[torch.Tensor, float]:
+    fit = code.square().mean()
+    penalty = code.abs().mean().item()
+    loss = fit + weight * penalty
+    return loss, penalty
+
+
+def returned_in_a_tuple(model: nn.Module) -> None:
+    code = model(torch.randn(8, 6))
+    loss, _ = with_parts(code)
+    loss.backward()
+
+
 @pytest.mark.parametrize(
     ("step", "name"),
     [
+        (returned, "penalty.detach()"),
+        (returned_in_a_tuple, "penalty"),
         (beside_a_call, "penalty"),
         (beside_a_mean, "penalty"),
         (by_name, "penalty"),
@@ -156,12 +183,36 @@ def now_and_then(model: nn.Module) -> None:
     loss.backward()
 
 
+def sum_of(code: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+    entropy = -(target * target.log()).mean()
+    smooth = 0.1 * code.abs().mean()
+    return (code - target).square().mean() + smooth - entropy
+
+
+def whole_returned(model: nn.Module) -> None:
+    code = model(torch.randn(8, 6))
+    loss = sum_of(code, torch.rand(8, 3))
+    loss.backward()
+
+
+def through(code: torch.Tensor, discriminator: nn.Module) -> torch.Tensor:
+    return code.square().mean() + discriminator(code.detach()).mean()
+
+
+def through_a_module(model: nn.Module) -> None:
+    code = model(torch.randn(8, 6))
+    loss = through(code, nn.Linear(3, 1))
+    loss.backward()
+
+
 def alone(model: nn.Module) -> None:
     loss = terms(model)["fit"]
     F.relu(loss).backward()
 
 
-@pytest.mark.parametrize("step", [whole, products, quantized, now_and_then, alone])
+@pytest.mark.parametrize(
+    "step", [whole, products, quantized, now_and_then, whole_returned, through_a_module, alone]
+)
 def test_sums_whose_terms_train_the_model_have_none(step: Callable[[nn.Module], None]) -> None:
     torch.manual_seed(0)
     assert found(step) == []

@@ -32,7 +32,8 @@ LIBRARIES: tuple[ModuleType, ...] = (
 _PURE = """
 abs absolute acos acosh add addcdiv addcmul all amax amin aminmax angle any arange arccos
 arcsin arctan argmax argmin argsort array as_tensor asarray asin asinh astype atan atan2
-atanh baddbmm bincount bmm broadcast_to cat ceil chunk clamp clamp_max clamp_min clip clone
+atanh baddbmm binary_cross_entropy binary_cross_entropy_with_logits bincount bmm broadcast_to
+cat ceil chunk clamp clamp_max clamp_min clip clone
 concat concatenate contiguous copy cos cosh cosine_similarity cov cpu cross cross_entropy
 cumprod cumsum data det detach diag diagonal diff dim div divide dot double einsum elu eq
 erf erfinv exp expand expand_as expm1 eye flatten flip float floor floor_divide frac

@@ -10,9 +10,10 @@ from typing import Any
 
 import torch
 
-from mothtrap.adapters.torch.source.evaluation import Scope
+from mothtrap.adapters.torch.source.bodies import Bodies
+from mothtrap.adapters.torch.source.evaluation import Evaluator, Scope
 from mothtrap.adapters.torch.source.names import NOTHING, attribute_of, item_of
-from mothtrap.adapters.torch.source.scopes import AnyScope, FrameScope, running_call
+from mothtrap.adapters.torch.source.scopes import AnyScope, FrameScope, LocalScope, running_call
 
 MAX_DEPTH = 12
 """Maximum number of statements between the backward call and a term. Chosen by hand."""
@@ -31,7 +32,7 @@ class Summand:
     Attributes:
         code: source text.
         value: a tensor or a number; that of `x.detach()` has no graph. `NOTHING` for a call whose
-            result is not stored.
+            result is not stored, and in a function that has returned, unless the term is detached.
         location: line of the sum.
     """
 
@@ -75,8 +76,8 @@ def _terms(node: ast.expr, scope: AnyScope, depth: int) -> Iterator[Summand]:
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         yield from _terms(node.operand, scope, depth - 1)
     elif isinstance(node, ast.Call):
-        inner = list(_of_call(node, scope, depth))
-        yield from inner or [Summand(ast.unparse(node), NOTHING, scope.location(node))]
+        inner = list(_of_call(node, scope, depth)) or _of_function(node, None, scope, depth)
+        yield from inner or [_summand(node, NOTHING, scope)]
     elif isinstance(node, ast.Name | ast.Attribute | ast.Subscript):
         yield from _of_name(node, scope, depth)
 
@@ -120,7 +121,7 @@ def _of_call(node: ast.Call, scope: AnyScope, depth: int) -> Iterator[Summand]:
         if function.attr in _CUTS and isinstance(owner, ast.Name | ast.Attribute):
             value = _value(owner, scope)
             if isinstance(value, torch.Tensor):
-                yield Summand(ast.unparse(node), value.detach(), scope.location(node))
+                yield _summand(node, value.detach(), scope)
         elif function.attr in _SAME_TERMS:
             of_torch = _value(owner, scope) is torch and node.args  # `torch.mean(x)`
             yield from _terms(node.args[0] if of_torch else owner, scope, depth - 1)
@@ -130,15 +131,89 @@ def _of_call(node: ast.Call, scope: AnyScope, depth: int) -> Iterator[Summand]:
 
 def _of_name(node: ast.expr, scope: AnyScope, depth: int) -> Iterator[Summand]:
     definition = scope.definition(ast.unparse(node))
-    written = definition.value if definition is not None and definition.place is None else None
-    if definition is not None and written is not None and _is_sum(written):
-        inner = list(_terms(written, definition.scope, depth - 1))
-        if inner:
-            yield from inner
-            return
+    inner: list[Summand] = []
+    if definition is not None and definition.value is not None:
+        written, place = definition.value, definition.place
+        if place is None and _is_sum(written):
+            inner = list(_terms(written, definition.scope, depth - 1))
+        elif isinstance(written, ast.Call):
+            inner = _of_function(written, place, definition.scope, depth)
     value = _value(node, scope)
-    if is_number(value):
-        yield Summand(ast.unparse(node), value, scope.location(node))
+    if inner:
+        yield from inner
+    elif is_number(value) or (value is NOTHING and isinstance(scope, LocalScope)):
+        yield _summand(node, value, scope)
+
+
+def _summand(node: ast.expr, value: Any, scope: AnyScope) -> Summand:
+    """Return a term. Values of a function that has returned were computed again, without graphs."""
+    if isinstance(scope, LocalScope) and not _is_detached(node, scope):
+        value = NOTHING
+    return Summand(ast.unparse(node), value, scope.location(node))
+
+
+def _of_function(node: ast.Call, place: int | None, scope: AnyScope, depth: int) -> list[Summand]:
+    """Return the terms of a sum, or of a part of a tuple, that a function of the script returned.
+
+    Empty if none of them is detached: what the others train is unknown.
+    """
+    evaluator, bodies = Evaluator({}, lambda *_: NOTHING), Bodies()
+    body = bodies.of(_value(node.func, scope), node, scope, evaluator)
+    evaluator.forget()
+    bodies.forget()
+    if body is None or body.result is None:
+        return []
+    returned, inside = body.result
+    if place is not None:
+        parts = returned.elts if isinstance(returned, ast.Tuple) else []
+        if place >= len(parts):
+            return []
+        returned = parts[place]
+    found = list(_terms(returned, inside, depth - 1)) if _is_sum(returned) else []
+    return found if any(one.value is not NOTHING for one in found) else []
+
+
+def _is_detached(node: ast.expr, scope: AnyScope) -> bool:
+    """Return whether a term depends on a tensor with a graph, but not through its graph."""
+    return _has_path(node, scope, MAX_DEPTH, through_cuts=True) and not _has_path(
+        node, scope, MAX_DEPTH, through_cuts=False
+    )
+
+
+def _has_path(node: ast.AST, scope: AnyScope, depth: int, *, through_cuts: bool) -> bool:
+    """Return whether an expression depends on a tensor with a graph.
+
+    If that is unknown, the result is the one with which the term does not count as detached.
+    """
+    unknown = not through_cuts
+    if not depth:
+        return unknown
+    if isinstance(node, ast.Name) and isinstance(scope, LocalScope):
+        definition = scope.definition(node.id)
+        if definition is not None and definition.value is not None:
+            node, scope = definition.value, definition.scope
+            return _has_path(node, scope, depth - 1, through_cuts=through_cuts)
+    if isinstance(node, ast.Name | ast.Attribute):
+        value = _value(node, scope)
+        if isinstance(value, torch.Tensor) or isinstance(node, ast.Name):
+            return unknown if value is NOTHING else _has_graph(value)
+    if not through_cuts and _is_cut(node):
+        return False
+    parts = list(ast.iter_child_nodes(node))
+    if isinstance(node, ast.Call):
+        parts = [*node.args, *node.keywords]
+        if isinstance(node.func, ast.Attribute):
+            parts.append(node.func.value)
+    return any(_has_path(part, scope, depth - 1, through_cuts=through_cuts) for part in parts)
+
+
+def _is_cut(node: ast.AST) -> bool:
+    """Return whether an expression is without the graph of its parts."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return node.func.attr in _CUTS
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        return node.func.id == "float"
+    return isinstance(node, ast.Attribute) and node.attr == "data"
 
 
 def _is_sum(node: ast.expr) -> bool:
