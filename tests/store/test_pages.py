@@ -21,3 +21,11 @@ def test_bytes_are_those_of_the_file(
         rest = read_on(file, 10_000_000)  # more than exists
     assert first[:] + rest[:] == path.read_bytes()[7:]
     assert (len(first), first.find(b"\xf9\x00"), first[:2]) == (5_000_000, 242, b"\x07\x08")
+
+
+def test_whole_pages_are_ordinary_bytes(tmp_path: Path) -> None:
+    """A search in memory that fills its pages once ended the process."""
+    path = tmp_path / "x"
+    path.write_bytes(bytes(2 * pages.LARGE_BYTES))
+    with path.open("rb", buffering=0) as file:
+        assert isinstance(read_on(file, pages.LARGE_BYTES), bytes)

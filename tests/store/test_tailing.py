@@ -131,3 +131,23 @@ def test_a_folder_of_many_segments_is_listed_a_few_times_only(
     assert len(listed) < 5
     written(tmp_path, 50, seq=50)
     assert values(tail.poll()) == [50]
+
+
+@pytest.mark.parametrize("at_once", [1, 700, 3000], ids=["less than a batch", "one", "some"])
+@pytest.mark.parametrize("damaged", [-1, 0, 4, 9], ids=["sound", "schema", "middle", "end"])
+def test_a_segment_is_the_same_a_few_bytes_at_a_time(
+    tmp_path: Path, at_once: int, damaged: int
+) -> None:
+    path = written(tmp_path, *range(10))
+    data = bytearray(path.read_bytes())
+    if damaged >= 0:
+        data[len(data) * damaged // 10 + 30] ^= 0xFF
+        path.write_bytes(data)
+    whole, pieces = SegmentReader(path), SegmentReader(path, at_once=at_once)
+    expected, found = whole.poll(), []
+    while batches := pieces.poll():
+        found += batches
+    assert values(found) == values(expected)
+    assert (pieces.done, pieces.damage) == (whole.done, whole.damage)
+    assert pieces.bytes_read == len(data)
+    assert pieces.poll() == []

@@ -27,6 +27,7 @@ VIEWS = (
     "layers?run=deep",
     "tensors?run=values",
     "tensors?run=values&tensor=activation:attn",
+    "histograms?run=values",
     "samples?run=values&at=8",
     "compare?run=healthy&with=nan",
     "record?run=nan",
@@ -47,7 +48,7 @@ def phone(browser: Any, site: Site) -> Iterator[Any]:
 def test_nothing_is_wider_than_the_screen(phone: Any, site: Site, view: str) -> None:
     phone.goto(site.url(f"#/{view}"))
     phone.locator(
-        "main .verdict, main table, main .chart, main .detail, main .heat, main .rows"
+        "main .verdict, main table, main .chart, main .detail, main .heat, main .rows, main .ridges"
     ).first.wait_for()
     phone.get_by_text("Reading", exact=False).first.wait_for(state="detached")
     assert_narrow(phone)

@@ -66,7 +66,7 @@ def alike_but_for_a_number(column: pa.Array, rows: Ints, head: bytes) -> Iterato
     for _ in range(MOST_KINDS):
         if not len(open_C):
             return
-        text = data[start_C[open_C[0]] : stop_C[open_C[0]]]
+        text = data[start_C[open_C[0]] : stop_C[open_C[0]]].tobytes()
         first, comma, rest = text.partition(b",")
         if not comma or not first.startswith(head):
             return
@@ -83,6 +83,8 @@ def alike_but_for_a_number(column: pa.Array, rows: Ints, head: bytes) -> Iterato
         if not len(place_C):
             return
         yield Alike(text, rest, place_C, number_C)
+        if len(place_C) == len(open_C):
+            return
         open_C = np.setdiff1d(open_C, place_C, assume_unique=True)
 
 
@@ -90,9 +92,8 @@ def _begin_with(byte_B: npt.NDArray[np.uint8], start_C: Ints, word: bytes) -> np
     """Return the positions of a word; enough bytes must follow each position."""
     if not len(start_C):
         return np.zeros(0, np.bool_)
-    found: npt.NDArray[np.bool_] = (
-        sliding_window_view(byte_B, len(word))[start_C] == np.frombuffer(word, np.uint8)
-    ).all(axis=1)
+    window_CB = sliding_window_view(byte_B, len(word))[start_C]
+    found: npt.NDArray[np.bool_] = window_CB.view(f"S{len(word)}")[:, 0] == word
     return found
 
 

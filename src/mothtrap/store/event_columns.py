@@ -24,7 +24,7 @@ from mothtrap.core.fact import Fact
 from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.store.alike_texts import alike_but_for_a_number
-from mothtrap.store.tailing import SegmentTail
+from mothtrap.store.tailing import READ_BYTES, SegmentTail
 from mothtrap.store.unpacking import numbers, slices, where_equal
 from mothtrap.store.worker_log import AGAIN, DEFINED, STEP, Commit, Defined
 
@@ -76,7 +76,7 @@ class EventColumns:
 
     def __init__(self, folder: Path, unread: frozenset[str] = frozenset()) -> None:
         self._folder, self._unread = folder, unread
-        self._tail = SegmentTail(folder, "events")
+        self._tail = SegmentTail(folder, "events", at_once=READ_BYTES)
         self._damage: list[str] = []
 
     @property
@@ -87,7 +87,7 @@ class EventColumns:
     def poll(self) -> Iterator[EventBlock]:
         """Yield the new events, in order."""
         while batches := self._tail.poll():
-            is_long = sum(map(len, batches)) >= PIECE_ROWS
+            is_long = sum(map(len, batches)) >= PIECE_ROWS // 4
             while batches:
                 yield from self._blocks(batches.pop(0))
             if is_long:  # otherwise Arrow keeps 100 MB for a million records

@@ -24,7 +24,9 @@ def read_on(file: FileIO, size: int) -> Data:
     Raises:
         OSError: the file cannot be read.
     """
-    if size < LARGE_BYTES or sys.platform != "linux":
+    fills_pages = size % mmap.PAGESIZE == 0
+    if size < LARGE_BYTES or sys.platform != "linux" or fills_pages:
+        # `mmap.find` of CPython 3.11 reads a byte after the end, which crashes if nothing is there.
         return file.read(size)
     room, got = new_pages(size), 0
     with memoryview(room) as view:

@@ -23,15 +23,23 @@ from mothtrap.store.segments import MAGIC
 
 MAX_SEGMENT_BYTES = 1 << 30
 """Maximum size of a segment; chosen by hand: 16 times the size at which segments are sealed."""
+READ_BYTES = (8 << 20) - 1
+"""Bytes that readers of long tables request at a time; chosen by hand: a whole segment takes twice
+its size in memory while it is read. Not a multiple of a page: see `pages.read_on`.
+"""
 _FOOTER_BYTES = 1 << 20
 """Maximum size of a footer; chosen by hand: a footer has about 30 bytes for each batch."""
 THREADED_BYTES = 1 << 20
 """Size from which Arrow decodes with threads. Below it, waking them costs up to 3 ms of processor
 time, more than the decoding. Measured on a run of 230 steps.
 """
-LARGE_ROWS = 1 << 14
+LARGE_ROWS = 1 << 12
 """Mean number of rows from which batches are not joined, because joining copies all of a segment;
 by hand.
+"""
+LARGE_BYTES = 1 << 18
+"""Mean size of messages from which they are parsed one by one, if all columns are read; chosen by
+hand.
 """
 RowsT = TypeVar("RowsT", pa.Table, pa.RecordBatch)
 _ARROW_ERRORS = (pa.ArrowException, OSError, ValueError, KeyError, IndexError)
@@ -43,6 +51,7 @@ class SegmentReader:
     Args:
         path: path of the file; need not exist yet.
         columns: columns to return, if they exist; None: all.
+        at_once: bytes that a poll reads; more if they contain no complete batch.
 
     Attributes:
         damage: one sentence for each part that could not be read.
@@ -51,9 +60,16 @@ class SegmentReader:
             incomplete.
     """
 
-    def __init__(self, path: Path, columns: Sequence[str] | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        columns: Sequence[str] | None = None,
+        at_once: int = MAX_SEGMENT_BYTES,
+    ) -> None:
         self.path = path
         self._columns = columns
+        self._at_once = at_once
+        self._unread_bytes = 0
         self.damage: list[str] = []
         self.done = False
         self.pending_bytes = 0
@@ -67,10 +83,19 @@ class SegmentReader:
         self._skip_rows = 0
 
     def poll(self) -> list[pa.RecordBatch]:
-        """Return the intact batches that were added since the last poll."""
-        data = b"" if self.done else self._read()
-        if not data:
-            return []
+        """Return intact batches that were added since the last poll; empty if there are none."""
+        at_once = self._at_once
+        while not self.done and (data := self._read(at_once)):
+            before = self._offset
+            batches = self._take(data)
+            if batches:
+                return batches
+            if self._offset == before:  # a batch, or a damaged part, is longer than that
+                at_once *= 2
+        return []
+
+    def _take(self, data: Data) -> list[pa.RecordBatch]:
+        """Return the intact batches at the beginning of the data, and advance past them."""
         at = schema_end = 0
         found = Found([], [])
         if not self._schema_message:
@@ -98,7 +123,11 @@ class SegmentReader:
             self._report(f"its last {self.pending_bytes} bytes contain no complete batch")
         self.done = True
 
-    def _read(self) -> Data:
+    def _read(self, at_once: int) -> Data:
+        """Return the next bytes; empty if there are no new ones.
+
+        Bytes without a complete batch are returned again, together with those after them.
+        """
         try:
             with os.fdopen(open_plain(self.path), "rb", buffering=0) as file:
                 status = os.fstat(file.fileno())
@@ -106,12 +135,14 @@ class SegmentReader:
                 size = status.st_size
                 if size == self._size_seen:
                     return b""
-                self._size_seen = size
                 if size - self._offset > MAX_SEGMENT_BYTES:
                     self._end(f"it is {size} bytes long, expected at most {MAX_SEGMENT_BYTES}")
                     return b""
+                rest = max(size - self._offset, 0)
+                self._unread_bytes = max(0, rest - at_once)
+                self._size_seen = size - self._unread_bytes
                 file.seek(self._offset)
-                return read_on(file, max(size - self._offset, 0))
+                return read_on(file, rest - self._unread_bytes)
         except FileNotFoundError:
             if self.path.is_symlink():
                 self._end("it is a broken symbolic link")
@@ -144,6 +175,8 @@ class SegmentReader:
         message, why = _first_message(data)
         if message is None or (message and not why and self._fits(data, message)):
             return self._take_schema(message or b"")
+        if self._unread_bytes:
+            return 0  # the copy in the footer has not been read
         recovered = self._schema_of_footer(data)
         if recovered and recovered != message:
             self._report(why or "its schema is damaged, and the copy in the footer is used")
@@ -222,6 +255,9 @@ class SegmentReader:
         view, batches = memoryview(data), []
         for part in stretches(found):
             start, end = part.starts[0], part.ends[-1]
+            if self._columns is None and end - start >= LARGE_BYTES * len(part.starts):
+                batches += self._parse_each(data, part)  # without a copy of all bytes
+                continue
             try:
                 batch = self._joined(data, part)
                 if batch is not None:
@@ -306,12 +342,19 @@ class SegmentTail:
     Args:
         folder: folder of the segments; need not exist yet.
         kind: kind of the segments.
-        columns: as for `SegmentReader`.
+        columns, at_once: as for `SegmentReader`.
     """
 
-    def __init__(self, folder: Path, kind: str, columns: Sequence[str] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        kind: str,
+        columns: Sequence[str] | None = None,
+        at_once: int = MAX_SEGMENT_BYTES,
+    ) -> None:
         self._folder = folder
         self._columns = columns
+        self._at_once = at_once
         self._kind: str = kind
         self._seq = -1
         self._reader: SegmentReader | None = None
@@ -362,4 +405,5 @@ class SegmentTail:
             name = segment_path(self._folder, self._kind, self._seq + 1).name
             self._damage.append(f"{self._folder.name}/{name}: the segment is missing")
         self._seq = seq
-        self._reader = SegmentReader(segment_path(self._folder, self._kind, seq), self._columns)
+        path = segment_path(self._folder, self._kind, seq)
+        self._reader = SegmentReader(path, self._columns, self._at_once)

@@ -63,7 +63,7 @@ def slices(column: pa.Array, rows: Sequence[int] | npt.NDArray[np.integer[Any]])
     offset_N, data = texts_of(column)
     rows = np.asarray(rows, np.int64)
     starts, stops = offset_N[rows].tolist(), offset_N[rows + 1].tolist()
-    return [data[start:stop] for start, stop in zip(starts, stops, strict=True)]
+    return [data[start:stop].tobytes() for start, stop in zip(starts, stops, strict=True)]
 
 
 def where_equal(column: pa.Array, word: str) -> npt.NDArray[np.bool_]:
@@ -77,6 +77,9 @@ def where_equal(column: pa.Array, word: str) -> npt.NDArray[np.bool_]:
     offset_N, data = texts_of(column)
     encoded = word.encode()
     equal_N: npt.NDArray[np.bool_] = np.diff(offset_N) == len(encoded)
+    if encoded and equal_N.all():  # as in most runs: all rows are commits of the training
+        same_N: npt.NDArray[np.bool_] = np.frombuffer(data, f"S{len(encoded)}") == encoded
+        return same_N
     byte_B = np.frombuffer(data, np.uint8)
     rows = np.flatnonzero(equal_N)
     start_N = offset_N[rows]
@@ -88,14 +91,17 @@ def where_equal(column: pa.Array, word: str) -> npt.NDArray[np.bool_]:
     return equal_N
 
 
-def texts_of(column: pa.Array) -> tuple[npt.NDArray[np.int64], bytes]:
-    """Return the offsets of the texts, including the end of the last one, and the texts."""
+def texts_of(column: pa.Array) -> tuple[npt.NDArray[np.int64], memoryview]:
+    """Return the offsets of the texts, including the end of the last one, and the texts.
+
+    The texts are a view of Arrow's memory: a copy of a long run's events takes 100 MB.
+    """
     if column.null_count or not pa.types.is_string(column.type):
         raise TypeError(f"a column of {column.type} contains more than strings")
     _, offsets, data = column.buffers()
     if offsets is None or not len(column):
-        return np.zeros(1, np.int64), b""
+        return np.zeros(1, np.int64), memoryview(b"")
     offset_N = np.frombuffer(offsets, np.int32, len(column) + 1, column.offset * 4)
     first, last = int(offset_N[0]), int(offset_N[-1])
-    texts = b"" if data is None else memoryview(data)[first:last].tobytes()
+    texts = memoryview(b"" if data is None else data).cast("B")[first:last]
     return offset_N.astype(np.int64) - first, texts

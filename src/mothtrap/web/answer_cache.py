@@ -12,7 +12,7 @@ from mothtrap.core.own_version import own_version
 from mothtrap.store.remote import cache_folder
 from mothtrap.store.replacing import replace
 
-FORMAT = 6
+FORMAT = 7
 """Grows when the same mothtrap would answer differently."""
 MAX_BYTES = 1 << 20
 """Of an answer that is kept; chosen by hand: names of 20,000 tensors."""

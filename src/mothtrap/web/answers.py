@@ -45,6 +45,7 @@ from mothtrap.web.evidence import (
     tensors_by_layer,
 )
 from mothtrap.web.filled_views import filled_views
+from mothtrap.web.histograms import tensors_with_histograms
 from mothtrap.web.known_rules import known_rules
 from mothtrap.web.machine_curves import machine_names
 from mothtrap.web.opened import OpenRun
@@ -171,12 +172,16 @@ class FindingsAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NamesAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Available curves: of scalars, of the machine, and of tensors and statistics by kind."""
+    """Available curves: of scalars, of the machine, and of tensors and statistics by kind.
+
+    `histograms` are the modules of the tensors that have any, by kind and name.
+    """
 
     scalars: tuple[str, ...]
     machine: tuple[str, ...]
     tensors: dict[str, list[str]]
     statistics: dict[str, list[str]]
+    histograms: dict[str, dict[str, str]]
     axes: tuple[str, ...]
     modes: tuple[str, ...]
 
@@ -343,6 +348,7 @@ def names_answer(opened: OpenRun) -> NamesAnswer:
         machine=machine_names(opened),
         tensors=tensors,
         statistics=_statistics(run),
+        histograms=tensors_with_histograms(run),
         axes=tuple(axes(run)),
         modes=tuple(mode.value for mode in run.modes),
     )

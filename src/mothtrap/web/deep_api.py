@@ -12,7 +12,7 @@ from mothtrap.core.errors import ConfigError, UnknownNameError, nearest
 from mothtrap.core.steps import Mode
 from mothtrap.reader.files.commits import ENDLESS
 from mothtrap.reader.tensors.captured_tensors import Tensor
-from mothtrap.web import checked, distributions, matrix, tensor_view
+from mothtrap.web import checked, distributions, histograms, matrix, tensor_view
 from mothtrap.web.confusion import confusion
 from mothtrap.web.opened import OpenRun
 from mothtrap.web.samples_view import seen
@@ -54,6 +54,10 @@ def _hist(opened: OpenRun, query: QueryParams) -> Answer:
         end=number(query, "to", ENDLESS),
         most=number(query, "px", 1200),
     )
+
+
+def _histograms(opened: OpenRun, query: QueryParams) -> Answer:
+    return histograms.answer(opened, query.getlist("tensor"), _mode(query), worker_of(query))
 
 
 def _tensor(opened: OpenRun, query: QueryParams) -> Answer:
@@ -98,6 +102,7 @@ ANSWERS: Mapping[str, Make] = {
     "cell": _cell,
     "column": _column,
     "hist": _hist,
+    "histograms": _histograms,
     "tensor": _tensor,
     "values": _values,
     "picture": _picture,

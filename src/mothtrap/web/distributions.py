@@ -67,6 +67,13 @@ class Counts(msgspec.Struct):
     of: str
     left_out: int
 
+    @property
+    def sizes(self) -> Floats:
+        """Return the number of values at each moment, at least 1."""
+        known_S = self.bins_S2B.sum(axis=(1, 2)) + np.nan_to_num(self.zero_S) + self.bad_S
+        sizes_S: Floats = np.maximum(1.0, known_S)
+        return sizes_S
+
 
 def answer(
     opened: OpenRun,
@@ -118,14 +125,22 @@ def answer(
 
 
 def counted(
-    opened: OpenRun, tensor: Tensor, mode: Mode | None, worker: int | None, begin: int, end: int
+    opened: OpenRun,
+    tensor: Tensor,
+    mode: Mode | None,
+    worker: int | None,
+    begin: int = 0,
+    end: int = ENDLESS,
+    *,
+    most_moments: int = MOST_MOMENTS,
+    most_values: int = MOST_VALUES,
 ) -> Counts:
     """Return the counts at some steps, as captured or computed from captured values."""
     keeper, keys = moments(opened, tensor, mode, worker, begin, end)
     is_metric = keeper.kind == "metric"
     size = 1 if is_metric else max(1, int(np.prod(tensor.shape)))
-    every = -(-len(keys) // max(1, min(MOST_MOMENTS, MOST_VALUES // size)))
-    chosen = keys[::every]
+    most = max(1, min(len(keys), most_moments, most_values // size))
+    chosen = [keys[place] for place in np.linspace(len(keys) - 1, 0, most).astype(int)[::-1]]
     others = {
         name: _at_steps(tensor, name, mode or chosen[0].mode, worker)
         for name in ("zero", "nan", "inf")
@@ -184,10 +199,8 @@ def _at_steps(tensor: Tensor, statistic: str, mode: Mode, worker: int | None) ->
 
 
 def _shares(counts: Counts) -> tuple[list[Band], Floats]:
-    """Return the bands from the largest value to the least, and shares of them, shape (R, S)."""
+    """Return the bands from the largest value to the least, and their shares, shape (R, S)."""
     bins_S2B = counts.bins_S2B
-    zero_S = np.nan_to_num(counts.zero_S)
-    whole_S = np.maximum(1, bins_S2B.sum(axis=(1, 2)) + zero_S + counts.bad_S)
     (held,) = np.nonzero(bins_S2B.sum(axis=(0, 1)))
     powers = range(int(held[0]), int(held[-1]) + 1) if len(held) else range(0)
     bands = [Band(label="not finite", sort="bad")]
@@ -201,7 +214,7 @@ def _shares(counts: Counts) -> tuple[list[Band], Floats]:
         for place in powers if sign == 0 else reversed(powers):
             bands.append(_band(place, "positive" if sign else "negative"))
             rows.append(bins_S2B[:, sign, place].astype(np.float64))
-    return bands, np.array(rows) / whole_S
+    return bands, np.array(rows) / counts.sizes
 
 
 def _band(place: int, sort: str) -> Band:

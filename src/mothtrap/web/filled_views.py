@@ -7,6 +7,7 @@ from mothtrap.core.runs import RunKind
 from mothtrap.reader.run import Run
 from mothtrap.store import layout
 from mothtrap.store.output_log import kept_output
+from mothtrap.web.histograms import has_histograms
 from mothtrap.web.series import scalar_names
 
 
@@ -19,13 +20,14 @@ def filled_views(run: Run) -> tuple[str, ...]:
     if run.kind is RunKind.CHECK:
         own = ("check",)
     if run.state == "running":
-        return (*own, "curves", "layers", "tensors", "samples", "logs")
+        return (*own, "curves", "layers", "tensors", "histograms", "samples", "logs")
     has_tensors = bool(run.tensors())
     attempts = layout.attempts(run.path)
     filled = {
         "curves": has_tensors or bool(scalar_names(run)),
         "layers": has_tensors,
         "tensors": has_tensors,
+        "histograms": has_tensors and has_histograms(run),
         "samples": _has_samples(run),
         "logs": any(kept_output(layout.attempt_folder(run.path, number)) for number in attempts),
     }

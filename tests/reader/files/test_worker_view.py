@@ -96,8 +96,8 @@ def test_no_byte_is_read_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     read: dict[Path, int] = {}
     reading = SegmentReader._read
 
-    def counted(self: SegmentReader) -> bytes:
-        data = reading(self)
+    def counted(self: SegmentReader, at_once: int) -> bytes:
+        data = reading(self, at_once)
         read[self.path] = read.get(self.path, 0) + len(data)
         return data
 

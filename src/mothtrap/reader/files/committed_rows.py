@@ -18,7 +18,7 @@ import pyarrow as pa
 from mothtrap.core.window import Ints
 from mothtrap.reader.files.commits import Commits
 from mothtrap.store import columns
-from mothtrap.store.tailing import SegmentTail
+from mothtrap.store.tailing import READ_BYTES, SegmentTail
 from mothtrap.store.unpacking import numbers
 
 SMALL_ROWS = 1 << 14
@@ -107,7 +107,7 @@ class CommittedRows:
         self._kind: str = kind
         self._promise = promise
         self._keep = list(keep)
-        self._tail = SegmentTail(folder, kind, ("record", *keep))
+        self._tail = SegmentTail(folder, kind, ("record", *keep), READ_BYTES)
         self._ahead: list[pa.RecordBatch] = []
         self._damage: list[str] = []
         self._whole = 0

@@ -42,7 +42,7 @@ export function answer(ask, about = () => run.value) {
 }
 
 /** Grows with every tenth step: for what changes little. */
-const slowly = computed(() => Math.floor(ticks.step.value / 10));
+export const slowly = computed(() => Math.floor(ticks.step.value / 10));
 
 /** The facts of the run that is looked at, and its findings. */
 export const runAnswer = answer((signal) => {
@@ -57,6 +57,9 @@ export const findingsAnswer = answer((signal) => {
   ticks.finding.value;
   return run.value ? source.findings(run.value, signal) : null;
 }).found;
+/** The findings that are worse than notes. */
+export const problems = () => Object.values(findingsAnswer.value.value?.findings ?? {})
+  .map((each) => each.finding).filter((each) => each.severity !== "info");
 
 /** Whether the first answers are there: events go on from what they say. */
 const ready = computed(() =>

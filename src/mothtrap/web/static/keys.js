@@ -1,8 +1,15 @@
 /** Keyboard shortcuts; the help dialog shows the same table. */
+import { useEffect } from "preact/hooks";
 import { VIEWS, change, go, help, run, value } from "./state.js";
 
 /** What a view does on a key, by name; a view sets its own and takes them away. */
 export const actions = new Map();
+
+/** Set what keys do as long as a view is shown. @param {Record<string, (by: number) => void>} by */
+export const useActions = (by) => useEffect(() => {
+  for (const [name, act] of Object.entries(by)) actions.set(name, act);
+  return () => { for (const name of Object.keys(by)) actions.delete(name); };
+});
 
 export const KEYS = [
   ...VIEWS.map((each) => ({

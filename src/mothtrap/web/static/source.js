@@ -62,14 +62,8 @@ export class HttpSource {
   }
 
   runs(begin, query, signal, sort = "") { return this.#json("runs", { begin, query, sort }, signal); }
-  associations(query, signal) { return this.#json("associations", { query }, signal); }
   run(run, signal) { return this.#json("run", { run }, signal); }
   findings(run, signal) { return this.#json("findings", { run }, signal); }
-  names(run, signal) { return this.#json("names", { run }, signal); }
-  source(run, finding, signal) { return this.#json("source", { run, finding }, signal); }
-  /** @param {{name: string, side: string, limit: string, for_steps: string}} condition */
-  trial(run, condition, signal) { return this.#json("trial", { run, ...condition }, signal); }
-  record(run, signal) { return this.#json("record", { run }, signal); }
   /** A logged item: text, or an object if it is JSON. */
   async item(run, number, json, signal) {
     const answer = await this.#get("item", { run, number }, signal);
@@ -78,7 +72,6 @@ export class HttpSource {
   itemUrl(run, number) { return `./api/item?${new URLSearchParams({ run, number: String(number) })}`; }
   figureUrl(run, number) { return `./figure/${number}?${new URLSearchParams({ run })}`; }
   csvUrl(query) { return `./api/runs.csv?${new URLSearchParams({ query })}`; }
-  logs(run, after, signal, lines) { return this.#json("logs", { run, after, lines }, signal); }
 
   /** Ask an address about a run. @param {string} what @param {string} run
    * @param {Record<string, unknown>} wish @param {AbortSignal} signal */

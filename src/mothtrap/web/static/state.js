@@ -10,6 +10,7 @@ export const VIEWS = [
   { id: "curves", title: "Curves", key: "c", run: true },
   { id: "layers", title: "Layers", key: "l", run: true },
   { id: "tensors", title: "Tensors", key: "t", run: true },
+  { id: "histograms", title: "Histograms", key: "h", run: true },
   { id: "samples", title: "Samples", key: "s", run: true },
   { id: "compare", title: "Compare", key: "d", run: true },
   { id: "record", title: "Record", key: "e", run: true },
@@ -17,7 +18,7 @@ export const VIEWS = [
 ];
 
 /** Views that some runs have no data for. */
-const MAY_BE_EMPTY = ["check", "probe", "curves", "layers", "tensors", "samples", "logs"];
+const MAY_BE_EMPTY = ["check", "probe", "curves", "layers", "tensors", "histograms", "samples", "logs"];
 const OF_TRAINING = MAY_BE_EMPTY.slice(2);
 
 /** The views that are shown for a run: those that it has data for, and the one that is open.
@@ -56,6 +57,12 @@ export function href(id, parameters = {}) {
   const text = query.toString();
   return `#/${id}${text ? `?${text}` : ""}`;
 }
+
+/** The address of a view of the run. @param {string} id @param {object} [parameters] */
+export const inRun = (id, parameters) => href(id, { run: run.value, ...parameters });
+
+/** The address of a finding of the run. @param {string} finding its fingerprint */
+export const toFinding = (finding) => inRun("findings", { finding });
 
 /** Go somewhere; `replace` leaves no entry in the history. */
 export function go(id, parameters, replace = false) {

@@ -24,16 +24,19 @@ export function runColor(name, shown) {
   return seriesColor(places.get(name) ?? 0);
 }
 
-const CIVIDIS = [[0, 34, 78], [59, 77, 107], [124, 123, 120], [185, 172, 112], [254, 232, 56]];
+export const CIVIDIS = [[0, 34, 78], [59, 77, 107], [124, 123, 120], [185, 172, 112], [254, 232, 56]];
 
-/** A color of size. @param {number} share from 0 to 1 */
-export function cividis(share) {
-  const at = Math.min(Math.max(share, 0), 1) * (CIVIDIS.length - 1);
-  const low = Math.min(Math.floor(at), CIVIDIS.length - 2);
-  const mixed = CIVIDIS[low].map((value, part) =>
-    Math.round(value + (CIVIDIS[low + 1][part] - value) * (at - low)));
-  return `rgb(${mixed.join(" ")})`;
+/** A color between others. @param {number[][]} stops @param {number} share from 0 to 1 */
+export function between(stops, share) {
+  const at = share * (stops.length - 1);
+  const low = Math.min(Math.floor(at), stops.length - 2);
+  return stops[low].map((value, part) =>
+    Math.round(value + (stops[low + 1][part] - value) * (at - low)));
 }
+
+/** The color of a size that is seen on the page. @param {number} share from 0 to 1 */
+export const cividis = (share) =>
+  `rgb(${between(CIVIDIS, isDark() ? 0.25 + 0.75 * share : 0.85 * share).join(" ")})`;
 
 /** Whether the page is dark. */
 export const isDark = () => (document.documentElement.dataset.theme

@@ -6,6 +6,7 @@ import uPlot from "uplot";
 import { unitOf } from "../data.js";
 import { number, shortCurve, ticks } from "../format.js";
 import { html } from "../html.js";
+import { heads, Scroll } from "../parts/basics.js";
 import { spoken } from "../state.js";
 import { color, onColors, seriesColor } from "./colors.js";
 import { Drawing } from "./drawing.js";
@@ -117,12 +118,11 @@ function ChartTable({ curves }) {
   const steps = Array.from(curves[0]?.step ?? []);
   const every = Math.max(1, Math.ceil(steps.length / 100));
   const rows = steps.filter((_, place) => place % every === 0);
-  return html`<div class="scroll" tabindex="0" role="region" aria-label="Values of the chart"><table>
-    <thead><tr><th scope="col">step</th>${curves.map((curve) =>
-      html`<th scope="col">${shortCurve(curve.name)}</th>`)}</tr></thead>
+  return html`<${Scroll} label="Values of the chart"><table>
+    <thead><tr>${heads(["step", ...curves.map((curve) => shortCurve(curve.name))])}</tr></thead>
     <tbody>${rows.map((step) => html`<tr key=${step}><th scope="row">${number(step)}</th>
       ${atStep(curves, step).map((each) => html`<td>${each.text}</td>`)}</tr>`)}</tbody>
-  </table></div>`;
+  </table></${Scroll}>`;
 }
 
 /** With so many curves nearest to the pointer, their names are shown. */

@@ -1,7 +1,6 @@
 /** Colors of heatmaps as 32-bit pixels: one for each code of a cell. */
-import { isDark } from "./colors.js";
+import { CIVIDIS, between, isDark } from "./colors.js";
 
-const CIVIDIS = [[0, 34, 78], [59, 77, 107], [124, 123, 120], [185, 172, 112], [254, 232, 56]];
 /** Below the median, at it, above it: of ratios. */
 const RATIO = [[22, 93, 177], [112, 163, 214], [226, 222, 212], [233, 150, 74], [178, 76, 2]];
 const RATIO_DARK = [[128, 190, 255], [58, 104, 158], [70, 72, 76], [168, 96, 34], [255, 166, 84]];
@@ -14,14 +13,6 @@ const [FIRST, LAST] = [2, 254];
 
 /** @param {number[]} color red, green, blue */
 export const pixel = ([red, green, blue]) => (255 << 24 | blue << 16 | green << 8 | red) >>> 0;
-
-/** A color between others. @param {number[][]} stops @param {number} share from 0 to 1 */
-function between(stops, share) {
-  const at = share * (stops.length - 1);
-  const low = Math.min(Math.floor(at), stops.length - 2);
-  return stops[low].map((value, part) =>
-    Math.round(value + (stops[low + 1][part] - value) * (at - low)));
-}
 
 /** The color of each code, and the two of what is not finite.
  * @param {boolean} ratio whether codes stand for ratios

@@ -2,7 +2,7 @@
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { html } from "../html.js";
-import { Notice } from "./notice.js";
+import { Notice } from "./basics.js";
 
 /** Loads the parts, by name; the page sets it, as only it knows their address. */
 export const loader = { load: () => Promise.reject(new Error("not set")) };

@@ -2,6 +2,7 @@
 import { signal } from "@preact/signals";
 import { runAnswer } from "../data.js";
 import { html } from "../html.js";
+import { keep, kept } from "./save.js";
 
 const EDITORS = {
   "VS Code": (file, line) => `vscode://file${file}:${line}`,
@@ -9,20 +10,12 @@ const EDITORS = {
   PyCharm: (file, line) => `pycharm://open?file=${file}&line=${line}`,
   Zed: (file, line) => `zed://file${file}:${line}`,
 };
-const KEPT = "mothtrap.editor";
 
-const editor = signal(keptEditor());
-
-function keptEditor() {
-  try {
-    const found = localStorage.getItem(KEPT);
-    return found && found in EDITORS ? found : "VS Code";
-  } catch { return "VS Code"; }
-}
+const editor = signal(kept("editor") in EDITORS ? kept("editor") : "VS Code");
 
 function choose(name) {
   editor.value = name;
-  try { localStorage.setItem(KEPT, name); } catch { /* kept until the page is closed */ }
+  keep("editor", name);
 }
 
 /** The address of a line; "" where the file is not known. @param {string} location file:line */

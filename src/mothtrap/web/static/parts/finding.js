@@ -1,8 +1,8 @@
 /** Parts of a finding that several views show. */
-import { source, unitOf } from "../data.js";
+import { unitOf } from "../data.js";
 import { hasStep, named, number, onset, shortPlace } from "../format.js";
 import { html } from "../html.js";
-import { useAnswer } from "./use.js";
+import { Scroll, useJson } from "./basics.js";
 import { Status } from "./status.js";
 
 /** A text whose words between backticks are code. @param {{text: string}} props */
@@ -50,18 +50,18 @@ export function Title({ finding, level = 2, severity = finding.severity }) {
 
 /** The lines of the script that a finding names. */
 export function SourceLines({ run, fingerprint }) {
-  const found = useAnswer((signal) => source.source(run, fingerprint, signal), `${run} ${fingerprint}`);
+  const found = useJson("source", { finding: fingerprint }, 0, run);
   const lines = found.value;
   if (found.error) return html`<p class="muted">${found.error.message}</p>`;
   if (!lines) return html`<p class="muted">Reading the source …</p>`;
   if (lines.problem) return html`<p class="muted">${lines.problem}</p>`;
-  return html`<div class="scroll" tabindex="0" role="region" aria-label="Source"><pre class="source"><code>${
+  return html`<${Scroll} label="Source"><pre class="source"><code>${
     lines.lines.map((text, place) => {
       const line = lines.first + place;
       const here = line === lines.line;
       return html`<span class=${here ? "here" : ""} aria-current=${here ? "true" : undefined}><i>${
         String(line).padStart(5)}</i>  ${text}${"\n"}</span>`;
-    })}</code></pre></div>`;
+    })}</code></pre></${Scroll}>`;
 }
 
 /** Evidence as a short table. */

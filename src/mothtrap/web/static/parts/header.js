@@ -1,7 +1,7 @@
 /** The head of every view: which run, is it alive, and the way to the other views. */
 import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
-import { connection, findingsAnswer, runAnswer, seen } from "../data.js";
+import { connection, problems, runAnswer, seen } from "../data.js";
 import { counted, duration, number } from "../format.js";
 import { html } from "../html.js";
 import { help, href, run, view, viewsOf } from "../state.js";
@@ -16,11 +16,8 @@ const stopping = signal(null);
 
 export function Header() {
   const known = viewsOf(runAnswer.value.value?.views);
-  const found = findingsAnswer.value.value;
-  const told = found ? Object.values(found.findings).map((each) => each.finding.severity)
-    .filter((each) => each !== "info") : [];
-  const count = told.length;
-  const worst = told.includes("error") ? "error" : "warning";
+  const count = problems().length;
+  const worst = problems().some((each) => each.severity === "error") ? "error" : "warning";
   return html`<header>
     <div class="bar">
       <a class="brand" href=${href("runs")}><img src="./icon.svg" alt="" width="22" height="22" />
@@ -80,9 +77,6 @@ function Job({ about, state }) {
 }
 
 function Connection() {
-  if (connection.value === "lost") return html`<p class="problem" role="alert">
-    The server does not answer. The page reconnects automatically.</p>`;
-  if (connection.value === "gone") return html`<p class="problem" role="alert">
-    ${seen.value?.problem}</p>`;
-  return null;
+  const said = { lost: "The server does not answer. The page reconnects automatically.", gone: seen.value?.problem };
+  return said[connection.value] && html`<p class="problem" role="alert">${said[connection.value]}</p>`;
 }

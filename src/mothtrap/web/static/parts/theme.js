@@ -2,16 +2,11 @@
 import { useState } from "preact/hooks";
 import { colorsChanged } from "../charts/colors.js";
 import { html } from "../html.js";
+import { keep, kept } from "./save.js";
 
-const KEPT = "mothtrap.theme";
 const NEXT = { system: "light", light: "dark", dark: "system" };
 
-function keptTheme() {
-  try {
-    const found = localStorage.getItem(KEPT);
-    return found && found in NEXT ? found : "system";
-  } catch { return "system"; }
-}
+const keptTheme = () => (kept("theme") in NEXT ? kept("theme") : "system");
 
 function show(theme) {
   if (theme === "system") delete document.documentElement.dataset.theme;
@@ -28,7 +23,7 @@ export function Theme() {
     setTheme(next);
     show(next);
     colorsChanged();
-    try { localStorage.setItem(KEPT, next); } catch { /* kept until the page is closed */ }
+    keep("theme", next);
   };
   return html`<button class="plain last" onClick=${change} title="Colors: system, light, dark">Colors: ${theme}</button>`;
 }

@@ -1,10 +1,10 @@
 /** The numbers of a cell of Layers, and what can be done with it. */
-import { findingsAnswer } from "../data.js";
+import { problems } from "../data.js";
 import { number, words } from "../format.js";
 import { html } from "../html.js";
-import { Notice } from "../parts/notice.js";
+import { Notice } from "../parts/basics.js";
 import { Status } from "../parts/status.js";
-import { href, run } from "../state.js";
+import { inRun, toFinding } from "../state.js";
 import { RuleOfThis } from "./limit.js";
 
 const shown = (found) => (found === null || found === undefined ? "" : number(found));
@@ -31,7 +31,7 @@ export function CellPanel({ cell, kind, stat, mode, trial, open, table, setTable
         <dd class=${bad ? "nonfinite" : ""}>${text}</dd></div>`)}</dl>
       <${Told} tensor=${found.tensor} begin=${found.begin} />
       <p class="actions"><button onClick=${() => open(found.tensor, found.begin)}>Open tensor</button>
-        <a class="button" href=${href("samples", { run: run.value, at: found.begin })}>Samples</a></p>
+        <a class="button" href=${inRun("samples", { at: found.begin })}>Samples</a></p>
       ${mode === "train" && html`<${RuleOfThis} chosen=${[`train/${kind}.${stat}/${found.tensor}`]}
         trial=${trial} atValue=${found.value} />`}`}
     <p><button class="plain" aria-expanded=${table} onClick=${() => setTable(!table)}>Table</button></p>
@@ -55,10 +55,9 @@ function rows(cell, stat) {
 
 /** Findings that name the tensor. */
 function Told({ tensor, begin }) {
-  const found = Object.values(findingsAnswer.value.value?.findings ?? {}).map((each) => each.finding)
-    .filter((each) => each.severity !== "info"
-      && each.layers.some((layer) => tensor === layer || tensor.startsWith(`${layer}.`)));
+  const found = problems().filter((each) =>
+    each.layers.some((layer) => tensor === layer || tensor.startsWith(`${layer}.`)));
   return found.slice(0, 4).map((each) => html`<p key=${each.fingerprint}>
-    <a href=${href("findings", { run: run.value, finding: each.fingerprint })}><${Status} of=${each.severity} quiet />
+    <a href=${toFinding(each.fingerprint)}><${Status} of=${each.severity} quiet />
       ${" "}${words(each.name)}</a> since step ${number(each.step)}</p>`);
 }

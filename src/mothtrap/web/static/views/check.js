@@ -1,16 +1,13 @@
 /** Check: what was proved before the run, the way of the data, and the layers. */
-import { findingsAnswer, source, ticks } from "../data.js";
-import { named } from "../format.js";
+import { findingsAnswer, ticks } from "../data.js";
 import { html } from "../html.js";
-import { Notice } from "../parts/notice.js";
-import { Status } from "../parts/status.js";
-import { useAnswer } from "../parts/use.js";
-import { href, run } from "../state.js";
+import { heads, Notice, useJson } from "../parts/basics.js";
+import { Weaknesses } from "./probe.js";
 
 const GRADIENTS = { none: "no gradient", zero: "gradient 0" };
 
 export function Check() {
-  const answer = useAnswer((signal) => source.json("checked", run.value, {}, signal), run.value, ticks.finding.value);
+  const answer = useJson("checked", {}, ticks.finding.value);
   if (!answer.value) return html`<h1>Check</h1><${Notice} found=${answer} what="the checks" />`;
   const { passed, undecided, stages, head, rows } = answer.value;
   return html`<h1>Check</h1>
@@ -20,18 +17,15 @@ export function Check() {
         <ol class="way">${stages.map((each, place) => html`<li key=${place} class=${each.gradient}>
           <b>${each.title}</b> <span>${each.about}</span></li>`)}</ol></section>`}</div>
     ${rows.length > 0 && html`<section><h2>Layers</h2><div class="scroll"><table>
-      <thead><tr>${head.map((each) => html`<th scope="col" key=${each}>${each}</th>`)}</tr></thead>
+      <thead><tr>${heads(head)}</tr></thead>
       <tbody>${rows.map((row, place) => html`<tr key=${place}>${row.map((cell, column) =>
         html`<td key=${column}>${column === 6 ? GRADIENTS[cell] ?? cell : cell}</td>`)}</tr>`)}</tbody>
     </table></div></section>`}`;
 }
 
 function Faults() {
-  const found = Object.values(findingsAnswer.value.value?.findings ?? {}).map((each) => each.finding);
-  if (!found.length) return null;
-  return html`<section><h2>Findings</h2><ul class="others">${found.map((each) => html`<li key=${each.fingerprint}>
-    <a href=${href("findings", { run: run.value, finding: each.fingerprint })}>
-      <${Status} of=${each.severity} quiet /> ${each.code} ${named(each)}</a>: ${each.message}</li>`)}</ul></section>`;
+  const found = findingsAnswer.value.value;
+  return Object.keys(found?.findings ?? {}).length > 0 && html`<${Weaknesses} found=${found} />`;
 }
 
 function Lines({ title, of, none }) {

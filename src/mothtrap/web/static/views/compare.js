@@ -4,32 +4,33 @@ import { unpackedCells } from "../charts/cells.js";
 import { Heat } from "../charts/heat.js";
 import { LineChart } from "../charts/line.js";
 import { runColor } from "../charts/colors.js";
-import { runAnswer, source } from "../data.js";
+import { source } from "../data.js";
 import { counted, number, words } from "../format.js";
 import { html } from "../html.js";
+import { Empty, heads, Notice, Scroll, toggled, useAnswer, useJson, useKept, useNames } from "../parts/basics.js";
+import { AllSteps, Pick, picked, Search, useZoom, USUAL_KINDS, whole } from "../parts/choices.js";
 import { Legend } from "../parts/legend.js";
 import { TickList } from "../parts/list.js";
-import { Empty, Notice } from "../parts/notice.js";
-import { Pick } from "../parts/pick.js";
 import { Status } from "../parts/status.js";
-import { useAnswer, useKept } from "../parts/use.js";
-import { useZoom, whole } from "../parts/zoom.js";
-import { change, href, run, value, values } from "../state.js";
-import { preferred } from "./choice.js";
+import { change, href, inRun, run, value, values } from "../state.js";
 import { filtered } from "./curves.js";
+import { Name, toggle } from "./layers.js";
 
 const MOST = 5;
 
+/** The run, and those that the address asks to compare with it. */
+export const comparedRuns = () => [run.value, ...values("with").filter((name) => name !== run.value).slice(0, MOST - 1)];
+
 export function Compare() {
-  const others = values("with").filter((name) => name !== run.value).slice(0, MOST - 1);
-  const runs = [run.value, ...others];
-  const answer = useAnswer((signal) => (others.length ? source.json("diff", runs, {}, signal) : null),
-    JSON.stringify(runs));
+  const runs = comparedRuns();
+  const others = runs.slice(1);
+  const answer = useJson("diff", others.length ? {} : null, 0, runs);
   return html`<h1 class="hidden">Compare</h1>
     <div class="split curves"><aside aria-label="Choice of runs"><${Choice} others=${others} /></aside>
     <div class="tensor">
       ${!others.length && html`<${Empty}>Select a run on the left to compare with ${run.value}.</${Empty}>`}
-      ${others.length > 0 && html`<${Notice} found=${answer} what="the runs" />`}
+      ${others.length > 0 && html`<p><a class="button" href=${inRun("histograms", { with: others })}>Histograms side by side</a></p>
+        <${Notice} found=${answer} what="the runs" />`}
       ${answer.value && html`<${First} found=${answer.value} />
         <${Conditions} found=${answer.value} /><${Metrics} found=${answer.value} />
         <${Code} found=${answer.value} /><${Only} found=${answer.value} />`}
@@ -38,17 +39,15 @@ export function Compare() {
     </div></div>`;
 }
 
-function Choice({ others }) {
-  const query = value("query");
+/** @param {{others: string[], search?: string}} props `search`: its name in the address */
+export function Choice({ others, search = "query" }) {
   const answer = useAnswer((signal) => source.runs(0, "", signal), "runs");
   const names = (answer.value?.page.rows ?? []).map((row) => row.name).filter((name) => name !== run.value);
-  const toggle = (name) => change({ with: others.includes(name)
-    ? others.filter((each) => each !== name) : [...others, name].slice(0, MOST - 1) }, false);
+  const toggle = (name) => change({ with: toggled(others, name).slice(0, MOST - 1) }, false);
   return html`<p><b>${run.value}</b> compared with up to four other runs</p>
-    <p class="tools"><label>Search <input data-search type="search" value=${query}
-      onInput=${(event) => change({ query: event.target.value })} /></label></p>
+    <p class="tools"><${Search} name=${search} hint="" /></p>
     <${Notice} found=${answer} what="the runs" />
-    ${answer.value && html`<${TickList} names=${filtered(names, query)} ticked=${others} toggle=${toggle} label="Runs" />`}`;
+    ${answer.value && html`<${TickList} names=${filtered(names, value(search))} ticked=${others} toggle=${toggle} label="Runs" />`}`;
 }
 
 /** The first difference to each other run. */
@@ -60,8 +59,8 @@ function First({ found }) {
     ${each.departure && html`<p><b>${each.departure.what}</b> (${each.departure.phase}): ${each.departure.first || "nothing"} in the first run,
       ${" "}${each.departure.second || "nothing"} in the other${each.departure.count > 1
         ? `; ${number(each.departure.count)} of ${number(each.departure.of)} differ` : ""}.</p>
-      <p class="actions"><a class="button" href=${href("layers", { run: run.value, at: each.departure.step })}>Show the step in Layers</a>
-        <a class="button" href=${href("samples", { run: run.value, at: each.departure.step })}>Samples of the step</a></p>`}
+      <p class="actions"><a class="button" href=${inRun("layers", { at: each.departure.step })}>Show the step in Layers</a>
+        <a class="button" href=${inRun("samples", { at: each.departure.step })}>Samples of the step</a></p>`}
     ${each.cause && html`<p class="try"><b>Likely cause</b> ${each.cause.sentence}</p>`}
     ${each.cause?.evidence.map((said) => html`<p class="muted" key=${said}>${said}</p>`)}
     <p class="muted">${counted(each.steps, "step")} compared${each.exact ? ", bit for bit" : ` within rtol ${number(each.rtol)}, atol ${number(each.atol)}`}:
@@ -84,10 +83,17 @@ function Conditions({ found }) {
   const rows = [...options, ...conditions];
   return html`<section><h2>Configuration and conditions</h2>
     ${!rows.length ? html`<${Empty}>The runs have the same configuration and conditions.</${Empty}>`
-      : html`<div class="scroll short" tabindex="0" role="region" aria-label="Conditions that differ"><table class="conditions">
-        <thead><tr><td></td>${found.runs.map((name) => html`<th scope="col" key=${name}>${name}</th>`)}</tr></thead>
-        <tbody>${rows.map(([what, by]) => html`<tr key=${what}><th scope="row">${what}</th>${found.runs.map((name) =>
-          html`<td key=${name}>${by[name] ?? "same as the first"}</td>`)}</tr>`)}</tbody></table></div>`}</section>`;
+      : html`<${ByRun} label="Conditions that differ" runs=${found.runs}
+        rows=${rows.map(([what, by]) => [what, (name) => by[name] ?? "same as the first"])} />`}</section>`;
+}
+
+/** A table with a column for each run. @param {{label: string, runs: string[], title?: string, of?: string,
+ *   rows: [unknown, (run: string) => unknown][]}} props `of`: class of the cells */
+function ByRun({ label, runs, rows, title, of }) {
+  return html`<${Scroll} also="short" label=${label}><table class="conditions">
+    <thead><tr>${title ? heads([title]) : html`<td></td>`}${heads(runs, of)}</tr></thead>
+    <tbody>${rows.map(([head, cell], place) => html`<tr key=${place}><th scope="row">${head}</th>${runs.map((name) =>
+      html`<td key=${name} class=${of}>${cell(name)}</td>`)}</tr>`)}</tbody></table></${Scroll}>`;
 }
 
 /** Last values of losses and metrics. */
@@ -95,10 +101,8 @@ function Metrics({ found }) {
   const names = Object.keys(found.metrics);
   if (!names.length) return null;
   const text = (value) => (value === undefined ? "–" : value === null ? "NaN" : number(Number(value)));
-  return html`<section><h2>Last metrics</h2><div class="scroll short" tabindex="0" role="region" aria-label="Last metrics of the runs"><table>
-    <thead><tr><td></td>${found.runs.map((name) => html`<th scope="col" class="number" key=${name}>${name}</th>`)}</tr></thead>
-    <tbody>${names.map((metric) => html`<tr key=${metric}><th scope="row">${metric}</th>${found.runs.map((name) =>
-      html`<td class="number" key=${name}>${text(found.metrics[metric][name])}</td>`)}</tr>`)}</tbody></table></div></section>`;
+  return html`<section><h2>Last metrics</h2><${ByRun} label="Last metrics of the runs" of="number"
+    runs=${found.runs} rows=${names.map((metric) => [metric, (name) => text(found.metrics[metric][name])])} /></section>`;
 }
 
 const CHANGES = { "+": "added", "-": "removed", "@": "muted" };
@@ -110,8 +114,8 @@ function Code({ found }) {
     if (files === null) return html`<${Empty} key=${other}>${other}: the script of one of the two runs is not stored.</${Empty}>`;
     if (!files.length) return html`<${Empty} key=${other}>${other}: the same code.</${Empty}>`;
     return files.map((each) => html`<h3 key=${`${other} ${each.file}`}>${each.file} <small>${found.runs[0]} → ${other}</small></h3>
-      <div class="scroll short" tabindex="0" role="region" aria-label=${`Changes of ${each.file} in ${other}`}><pre class="source diff"><code>${
-        each.lines.map((line, at) => html`<span key=${at} class=${CHANGES[line[0]] ?? ""}>${line}${"\n"}</span>`)}</code></pre></div>
+      <${Scroll} also="short" label=${`Changes of ${each.file} in ${other}`}><pre class="source diff"><code>${
+        each.lines.map((line, at) => html`<span key=${at} class=${CHANGES[line[0]] ?? ""}>${line}${"\n"}</span>`)}</code></pre></${Scroll}>
       ${each.more > 0 && html`<p class="muted">… and ${counted(each.more, "more line")}.</p>`}`);
   })}</section>`;
 }
@@ -121,18 +125,16 @@ function Only({ found }) {
   return html`<section><h2>Findings that differ</h2>
     ${!found.findings.length ? html`<${Empty}>${found.shared ? `All runs have the same ${counted(found.shared, "finding")}.`
       : "None of the runs has a finding."}</${Empty}>`
-      : html`<div class="scroll short" tabindex="0" role="region" aria-label="Findings that differ between runs"><table>
-        <thead><tr><th scope="col">Finding</th>${found.runs.map((name) => html`<th scope="col" key=${name}>${name}</th>`)}</tr></thead>
-        <tbody>${found.findings.map((each) => html`<tr key=${`${each.code} ${each.layers}`}><th scope="row">
-          <${Status} of=${each.severity} quiet /> ${words(each.name)} <small>${each.code} ${each.layers[0] ?? ""}</small></th>
-          ${found.runs.map((name) => html`<td key=${name}>${name in each.steps ? html`<a href=${href("findings",
-            { run: name, finding: each.fingerprints[name] })}>step ${number(each.steps[name])}</a>` : "–"}</td>`)}</tr>`)}</tbody></table></div>`}
+      : html`<${ByRun} label="Findings that differ between runs" title="Finding" runs=${found.runs}
+        rows=${found.findings.map((each) => [html`<${Status} of=${each.severity} quiet /> ${words(each.name)} <small>${
+          each.code} ${each.layers[0] ?? ""}</small>`, (name) => (name in each.steps ? html`<a href=${href("findings",
+          { run: name, finding: each.fingerprints[name] })}>step ${number(each.steps[name])}</a>` : "–")])} />`}
     </section>`;
 }
 
 /** A scalar of all runs on one chart. */
 function Overlaid({ runs }) {
-  const names = useAnswer((signal) => source.names(run.value, signal), run.value);
+  const names = useNames();
   const scalars = [...new Set((names.value?.scalars ?? []).map((name) => name.split(":")[0]))];
   const scalar = scalars.includes(value("name")) ? value("name") : scalars.find((each) => each.endsWith("/loss")) ?? scalars[0];
   const answer = useAnswer((signal) => (scalar ? source.compare(runs, scalar, 1000, signal) : null), JSON.stringify([runs, scalar]));
@@ -142,7 +144,7 @@ function Overlaid({ runs }) {
   return html`<section><h2>Curves</h2><p class="tools"><${Pick} label="scalar" name="name" now=${scalar}
       choices=${scalars.map((each) => [each, each])} />
       <${Pick} label="y axis" name="scale" now=${value("scale", "linear")}
-        choices=${["linear", "log", "symlog"].map((each) => [each, each])} /></p>
+        choices=${["linear", "log", "symlog"]} /></p>
     <${Notice} found=${answer} what="the curves" />
     ${curves.length > 0 && html`<${LineChart} curves=${curves} colors=${colors} title=${`${scalar} of ${counted(runs.length, "run")}`}
       height=${240} scale=${value("scale", "linear")} at=${whole(value("at"))} onAt=${(step) => change({ at: step })} />`}</section>`;
@@ -150,38 +152,32 @@ function Overlaid({ runs }) {
 
 /** A statistic in the first run over that in another, for every tensor that both have. */
 function Ratio({ runs }) {
-  const names = useAnswer((signal) => source.names(run.value, signal), run.value);
+  const names = useNames();
   const [sight, setSight] = useState({ first: 0, count: 30 });
   const [hover, setHover] = useState(null);
   const kinds = Object.keys(names.value?.statistics ?? {});
-  const kind = kinds.includes(value("kind")) ? value("kind") : preferred(kinds);
+  const kind = picked("kind", kinds, USUAL_KINDS);
   const stats = names.value?.statistics[kind] ?? [];
-  const stat = stats.includes(value("stat")) ? value("stat") : stats.includes("l2") ? "l2" : stats[0];
+  const stat = picked("stat", stats);
   const other = runs.includes(value("over")) && value("over") !== run.value ? value("over") : runs[1];
-  const [from, to] = [whole(value("from")), whole(value("to"))];
+  const [from, to] = useZoom();
   const wish = { kind, stat, from, to, px: 800, open: values("open"), shut: values("shut") };
   const begin = Math.floor(sight.first / 200) * 200;
   const pair = [run.value, other];
   const answer = useAnswer((signal) => (stat ? source.bytes("ratio", pair, { ...wish, first: begin }, signal).then(unpackedCells) : null),
     JSON.stringify([pair, wish, begin]));
   const cells = useKept(answer.value, JSON.stringify([pair, kind, stat]));
-  useZoom(from, to, runAnswer.value.value?.steps ?? 0);
   if (!stat) return null;
   const rowOf = (place) => cells?.rows[place - cells.first];
   const path = value("row");
   const here = cells ? cells.rows.findIndex((each) => each.path === path) + cells.first : -1;
-  const toggle = (row) => {
-    const [into, out] = row.open ? ["shut", "open"] : ["open", "shut"];
-    change({ [into]: [...values(into).filter((each) => each !== row.path), row.path],
-      [out]: values(out).filter((each) => each !== row.path) });
-  };
   const set = (place, step) => change({ row: rowOf(place)?.path, at: step });
   const at = hover ?? (path ? { row: path, at: whole(value("at")) ?? 0 } : null);
   return html`<section><h2>Ratio of ${stat.replaceAll("_", " ")}: ${run.value} / ${other}</h2>
-    <p class="tools"><${Pick} label="of" name="kind" now=${kind} choices=${kinds.map((each) => [each, each.replaceAll("_", " ")])} />
-      <${Pick} label="statistic" name="stat" now=${stat} choices=${stats.map((each) => [each, each.replaceAll("_", " ")])} />
+    <p class="tools"><${Pick} label="of" name="kind" now=${kind} choices=${kinds} />
+      <${Pick} label="statistic" name="stat" now=${stat} choices=${stats} />
       ${runs.length > 2 && html`<${Pick} label="over" name="over" now=${other} choices=${runs.slice(1).map((each) => [each, each])} />`}
-      ${(from !== null || to !== null) && html`<button onClick=${() => change({ from: null, to: null })}>All steps</button>`}</p>
+      <${AllSteps} /></p>
     <${Notice} found=${{ ...answer, value: cells }} what="the statistics" />
     ${cells && !cells.total && html`<${Empty}>The runs have no tensor of this kind in common.</${Empty}>`}
     ${cells && cells.total > 0 && html`<${Heat} cells=${cells} rowHeight=${18} ratio at=${at?.at ?? null} here=${here} maxHeight=${420}
@@ -191,24 +187,14 @@ function Ratio({ runs }) {
         onHover=${(place, step) => setHover(rowOf(place) ? { row: rowOf(place).path, at: step } : null)}
         onSight=${(first, count) => setSight({ first, count })}
         keys=${(event) => { const row = rowOf(here); if (event.key !== " " || !row || row.open === null) return false; toggle(row); return true; }}
-        label=${(place) => html`<${Name} row=${rowOf(place)} toggle=${toggle} />`} />
+        label=${(place) => html`<${Name} row=${rowOf(place)} />`} />
       <${Legend} low=${cells.low} high=${cells.high} ratio of="ratio" zero=${false} middle="1 = equal" />
       <${Numbers} pair=${pair} wish=${wish} at=${at} />`}</section>`;
 }
 
-function Name({ row, toggle }) {
-  if (!row) return "…";
-  const style = { paddingLeft: `${0.3 + row.depth * 0.9}rem` };
-  if (row.open === null) return html`<span class="row-name" style=${style} title=${row.path}>${row.label}</span>`;
-  return html`<button tabindex="-1" class="row-name" style=${style} title=${row.path} aria-expanded=${row.open}
-    onClick=${() => toggle(row)}><span aria-hidden="true">${row.open ? "▾" : "▸"}</span> ${row.label} <small>${number(row.count)}</small></button>`;
-}
-
 /** The numbers of both runs at the cursor. */
 function Numbers({ pair, wish, at }) {
-  const asked = (name) => useAnswer((signal) => (at ? source.json("cell", name, { ...wish, ...at }, signal) : null),
-    JSON.stringify([name, wish, at]));
-  const [one, other] = [asked(pair[0]), asked(pair[1])];
+  const [one, other] = pair.map((name) => useJson("cell", at && { ...wish, ...at }, 0, name));
   if (!at) return html`<p class="muted">Hover over a cell to see the values of both runs.</p>`;
   const shown = (cell) => (!cell ? "…" : cell.bad ? "not finite" : cell.value === null ? "not captured" : number(cell.value));
   return html`<p role="status">${at.row} at step ${number(at.at)}: <b>${shown(one.value)}</b> in ${pair[0]}, ${" "}

@@ -3,15 +3,14 @@ import { useEffect, useState } from "preact/hooks";
 import { LineChart } from "../charts/line.js";
 import { Saves } from "../charts/saving.js";
 import { isSpread, nearest } from "../charts/scale.js";
-import { findingsAnswer, runAnswer, source, ticks } from "../data.js";
+import { problems, runAnswer } from "../data.js";
 import { counted, markOf, number, shortCurve } from "../format.js";
 import { html } from "../html.js";
+import { Empty, Notice, toggled, useNames, useSeries } from "../parts/basics.js";
+import { AllSteps, Pick, picked, PickRange, Search, useZoom, whole } from "../parts/choices.js";
 import { TickList } from "../parts/list.js";
-import { Empty, Notice } from "../parts/notice.js";
-import { Pick } from "../parts/pick.js";
-import { useAnswer } from "../parts/use.js";
-import { useZoom, whole } from "../parts/zoom.js";
-import { change, run, value, values } from "../state.js";
+import { keep, kept } from "../parts/save.js";
+import { change, value, values } from "../state.js";
 import { CaptureMore } from "./capture.js";
 import { RuleOfThis, firingMarks, useTrial } from "./limit.js";
 
@@ -21,19 +20,19 @@ const USUAL_MACHINE = /^machine\/(cpu_percent|memory_percent|gpu_percent|gpu_mem
 const PLUMBING = /^\w+\/(own_s|step_s|skipped|micro_batches|gradient_state|stale_gradient|memory_bytes)/;
 
 export function Curves() {
-  const names = useAnswer((signal) => source.names(run.value, signal), run.value, ticks.finding.value);
+  const names = useNames();
   const about = runAnswer.value.value;
   const asked = values("name").filter(Boolean).slice(0, MOST);
   const chosen = asked.length ? asked : usual(names.value, about?.losses ?? []);
-  const wish = { from: whole(value("from")), to: whole(value("to")), x: value("x", "step") };
+  const [from, to] = useZoom();
+  const wish = { from, to, x: value("x", "step") };
   const [first, setFirst] = useState(null);
   const trial = useTrial();
   const pins = usePins();
-  useZoom(wish.from, wish.to, about?.steps ?? 0);
   const losses = about?.losses ?? [];
   const toggle = (name) => {  // the first choice keeps the loss
     const base = asked.length || losses.includes(name) ? asked : losses;
-    change({ name: base.includes(name) ? base.filter((each) => each !== name) : [...base, name].slice(-MOST) });
+    change({ name: toggled(base, name).slice(-MOST) });
   };
   const charts = byUnit(chosen, pins.of);
   return html`<h1 class="hidden">Curves</h1>
@@ -82,8 +81,7 @@ function unitOf(name) {
 
 /** One chart: its curves, how they are drawn, and what can be done with it. */
 function UnitChart({ unit, names, wish, trial, pins, height, onCurves }) {
-  const answer = useAnswer((signal) => source.series(run.value, { name: names, ...wish, px: height > 300 ? 1200 : 600 }, signal),
-    `${run.value} ${JSON.stringify([names, wish])}`, ticks.step.value);
+  const answer = useSeries({ name: names, ...wish, px: height > 300 ? 1200 : 600 });
   const curves = answer.value?.curves ?? [];
   useEffect(() => { if (curves.length) onCurves?.(curves[0]); }, [answer.value]);
   const scale = scaleOf(value("scale", "auto"), curves);
@@ -105,22 +103,20 @@ function UnitChart({ unit, names, wish, trial, pins, height, onCurves }) {
 /** Automatic: logarithmic where values are positive and three powers of ten apart. */
 const scaleOf = (asked, curves) => (asked !== "auto" ? asked : isSpread(curves) ? "log" : "linear");
 
-const PINS = "mothtrap.pins";
-
 /** Units whose charts come first; the browser keeps them for all runs. */
 function usePins() {
   const [of, setOf] = useState(readPins);
   const toggle = (unit) => {
-    const next = of.includes(unit) ? of.filter((each) => each !== unit) : [...of, unit];
+    const next = toggled(of, unit);
     setOf(next);
-    try { localStorage.setItem(PINS, JSON.stringify(next)); } catch { /* kept until the page is closed */ }
+    keep("pins", JSON.stringify(next));
   };
   return { of, toggle };
 }
 
 function readPins() {
   try {
-    const found = JSON.parse(localStorage.getItem(PINS) ?? "[]");
+    const found = JSON.parse(kept("pins") ?? "[]");
     return Array.isArray(found) ? found : [];
   } catch { return []; }
 }
@@ -147,51 +143,41 @@ function width(curves) {
 }
 
 function marks(from, to) {
-  const found = findingsAnswer.value.value;
-  const told = found ? Object.values(found.findings).map((each) => each.finding) : [];
-  return told.filter((each) => each.severity !== "info" && each.step >= (from ?? 0) &&
-    each.step <= (to ?? Infinity)).slice(0, 20).map(markOf);
+  return problems().filter((each) => each.step >= (from ?? 0) && each.step <= (to ?? Infinity))
+    .slice(0, 20).map(markOf);
 }
 
 function Tools({ axes, wish, asked }) {
-  const { from, to, x } = wish;
   const smooth = value("smooth", "0");
   return html`<p class="tools">
-    <${Pick} label="x axis" name="x" now=${x} choices=${axes.map((each) => [each, each])} />
-    <${Pick} label="y axis" name="scale" now=${value("scale", "auto")} choices=${["auto", "linear", "log", "symlog"]
-      .map((each) => [each, each])} />
-    <${Pick} label="range" name="range" now=${value("range", "all")} choices=${[["all", "all values"], ["robust", "1st to 99th percentile"]]} />
+    <${Pick} label="x axis" name="x" now=${wish.x} choices=${axes} />
+    <${Pick} label="y axis" name="scale" now=${value("scale", "auto")} choices=${["auto", "linear", "log", "symlog"]} />
+    <${PickRange} now=${value("range", "all")} />
     <label>smoothing <input type="range" min="0" max="0.99" step="0.01" value=${smooth}
       onInput=${(event) => change({ smooth: event.target.value === "0" ? null : event.target.value })} /> ${smooth}</label>
     ${asked.length > 0 && html`<button onClick=${() => change({ name: null })}>All charts</button>`}
-    ${(from !== null || to !== null) && html`<button onClick=${() => change({ from: null, to: null })}>
-      All steps</button><span class="muted">steps ${number(from ?? 0)} to ${to === null ? "the last" : number(to)}</span>`}
+    <${AllSteps} />
   </p>`;
 }
 
 function Choice({ names, chosen, toggle }) {
   const query = value("query");
   const kinds = Object.keys(names.statistics);
-  const kind = kinds.includes(value("kind")) ? value("kind") : kinds[0];
+  const kind = picked("kind", kinds, []);
   const statistics = names.statistics[kind] ?? [];
-  const statistic = statistics.includes(value("statistic")) ? value("statistic")
-    : statistics.includes("l2") ? "l2" : statistics[0];
+  const statistic = picked("statistic", statistics);
   const matching = filtered([...names.scalars].sort(byUse), query);
   const tensors = filtered((names.tensors[kind] ?? []), query);
   const prefix = `train/${kind}.${statistic}/`;
-  const pick = (label, name, now, choices) => html`<label>${label} <select value=${now}
-    onChange=${(event) => change({ [name]: event.target.value })}>${choices.map((each) =>
-      html`<option key=${each} value=${each} selected=${each === now}>${each.replaceAll("_", " ")}</option>`)}
-    </select></label>`;
-  return html`<p class="tools"><label>Search <input data-search type="search" value=${query}
-      placeholder="loss, blocks.*.attn" onInput=${(event) => change({ query: event.target.value })} /></label></p>
+  return html`<p class="tools"><${Search} hint="loss, blocks.*.attn" /></p>
     <h2 class="small">Scalars <small>${matching.length}</small></h2>
     <${TickList} names=${matching} ticked=${chosen} toggle=${toggle} label="Scalars" shown=${shortCurve} />
     ${names.machine.length > 0 && html`<h2 class="small">Machine <small>${filtered([...names.machine], query).length}</small></h2>
       <${TickList} names=${filtered([...names.machine], query)} ticked=${chosen} toggle=${toggle} label="Machine"
         shown=${(name) => name.replace("machine/", "").replaceAll("_", " ").replace("/", " ")} />`}
     ${kind && html`<h2 class="small">Tensors <small>${number(tensors.length)}</small></h2>
-      <p class="tools">${pick("of", "kind", kind, kinds)} ${pick("statistic", "statistic", statistic, statistics)}</p>
+      <p class="tools"><${Pick} label="of" name="kind" now=${kind} choices=${kinds} />
+        <${Pick} label="statistic" name="statistic" now=${statistic} choices=${statistics} /></p>
       <${TickList} names=${tensors} label="Tensors"
         ticked=${chosen.filter((name) => name.startsWith(prefix)).map((name) => name.slice(prefix.length))}
         toggle=${(name) => toggle(prefix + name)} />`}

@@ -4,6 +4,7 @@ import { palette } from "../charts/palette.js";
 import { Check } from "./check.js";
 import { Compare } from "./compare.js";
 import { Curves } from "./curves.js";
+import { Histograms } from "./histograms.js";
 import { Layers } from "./layers.js";
 import { Logs } from "./logs.js";
 import { Parallel } from "./parallel.js";
@@ -13,7 +14,7 @@ import { Samples } from "./samples.js";
 import { Compared } from "./selected.js";
 import { Tensors } from "./tensors.js";
 
-export const DEEP = { layers: Layers, tensors: Tensors, samples: Samples, compare: Compare, record: Record,
+export const DEEP = { layers: Layers, tensors: Tensors, histograms: Histograms, samples: Samples, compare: Compare, record: Record,
   curves: Curves, logs: Logs, selected: Compared, parallel: Parallel, probe: Probe, check: Check };
 
 /** The parts that draw a heatmap: `bench/web.py` measures them. */

@@ -1,18 +1,17 @@
 /** Findings: what led to what, with evidence, the source line and what to try. */
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { LineChart } from "../charts/line.js";
-import { findingsAnswer, runAnswer, source, ticks, unitOf } from "../data.js";
+import { findingsAnswer, runAnswer, ticks, unitOf } from "../data.js";
 import { hasStep, counted, markOf, moment, named, number, onset, quantity, rankOf, words } from "../format.js";
 import { html } from "../html.js";
-import { actions } from "../keys.js";
+import { useActions } from "../keys.js";
 import { Ask } from "../parts/ask.js";
+import { Empty, Notice, heads, Scroll, useSeries } from "../parts/basics.js";
 import { Command, copy } from "../parts/copy.js";
 import { OpenInEditor } from "../parts/editor.js";
 import { Evidence, layersOf, Prose, Said, SourceLines, Title, Where } from "../parts/finding.js";
-import { Empty, Notice } from "../parts/notice.js";
 import { Status } from "../parts/status.js";
-import { useAnswer } from "../parts/use.js";
-import { change, href, run, value } from "../state.js";
+import { change, inRun, run, toFinding, value } from "../state.js";
 
 export function Findings() {
   const answer = findingsAnswer.value;
@@ -24,11 +23,7 @@ export function Findings() {
     const place = Math.min(Math.max(known.indexOf(chosen) + by, 0), known.length - 1);
     if (known.length) change({ finding: known[place] });
   };
-  useEffect(() => {
-    actions.set("next", () => go(1));
-    actions.set("previous", () => go(-1));
-    return () => { actions.delete("next"); actions.delete("previous"); };
-  });
+  useActions({ next: () => go(1), previous: () => go(-1) });
   if (!found) return html`<${Notice} found=${answer} what="the findings" />`;
   return html`<h1 class="hidden">Findings</h1>
     <div class="split">
@@ -49,7 +44,7 @@ function Stories({ found, chosen }) {
 
 function Entry({ told, chosen }) {
   const { finding } = told;
-  return html`<a href=${href("findings", { run: run.value, finding: finding.fingerprint })}
+  return html`<a href=${toFinding(finding.fingerprint)}
       aria-current=${finding.fingerprint === chosen ? "true" : undefined}>
     <${Status} of=${finding.severity} quiet /> ${named(finding)}
     <small>${finding.code} · ${unitOf()} ${[...new Set(onset(finding))].map(number).join("–")}${
@@ -114,7 +109,7 @@ function seenIn(finding) {
 function Chain({ label, findings }) {
   if (!findings.length) return null;
   return html`<p class="chain"><b>${label}</b> ${findings.map((each, place) => html`${place > 0 && ", "}
-    <a href=${href("findings", { run: run.value, finding: each.fingerprint })}>${named(each)}</a>
+    <a href=${toFinding(each.fingerprint)}>${named(each)}</a>
     ${" "}(${unitOf()} ${number(each.step)})`)}</p>`;
 }
 
@@ -126,9 +121,7 @@ function EvidenceChart({ told }) {
   const half = Math.max(50, Math.round(steps / 20), finding.last_step - finding.step + 10);
   const range = hasStep(finding) && steps > 4 * half
     ? { from: Math.max(0, finding.step - half), to: finding.step + half } : {};
-  const answer = useAnswer((signal) => (curves.length
-    ? source.series(run.value, { name: curves, px: 600, worker: rankOf(finding), ...range }, signal) : null),
-  `${run.value} ${curves.join(" ")} ${JSON.stringify(range)}`, ticks.finding.value);
+  const answer = useSeries({ name: curves, px: 600, worker: rankOf(finding), ...range }, ticks.finding.value);
   if (!curves.length) return null;
   const marks = [markOf(finding)];
   const values = answer.value?.curves ?? [];
@@ -138,7 +131,7 @@ function EvidenceChart({ told }) {
     <${Notice} found=${answer} what="the evidence" />
     ${answer.value && html`<${LineChart} curves=${values} gaps=${runAnswer.value.value?.gaps} title=${named(finding)} marks=${marks}
       at=${finding.step} scale=${positive && chart.scale !== "linear" ? "log" : "linear"} height=${220} lines=${chart.lines} />
-      <p><a href=${href("curves", { run: run.value, name: curves, at: finding.step, ...range })}>
+      <p><a href=${inRun("curves", { name: curves, at: finding.step, ...range })}>
         Open in Curves</a></p>`}`;
 }
 
@@ -154,12 +147,11 @@ function Ranks({ ranks }) {
   const shown = (group) => (group === null ? "" : String.fromCharCode(65 + group));
   return html`<h3>Weights of <code>${ranks.layer}</code> on each rank</h3>
     <p class="muted">Equal letters mean bit-identical weights. ${number(ranks.steps.length)} steps were compared.</p>
-    <div class="scroll" tabindex="0" role="region" aria-label="Weights on each rank"><table class="ranks">
-      <thead><tr><th scope="col">Step</th>${places.map((place) => html`<th scope="col" key=${place}>${
-        number(ranks.steps[place])}</th>`)}</tr></thead>
+    <${Scroll} label="Weights on each rank"><table class="ranks">
+      <thead><tr>${heads(["Step", ...places.map((place) => number(ranks.steps[place]))])}</tr></thead>
       <tbody>${ranks.workers.map((worker, row) => html`<tr key=${worker}><th scope="row">rank ${worker}</th>
         ${places.map((place) => html`<td key=${place} class=${ranks.groups[row][place] ? "differs" : ""}>${
-          shown(ranks.groups[row][place])}</td>`)}</tr>`)}</tbody></table></div>`;
+          shown(ranks.groups[row][place])}</td>`)}</tr>`)}</tbody></table></${Scroll}>`;
 }
 
 /** Ways from a finding to its layer, its tensor, and its samples. */
@@ -170,11 +162,11 @@ function Links({ told }) {
   const [kind, name] = [tensor.slice(0, tensor.indexOf(":")), tensor.slice(tensor.indexOf(":") + 1)];
   const training = at !== null && finding.mode === "train";
   return html`<p class="actions">
-    ${tensor && html`<a class="button" href=${href("layers", { run: run.value, kind, row: name, query: name, at })}>
+    ${tensor && html`<a class="button" href=${inRun("layers", { kind, row: name, query: name, at })}>
         Show in Layers</a>
-      <a class="button" href=${href("tensors", { run: run.value, tensor, at })}>Open tensor ${name}</a>`}
+      <a class="button" href=${inRun("tensors", { tensor, at })}>Open tensor ${name}</a>`}
     ${training && about?.views.includes("samples") && html`<a class="button"
-      href=${href("samples", { run: run.value, at })}>Samples of step ${number(at)}</a>`}
+      href=${inRun("samples", { at })}>Samples of step ${number(at)}</a>`}
     ${told.rule && html`<button onClick=${openRule}>About rule ${finding.code}</button>`}</p>`;
 }
 

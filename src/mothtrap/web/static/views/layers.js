@@ -3,19 +3,16 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { unpackedCells } from "../charts/cells.js";
 import { Heat } from "../charts/heat.js";
 import { LineChart } from "../charts/line.js";
-import { findingsAnswer, runAnswer, source, ticks } from "../data.js";
+import { problems, runAnswer, source, ticks } from "../data.js";
 import { markOf, number } from "../format.js";
 import { html } from "../html.js";
+import { Empty, heads, Notice, Scroll, useAnswer, useJson, useKept, useNames, useSeries } from "../parts/basics.js";
+import { AllSteps, Pick, picked, PickRank, Search, useZoom, USUAL_KINDS, whole } from "../parts/choices.js";
 import { Legend } from "../parts/legend.js";
-import { Empty, Notice } from "../parts/notice.js";
-import { Pick } from "../parts/pick.js";
-import { useAnswer, useKept } from "../parts/use.js";
-import { useZoom, whole } from "../parts/zoom.js";
 import { change, go, run, spoken, value, values } from "../state.js";
 import { CaptureMore } from "./capture.js";
 import { CellPanel, spokenCell } from "./cell.js";
 import { firingMarks, useTrial } from "./limit.js";
-import { preferred } from "./choice.js";
 
 const ROWS = 512;
 const HEIGHTS = { 18: "names", 6: "6 pixels", 1: "1 pixel" };
@@ -23,7 +20,7 @@ const SCALES = { log: "log of the magnitude", rank: "rank among all", own: "rela
 const OF = { log: "magnitude", rank: "magnitude, by rank", own: "× median" };
 
 export function Layers() {
-  const names = useAnswer((signal) => source.names(run.value, signal), run.value, ticks.finding.value);
+  const names = useNames();
   if (!names.value) return html`<${Notice} found=${names} what="the names" />`;
   const kinds = Object.keys(names.value.statistics);
   if (!kinds.length) return html`<h1 class="hidden">Layers</h1><${NothingCaptured} />`;
@@ -39,12 +36,11 @@ function NothingCaptured() {
 }
 
 function Plane({ names, kinds }) {
-  const about = runAnswer.value.value;
-  const kind = kinds.includes(value("kind")) ? value("kind") : preferred(kinds);
+  const kind = picked("kind", kinds, USUAL_KINDS);
   const known = names.statistics[kind];
-  const stat = known.includes(value("stat")) ? value("stat") : known.includes("l2") ? "l2" : known[0];
+  const stat = picked("stat", known);
   const scale = value("scale", "log");
-  const [from, to] = [whole(value("from")), whole(value("to"))];
+  const [from, to] = useZoom();
   const [sight, setSight] = useState({ first: 0, count: 30 });
   const [room, setRoom] = useState(0);  // 0 = not measured so far
   const [hover, setHover] = useState(null);
@@ -59,7 +55,6 @@ function Plane({ names, kinds }) {
   const answer = useAnswer((signal) => (room ? source.bytes("matrix", run.value, { ...wish, first: begin,
     rows: ROWS }, signal).then(unpackedCells) : null), `${room > 0} ${subject}`, ticks.step.value);
   const cells = useKept(answer.value, JSON.stringify([run.value, kind, stat, scale]));
-  useZoom(from, to, about?.steps ?? 0);
   useEffect(() => {
     const watched = new ResizeObserver(() => setRoom(plane.current?.clientWidth - 272 || 900));
     watched.observe(plane.current);
@@ -71,8 +66,7 @@ function Plane({ names, kinds }) {
   const path = value("row");
   const here = cells ? cells.rows.findIndex((each) => each.path === path) + cells.first : -1;
   const shown = hover ?? (path ? { row: path, at: at ?? lastStep(cells) } : null);
-  const cell = useAnswer((signal) => (shown ? source.json("cell", run.value, { ...wish, row: shown.row,
-    at: shown.at }, signal) : null), JSON.stringify([run.value, wish, shown]), cells?.columns);
+  const cell = useJson("cell", shown && { ...wish, ...shown }, cells?.columns);
   const trial = useTrial();
   const aloud = useRef(null);  // where the keyboard has gone, until its number was read
   useEffect(() => {
@@ -85,11 +79,6 @@ function Plane({ names, kinds }) {
     aloud.current = { path: rowOf(place)?.path, step };
     setHover(null);
     change({ row: rowOf(place)?.path, at: step });
-  };
-  const toggle = (row) => {
-    const [into, out] = row.open ? ["shut", "open"] : ["open", "shut"];
-    change({ [into]: [...values(into).filter((each) => each !== row.path), row.path],
-      [out]: values(out).filter((each) => each !== row.path) });
   };
   const pick = (place, step) => {
     const row = rowOf(place);
@@ -108,7 +97,7 @@ function Plane({ names, kinds }) {
   };
   const height = value("height") in HEIGHTS ? Number(value("height")) : 18;
   return html`<div ref=${plane}>
-    <${Tools} names=${names} kinds=${kinds} kind=${kind} stat=${stat} scale=${scale} from=${from} to=${to} />
+    <${Tools} names=${names} kinds=${kinds} kind=${kind} stat=${stat} scale=${scale} />
     <${Notice} found=${{ ...answer, value: cells }} what="the statistics" />
     ${cells && !cells.total && html`<${Empty}>No tensor matches.</${Empty}>`}
     ${cells && cells.total > 0 && html`<div class="layer-map">
@@ -117,8 +106,7 @@ function Plane({ names, kinds }) {
           onHover=${(place, step) => setHover(rowOf(place) ? { row: rowOf(place).path, at: step } : null)}
           onZoom=${(first, end) => change({ from: first, to: end }, false)}
           onSight=${(first, count) => setSight({ first, count })}
-          label=${(place) => html`<${Name} row=${rowOf(place)} toggle=${toggle}
-            pick=${(row) => change({ row: row.path })} />`} />
+          label=${(place) => html`<${Name} row=${rowOf(place)} />`} />
         <${Legend} low=${cells.low} high=${cells.high} ratio=${scale === "own"} of=${OF[scale]} />
         <${Below} from=${from} to=${to} cells=${cells} at=${hover?.at ?? at} extra=${firingMarks(trial)} />
         <p class="muted">${widthOf(cells)} ${cells.note}</p>
@@ -139,8 +127,7 @@ function firstBad(cells) {
   for (let place = 0; place < cells.codes.length; place += 1) {
     if (cells.codes[place] === 255) first = Math.min(first, place % cells.columns);
   }
-  const found = Object.values(findingsAnswer.value.value?.findings ?? {})
-    .filter((each) => each.finding.severity !== "info").map((each) => each.finding.step);
+  const found = problems().map((each) => each.step);
   return Math.min(first < cells.columns ? cells.begin + first * cells.width : Infinity, ...found,
     lastStep(cells));
 }
@@ -155,27 +142,38 @@ function sentence(cells, kind, stat) {
     + "module, enter opens a tensor, t shows a table.";
 }
 
-/** @param {{row: any, toggle: (row: any) => void, pick: (row: any) => void}} props */
-function Name({ row, toggle, pick }) {
+/** Open or close a module. */
+export function toggle(row) {
+  const [into, out] = row.open ? ["shut", "open"] : ["open", "shut"];
+  change({ [into]: [...values(into).filter((each) => each !== row.path), row.path],
+    [out]: values(out).filter((each) => each !== row.path) });
+}
+
+/** The name of a row; a click opens a module, or selects a tensor. @param {{row: any}} props */
+export function Name({ row }) {
   if (!row) return "…";
-  const worst = severityOf(row);
   const style = { paddingLeft: `${0.3 + row.depth * 0.9}rem` };
-  const sign = worst && html`<i class="status ${worst}" title=${worst}>${worst === "error" ? "✖" : "▲"}</i>`;
   if (row.open === null) {
     return html`<button tabindex="-1" class="row-name" style=${style} title=${row.path}
-      onClick=${() => pick(row)}>${row.label}${sign}</button>`;
+      onClick=${() => change({ row: row.path })}>${row.label}<${Sign} row=${row} /></button>`;
   }
   return html`<button tabindex="-1" class="row-name" style=${style} title=${row.path}
     aria-expanded=${row.open} onClick=${() => { toggle(row); }}>
     <span aria-hidden="true">${row.open ? "▾" : "▸"}</span> ${row.label}
-    <small> ${number(row.count)}</small>${sign}</button>`;
+    <small> ${number(row.count)}</small><${Sign} row=${row} /></button>`;
+}
+
+/** The worst severity of the findings that name a row, as a sign. @param {{row: any}} props */
+export function Sign({ row }) {
+  const worst = severityOf(row);
+  return worst && html`<i class="status ${worst}" title=${worst}>${worst === "error" ? "✖" : "▲"}</i>`;
 }
 
 /** The worst severity of the findings that name a tensor, its module, or what is below. */
 function severityOf(row) {
   let worst = "";
-  for (const { finding } of Object.values(findingsAnswer.value.value?.findings ?? {})) {
-    if (finding.severity === "info" || worst === "error") continue;
+  for (const finding of problems()) {
+    if (worst === "error") continue;
     if (finding.layers.some((layer) => (row.open === null
       ? layer === row.path || row.path.startsWith(`${layer}.`)
       : `${layer}.`.startsWith(row.path)))) worst = finding.severity;
@@ -186,13 +184,10 @@ function severityOf(row) {
 /** Loss and findings over the same steps. */
 function Below({ from, to, cells, at, extra }) {
   const losses = (runAnswer.value.value?.losses ?? []).slice(0, 8);
-  const answer = useAnswer((signal) => (losses.length
-    ? source.series(run.value, { name: losses, from, to, px: 1000 }, signal) : null),
-  `${run.value} ${JSON.stringify([losses, from, to])}`, ticks.step.value);
+  const answer = useSeries({ name: losses, from, to, px: 1000 });
   const curves = useKept(answer.value?.curves, run.value);
   if (!curves?.length) return null;
-  const marks = Object.values(findingsAnswer.value.value?.findings ?? {}).map((each) => each.finding)
-    .filter((each) => each.severity !== "info").slice(0, 20).map(markOf);
+  const marks = problems().slice(0, 20).map(markOf);
   const ends = [cells.begin - 0.5, cells.begin + cells.columns * cells.width - 0.5];
   return html`<div class="below"><${LineChart} curves=${curves} gaps=${runAnswer.value.value?.gaps} title="Loss and findings" marks=${[...marks,
     ...extra]} xs=${ends} at=${at} height=${150} onAt=${(step) => change({ at: step })}
@@ -201,31 +196,25 @@ function Below({ from, to, cells, at, extra }) {
 
 /** The numbers of the rows in sight at one step. */
 function StepTable({ wish, at, sight, stat }) {
-  const found = useAnswer((signal) => source.json("column", run.value, { ...wish, at, first: sight.first,
-    rows: sight.count }, signal), JSON.stringify([run.value, wish, at, sight]), ticks.step.value);
+  const found = useJson("column", { ...wish, at, first: sight.first, rows: sight.count }, ticks.step.value);
   if (!found.value) return html`<${Notice} found=${found} what="the numbers" />`;
-  return html`<div class="scroll short" tabindex="0" role="region" aria-label="Values of the visible rows"><table>
-    <thead><tr><th scope="col">row</th><th scope="col">${stat} at step ${number(found.value.begin)}</th></tr></thead>
+  return html`<${Scroll} also="short" label="Values of the visible rows"><table>
+    <thead><tr>${heads(["row", `${stat} at step ${number(found.value.begin)}`])}</tr></thead>
     <tbody>${found.value.paths.map((path, place) => html`<tr key=${path}><th scope="row">${path}</th>
       <td>${found.value.bad[place] ? "not finite" : found.value.values[place] === null ? "not captured"
-        : number(found.value.values[place])}</td></tr>`)}</tbody></table></div>`;
+        : number(found.value.values[place])}</td></tr>`)}</tbody></table></${Scroll}>`;
 }
 
-function Tools({ names, kinds, kind, stat, scale, from, to }) {
-  const workers = runAnswer.value.value?.workers ?? [];
-  const pairs = (list) => list.map((each) => [each, String(each).replaceAll("_", " ")]);
+function Tools({ names, kinds, kind, stat, scale }) {
   return html`<p class="tools">
-    <${Pick} label="of" name="kind" now=${kind} choices=${pairs(kinds)} />
-    <${Pick} label="statistic" name="stat" now=${stat} choices=${pairs(names.statistics[kind])} />
+    <${Pick} label="of" name="kind" now=${kind} choices=${kinds} />
+    <${Pick} label="statistic" name="stat" now=${stat} choices=${names.statistics[kind]} />
     <${Pick} label="color" name="scale" now=${scale} choices=${Object.entries(SCALES)} />
     ${names.modes.length > 1 && html`<${Pick} label="mode" name="mode" now=${value("mode", "train")}
-      choices=${pairs(names.modes)} />`}
-    ${workers.length > 1 && html`<${Pick} label="rank" name="worker" now=${value("worker", String(workers[0]))}
-      choices=${pairs(workers.map(String))} />`}
+      choices=${names.modes} />`}
+    <${PickRank} workers=${runAnswer.value.value?.workers} />
     <${Pick} label="rows" name="height" now=${value("height", "18")} choices=${Object.entries(HEIGHTS).reverse()} />
-    <label>Search <input data-search type="search" value=${value("query")} placeholder="blocks.*.attn"
-      onInput=${(event) => change({ query: event.target.value, row: null })} /></label>
-    ${(from !== null || to !== null) && html`<button onClick=${() => change({ from: null, to: null })}>
-      All steps</button><span class="muted">steps ${number(from ?? 0)} to ${to === null ? "the last" : number(to)}</span>`}
+    <${Search} also=${{ row: null }} />
+    <${AllSteps} />
   </p>`;
 }

@@ -1,11 +1,10 @@
 /** Makes a rule of a limit on a curve: where it would have fired, its source, and how it is used. */
-import { runAnswer, source } from "../data.js";
+import { runAnswer } from "../data.js";
 import { counted, number, shortCurve } from "../format.js";
 import { html } from "../html.js";
+import { Notice, Scroll, useJson } from "../parts/basics.js";
 import { Command } from "../parts/copy.js";
-import { Notice } from "../parts/notice.js";
-import { useAnswer } from "../parts/use.js";
-import { change, run, value } from "../state.js";
+import { change, value } from "../state.js";
 
 const SHOWN = 8;
 
@@ -19,8 +18,7 @@ export function condition() {
 /** The answer to the condition of the address. */
 export function useTrial() {
   const asked = condition();
-  return useAnswer((signal) => (asked ? source.trial(run.value, asked, signal) : null),
-    `${run.value} ${JSON.stringify(asked)}`, runAnswer.value.value?.cursor);
+  return useJson("trial", asked, runAnswer.value.value?.cursor);
 }
 
 /** Where the rule would have fired, for the chart. */
@@ -41,8 +39,8 @@ export function RuleOfThis({ chosen, trial, atValue }) {
     <form onSubmit=${send} class="tools">
       <label>Fires when <select name="of">${curves.map((name) => html`<option key=${name} value=${name}
         selected=${name === asked?.name}>${shortCurve(name)}</option>`)}</select></label>
-      <label>is <select name="side">${["above", "below"].map((side) => html`<option key=${side}
-        selected=${side === asked?.side}>${side}</option>`)}</select></label>
+      <label>is <select name="side">${["above", "below"].map((side) => html`<option selected=${
+        side === asked?.side}>${side}</option>`)}</select></label>
       <label>limit <input name="limit" type="number" step="any" required value=${asked?.limit ?? ""}
         placeholder=${atValue === null ? "" : number(atValue)} /></label>
       <label>for <input name="for" type="number" min="1" required value=${asked?.for_steps ?? "1"} />
@@ -68,6 +66,5 @@ function Result({ trial, many }) {
       ${count > SHOWN && html`<li>and ${counted(count - SHOWN, "more time")}</li>`}</ul>`}
     <p class="step"><span>1. Write the rule</span> <${Command} text=${trial.write} /></p>
     <p class="step"><span>2. Use it</span> <${Command} text=${trial.use} /></p>
-    <details><summary>Source of the rule</summary><div class="scroll" tabindex="0" role="region"
-      aria-label="Source of the rule"><pre>${trial.source}</pre></div></details>`;
+    <details><summary>Source of the rule</summary><${Scroll} label="Source of the rule"><pre>${trial.source}</pre></${Scroll}></details>`;
 }

@@ -3,9 +3,10 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { source, ticks } from "../data.js";
 import { counted } from "../format.js";
 import { html } from "../html.js";
+import { Empty } from "../parts/basics.js";
+import { Search } from "../parts/choices.js";
 import { Prose } from "../parts/finding.js";
 import { Rows } from "../parts/list.js";
-import { Empty } from "../parts/notice.js";
 import { save } from "../parts/save.js";
 import { change, run, value } from "../state.js";
 
@@ -26,7 +27,7 @@ export function Logs() {
   const query = value("query").toLowerCase();
   useEffect(() => {
     const controller = new AbortController();
-    source.logs(run.value, latest.current.next, controller.signal).then((answer) => {
+    source.json("logs", run.value, { after: latest.current.next }, controller.signal).then((answer) => {
       if (answer.next === latest.current.next && latest.current.read) return;
       const lines = latest.current.next < 0 ? answer.lines : [...latest.current.lines, ...answer.lines];
       setKept({ lines: lines.slice(-MOST), next: answer.problem ? -1 : answer.next,
@@ -38,8 +39,7 @@ export function Logs() {
   }, [ticks.step.value]);
   const shown = query ? kept.lines.filter((line) => line.toLowerCase().includes(query)) : kept.lines;
   return html`<section class="logs"><h1>Output of the job</h1>
-    <p class="tools"><label>Search <input data-search type="search" value=${value("query")}
-        onInput=${(event) => change({ query: event.target.value })} /></label>
+    <p class="tools"><${Search} hint="" />
       <label><input type="checkbox" checked=${value("wrap") === "1"}
         onChange=${(event) => change({ wrap: event.target.checked ? "1" : null })} /> Wrap lines</label>
       ${kept.lines.length > 0 && html`<button onClick=${() => saveText(kept.lines)}>Save</button>`}

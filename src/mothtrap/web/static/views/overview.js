@@ -2,16 +2,15 @@
 import { LineChart } from "../charts/line.js";
 import { isSpread } from "../charts/scale.js";
 import { Spark } from "../charts/spark.js";
-import { findingsAnswer, runAnswer, source, ticks } from "../data.js";
+import { findingsAnswer, runAnswer, ticks } from "../data.js";
 import { capital, counted, duration, hasStep, markOf, moment, named, number, quantity, rankOf } from "../format.js";
 import { html } from "../html.js";
+import { Empty, heads, Notice, Scroll, useJson, useSeries } from "../parts/basics.js";
 import { Command } from "../parts/copy.js";
 import { watchedSteps } from "../parts/watched.js";
 import { Prose, Said, Title, Where } from "../parts/finding.js";
-import { Empty, Notice } from "../parts/notice.js";
 import { Status } from "../parts/status.js";
-import { useAnswer } from "../parts/use.js";
-import { href, run } from "../state.js";
+import { inRun, toFinding } from "../state.js";
 
 const AROUND = 40;
 const LAST_LINES = 8;
@@ -40,7 +39,7 @@ function Verdict({ about, found }) {
   if (!first || about.crash_leads) return html`<${Outcome} about=${about} found=${found} />`;
   const { finding, line, chart } = found.findings[first.root];
   const effects = first.effects.map((each) => found.findings[each].finding);
-  const at = { run: run.value, from: Math.max(0, finding.step - AROUND), to: finding.step + AROUND,
+  const at = { from: Math.max(0, finding.step - AROUND), to: finding.step + AROUND,
     at: finding.step, name: chart.curves };
   return html`<section class="verdict ${first.severity}" aria-label="Verdict">
     <${Title} finding=${finding} severity=${first.severity} level=${1} />
@@ -50,15 +49,15 @@ function Verdict({ about, found }) {
     ${line && html`<pre class="at"><code>${line}</code></pre>`}
     ${finding.fixes.length > 0 && html`<p class="try"><b>Fix</b> <${Prose} text=${finding.fixes[0]} /></p>`}
     ${effects.length > 0 && html`<p class="muted">Led to: ${effects.slice(0, 5).map((each, place) => html`
-      ${place > 0 && ", "}<a href=${href("findings", { run: run.value, finding: each.fingerprint })}>
+      ${place > 0 && ", "}<a href=${toFinding(each.fingerprint)}>
         ${named(each)}</a> (${about.unit} ${number(each.step)})`)}${
         effects.length > 5 ? ` and ${effects.length - 5} more` : ""}</p>`}
     <${Ending} about=${about} /><${Guarded} about=${about} />
     <p class="actions">
-      <a class="button first" href=${href("findings", { run: run.value, finding: first.root })}>
+      <a class="button first" href=${toFinding(first.root)}>
         ${finding.location ? "Explanation and source line" : "Explanation"}</a>
       ${hasStep(finding) && !chart.is_context && html`
-        <a class="button" href=${href("curves", at)}>Show the first bad ${about.unit}</a>`}
+        <a class="button" href=${inRun("curves", at)}>Show the first bad ${about.unit}</a>`}
       <${Next} about=${about} />
     </p>
     <${Others} of=${others} found=${found} unit=${about.unit} />
@@ -70,11 +69,11 @@ function Others({ of, found, unit }) {
   return of.length > 0 && html`<h2 class="small">Other problems</h2>
     <ul class="others">${of.slice(0, 4).map(({ root, severity }) => {
       const { finding } = found.findings[root];
-      return html`<li key=${root}><a href=${href("findings", { run: run.value, finding: root })}>
+      return html`<li key=${root}><a href=${toFinding(root)}>
           <${Status} of=${severity} quiet /> ${named(finding)}</a>
         ${hasStep(finding) && ` since ${unit} ${number(finding.step)}`}${
           finding.workers.some((each) => each > 0) ? ` on rank ${finding.workers.join(", ")}` : ""}: ${finding.message}</li>`;
-    })}${of.length > 4 && html`<li><a href=${href("findings", { run: run.value })}>
+    })}${of.length > 4 && html`<li><a href=${inRun("findings")}>
       and ${of.length - 4} more</a></li>`}</ul>`;
 }
 
@@ -89,7 +88,7 @@ function Outcome({ about, found }) {
     ${about.failures.length === 0 && more && html`<p class="said sentence">${more}</p>`}
     <${Watched} about=${about} /><${Ending} about=${about} /><${Guarded} about=${about} />
     <p class="actions"><${Next} about=${about} />
-      ${notes > 0 && html`<a class="button" href=${href("findings", { run: run.value })}>
+      ${notes > 0 && html`<a class="button" href=${inRun("findings")}>
         ${counted(notes, "note")}</a>`}</p>
     <${Others} of=${problems} found=${found} unit=${about.unit} />
   </section>`;
@@ -137,19 +136,19 @@ function Guarded({ about }) {
 /** What Python printed when an exception ended the script. */
 function Traceback({ about }) {
   return about.traceback && html`<section><h2>Traceback</h2>
-    <div class="scroll" tabindex="0" role="region" aria-label="Traceback"><pre class="source plain"><code>${
-      about.traceback.trimEnd()}</code></pre></div></section>`;
+    <${Scroll} label="Traceback"><pre class="source plain"><code>${
+      about.traceback.trimEnd()}</code></pre></${Scroll}></section>`;
 }
 
 /** The last lines that the job wrote: of a crash they say the most. */
 function OutputEnd({ traceback }) {
-  const found = useAnswer((signal) => source.logs(run.value, -1, signal, LAST_LINES), run.value);
+  const found = useJson("logs", { after: -1, lines: LAST_LINES });
   const isKnown = (line) => traceback?.includes(line.trim()) || line.startsWith("mothtrap:");
   if (!found.value?.lines.length || found.value.lines.every(isKnown)) return null;
   return html`<section><h2>End of the output</h2>
-    <div class="scroll" tabindex="0" role="region" aria-label="End of the output"><pre class="source plain"><code>${
-      found.value.lines.join("\n")}</code></pre></div>
-    <p><a href=${href("logs", { run: run.value })}>All lines</a></p></section>`;
+    <${Scroll} label="End of the output"><pre class="source plain"><code>${
+      found.value.lines.join("\n")}</code></pre></${Scroll}>
+    <p><a href=${inRun("logs")}>All lines</a></p></section>`;
 }
 
 const DEBUG = "python -m pdb -c continue ";
@@ -165,9 +164,7 @@ function Loss({ about, found }) {
   const names = about.losses.slice(0, 8);
   const [first] = bad(found);
   const worker = first ? rankOf(found.findings[first.root].finding) : null;
-  const answer = useAnswer((signal) => (names.length
-    ? source.series(run.value, { name: names, px: 1000, worker }, signal) : null),
-  `${run.value} ${names.join(" ")}`, ticks.step.value);
+  const answer = useSeries({ name: names, px: 1000, worker });
   const marks = bad(found).flatMap((story) => [story.root, ...story.effects]).slice(0, 12).map((each) => markOf(found.findings[each].finding));
   if (about.state === "crashed" && about.steps) {
     marks.push({ step: about.steps - 1, until: about.steps - 1, severity: "crashed", label: "crash" });
@@ -218,25 +215,21 @@ function Rules({ found }) {
 function Worst({ found, unit }) {
   const rows = found.worst;
   const names = [...new Set(rows.map((row) => row.curve).filter(Boolean))];
-  const answer = useAnswer((signal) => (names.length
-    ? source.series(run.value, { name: names, px: 120 }, signal) : null),
-  `${run.value} ${names.join(" ")}`, ticks.finding.value);
+  const answer = useSeries({ name: names, px: 120 }, ticks.finding.value);
   const curves = new Map((answer.value?.curves ?? []).map((curve) => [curve.name, curve]));
   if (!rows.length) return null;
   return html`<section><h2>${unit === "round" ? "Worst features" : "Worst layers"}</h2>
-    <table class="worst"><thead><tr><th scope="col">Layer</th>
-      ${names.length > 0 && html`<th scope="col">Curve</th><th scope="col">Last value</th>`}<th scope="col">Finding</th></tr></thead>
+    <table class="worst"><thead><tr>${heads(["Layer", ...(names.length ? ["Curve", "Last value"] : []), "Finding"])}</tr></thead>
       <tbody>${rows.map((row) => {
         const curve = curves.get(row.curve);
         const { finding } = found.findings[row.fingerprint];
         return html`<tr key=${row.layer}>
-          <th scope="row"><a title=${row.layer} href=${row.curve ? href("curves", { run: run.value,
-            name: row.curve, at: finding.step }) : href("findings", { run: run.value, finding: row.fingerprint })}>${
+          <th scope="row"><a title=${row.layer} href=${row.curve ? inRun("curves", { name: row.curve, at: finding.step }) : toFinding(row.fingerprint)}>${
             row.layer}</a></th>
           ${names.length > 0 && html`<td><${Spark} curve=${curve} mark=${finding.step} /></td>
           <td class="number ${curve && !Number.isFinite(lastOf(curve)) ? "nonfinite" : ""}">${
             curve ? number(lastOf(curve)) : ""}</td>`}
-          <td><a href=${href("findings", { run: run.value, finding: row.fingerprint })}>
+          <td><a href=${toFinding(row.fingerprint)}>
             <${Status} of=${row.severity} quiet /> ${row.code}</a></td></tr>`;
       })}</tbody></table>
     ${names.length > 0 && html`<p class="muted">${[...new Set(names.map(quantity))].join(", ")
@@ -250,8 +243,7 @@ const lastOf = (curve) => (curve.count ? curve.last[curve.count - 1] : NaN);
 function Machine({ rows }) {
   if (!rows.length) return null;
   return html`<section><h2>Machine</h2><table class="rules">
-    <thead><tr><th scope="col">Measure</th><th scope="col">Last</th><th scope="col">Median</th>
-      <th scope="col">Highest</th></tr></thead>
+    <thead><tr>${heads(["Measure", "Last", "Median", "Highest"])}</tr></thead>
     <tbody>${rows.map((row) => html`<tr key=${row.what}><th scope="row">${row.what}</th>
       <td>${row.last}</td><td>${row.median}</td><td>${row.most}</td></tr>`)}</tbody></table></section>`;
 }
@@ -260,10 +252,10 @@ function Machine({ rows }) {
 function Workers({ crew }) {
   if (!crew) return null;
   return html`<section><h2>Workers</h2><p>${crew.coverage}</p>
-    <div class="scroll" tabindex="0" role="region" aria-label="Table of workers"><table class="rules crew">
-    <thead><tr>${crew.head.map((name) => html`<th scope="col" key=${name}>${name}</th>`)}</tr></thead>
+    <${Scroll} label="Table of workers"><table class="rules crew">
+    <thead><tr>${heads(crew.head)}</tr></thead>
     <tbody>${crew.rows.map(([rank, ...cells]) => html`<tr key=${rank}><th scope="row">${rank}</th>
-      ${cells.map((cell, place) => html`<td key=${place}>${cell}</td>`)}</tr>`)}</tbody></table></div>
+      ${cells.map((cell, place) => html`<td key=${place}>${cell}</td>`)}</tr>`)}</tbody></table></${Scroll}>
     ${crew.left_out > 0 && html`<p class="muted">${counted(crew.left_out, "worker")} more: <code>mothtrap
       workers</code></p>`}</section>`;
 }

@@ -1,8 +1,9 @@
 /** Parallel coordinates: an axis for each column of the table of runs, a line for each run. */
 import { useState } from "preact/hooks";
-import { cividis, isDark } from "../charts/colors.js";
+import { cividis } from "../charts/colors.js";
 import { number } from "../format.js";
 import { html } from "../html.js";
+import { Scroll } from "../parts/basics.js";
 import { href } from "../state.js";
 
 const [APART, TOP, HEIGHT, SIDE] = [130, 26, 250, 70];
@@ -45,12 +46,12 @@ export function Parallel({ rows, columns }) {
       .filter(([, value]) => value !== undefined);
     const end = last.values[place];
     const share = end === undefined ? 0.5 : last.at(end);
-    return { name: row.name, color: end === undefined ? "gray" : cividis(isDark() ? 0.25 + 0.75 * share : 0.85 * share),
+    return { name: row.name, color: end === undefined ? "gray" : cividis(share),
       points: points.map(([x, value, axis]) => `${x},${y(axis, value).toFixed(1)}`).join(" "),
       said: axes.map((axis) => `${axis.title} ${axis.texts[place] ?? "not set"}`).join(", ") };
   }).filter((line) => line.points.includes(" "));
   const found = lines.find((line) => line.name === near);
-  return html`<div class="scroll" tabindex="0" role="region" aria-label="Parallel coordinates">
+  return html`<${Scroll} label="Parallel coordinates">
       <svg class="parallel" width=${width} height=${TOP + HEIGHT + 24} role="img"
         aria-label=${`${lines.length} runs over ${axes.map((axis) => axis.title).join(", ")}; the table has the numbers`}>
         ${lines.map((line) => html`<polyline key=${line.name} points=${line.points} stroke=${line.color}
@@ -61,7 +62,7 @@ export function Parallel({ rows, columns }) {
           <text y="12">${axis.title.slice(-18)}${axis.log ? " (log)" : ""}</text>
           <text y=${TOP - 2} class="end">${axis.ends[1].slice(0, 16)}</text>
           <text y=${TOP + HEIGHT + 14} class="end">${axis.ends[0].slice(0, 16)}</text></g>`)}
-      </svg></div>
+      </svg></${Scroll}>
     <p class="muted">${found ? html`<a href=${href("overview", { run: found.name })}>${found.name}</a>: ${found.said}`
       : `Hover over a line to see its run. The color follows ${last.title}. "Columns" selects the axes.`}</p>`;
 }

@@ -1,11 +1,10 @@
 /** Probe: what was asked of a trained model, where it is wrong, and its pictures. */
-import { findingsAnswer, runAnswer, source, ticks } from "../data.js";
+import { findingsAnswer, runAnswer, ticks } from "../data.js";
 import { counted, duration, named, number } from "../format.js";
 import { html } from "../html.js";
-import { Notice } from "../parts/notice.js";
+import { Notice, useJson } from "../parts/basics.js";
 import { Status } from "../parts/status.js";
-import { useAnswer } from "../parts/use.js";
-import { href, run } from "../state.js";
+import { toFinding } from "../state.js";
 import { Figure, newest } from "./record.js";
 
 const TITLES = { residuals: "Residuals", quantiles: "Quantiles of the residuals", saliency: "Saliency",
@@ -17,7 +16,7 @@ const WAITING = new Set(["not_enough_data", "not_applicable", "rule_failed"]);
 export function Probe() {
   const about = runAnswer.value;
   const found = findingsAnswer.value;
-  const record = useAnswer((signal) => source.record(run.value, signal), run.value, ticks.finding.value);
+  const record = useJson("record", {}, ticks.finding.value);
   if (!about.value || !found.value) {
     return html`<h1>Probe</h1><${Notice} found=${about.error ? about : found} what="the run" />`;
   }
@@ -44,11 +43,12 @@ function Said({ about }) {
     ${served.calls > 0 && ` The checks take ${number(1e6 * served.added_s / served.calls)} µs per call.`}</p>`;
 }
 
-function Weaknesses({ found }) {
+/** All findings, each in a line. */
+export function Weaknesses({ found }) {
   const all = Object.values(found.findings).map((each) => each.finding);
   return html`<section><h2>Findings</h2>${!all.length && html`<p class="muted">None.</p>`}
     <ul class="others">${all.map((each) => html`<li key=${each.fingerprint}>
-      <a href=${href("findings", { run: run.value, finding: each.fingerprint })}>
+      <a href=${toFinding(each.fingerprint)}>
         <${Status} of=${each.severity} quiet /> ${each.code} ${named(each)}</a>: ${each.message}${
           each.evidence.rows ? ` (${counted(each.evidence.rows, "row")})` : ""}</li>`)}</ul></section>`;
 }

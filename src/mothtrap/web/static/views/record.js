@@ -4,8 +4,7 @@ import { runAnswer, source, ticks } from "../data.js";
 import { number, counted } from "../format.js";
 import { html } from "../html.js";
 import { Ask } from "../parts/ask.js";
-import { Empty, Notice } from "../parts/notice.js";
-import { useAnswer } from "../parts/use.js";
+import { Empty, heads, Notice, Scroll, useAnswer, useJson } from "../parts/basics.js";
 import { run } from "../state.js";
 
 const ROWS = 50;
@@ -16,8 +15,7 @@ const LOWEST = 80;
 const HIGHEST = 900; // pixels of a picture; a figure cannot push the rest of the page away
 
 export function Record() {
-  const answer = useAnswer((signal) => source.record(run.value, signal), run.value,
-    ticks.finding.value);
+  const answer = useJson("record", {}, ticks.finding.value);
   const found = answer.value;
   return html`<h1>Record</h1><${Notice} found=${answer} what="the record" />
     ${found && html`<div class="columns"><div>
@@ -43,10 +41,10 @@ function Parameters({ of }) {
     of.parameters_from && html`<small>${of.parameters_from}</small>`}</h2>
     ${!names.length && html`<${Empty}>No parameters were found. A script can log them:
       ${" "}<code>mothtrap.log_params(lr=0.1)</code></${Empty}>`}
-    ${names.length > 0 && html`<div class="scroll" tabindex="0" role="region" aria-label="Table of parameters">
+    ${names.length > 0 && html`<${Scroll} label="Table of parameters">
       <table class="list"><tbody>${names.map((name) => html`<tr key=${name}>
         <th scope="row">${name}${given.has(name) ? html` <small>set</small>` : ""}</th>
-        <td>${shown(of.parameters[name])}</td></tr>`)}</tbody></table></div>`}</section>`;
+        <td>${shown(of.parameters[name])}</td></tr>`)}</tbody></table></${Scroll}>`}</section>`;
 }
 
 function Metrics({ of }) {
@@ -140,22 +138,21 @@ function Read({ item }) {
 
 function Table({ of, name }) {
   const more = of.row_count - Math.min(of.rows.length, ROWS);
-  return html`<div class="scroll" tabindex="0" role="region" aria-label=${`Table ${name}`}><table class="list">
-    <thead><tr>${of.columns.map((column, place) => html`<th scope="col" key=${place}>${column}</th>`)}</tr></thead>
+  return html`<${Scroll} label=${`Table ${name}`}><table class="list">
+    <thead><tr>${heads(of.columns)}</tr></thead>
     <tbody>${of.rows.slice(0, ROWS).map((row, place) => html`<tr key=${place}>${row.map((cell, at) => html`<td key=${at}
-      class=${typeof cell === "number" ? "number" : undefined}>${shown(cell)}</td>`)}</tr>`)}</tbody></table></div>
+      class=${typeof cell === "number" ? "number" : undefined}>${shown(cell)}</td>`)}</tr>`)}</tbody></table></${Scroll}>
     ${more > 0 && html`<p class="muted">… and ${counted(more, "more row")}.</p>`}`;
 }
 
 function Confusion({ of, name }) {
   const most = Math.max(1, ...of.confusion.flat());
-  return html`<div class="scroll" tabindex="0" role="region" aria-label=${`Confusion matrix of ${name}`}>
-    <table class="list confusion"><thead><tr><th scope="col">true \\ predicted</th>
-      ${of.classes.map((each, place) => html`<th scope="col" key=${place}>${each}</th>`)}</tr></thead>
+  return html`<${Scroll} label=${`Confusion matrix of ${name}`}>
+    <table class="list confusion"><thead><tr>${heads(["true \\ predicted", ...of.classes])}</tr></thead>
     <tbody>${of.confusion.map((row, place) => html`<tr key=${place}><th scope="row">${of.classes[place]}</th>
       ${row.map((count, at) => html`<td key=${at} class="number" ref=${(cell) => {
         if (cell) cell.style.setProperty("--share", String(Math.round((100 * count) / most)));
-      }}>${number(count)}</td>`)}</tr>`)}</tbody></table></div>`;
+      }}>${number(count)}</td>`)}</tr>`)}</tbody></table></${Scroll}>`;
 }
 
 /** @param {any} of */
@@ -170,7 +167,7 @@ function CurvePicture({ title, x, y, curves }) {
   const said = curves.map((curve) => `${curve.label} ${number(curve.area)}`).join(", ");
   return html`<figure><svg class="curve" viewBox="0 0 220 220" role="img" aria-label=${`${title}: area ${said}`}>
     <path class="axis" d="M30 10V190H210" />
-    ${curves.map((curve, place) => html`<polyline key=${place} class=${`series-${(place % 8) + 1}`}
+    ${curves.map((curve, place) => html`<polyline key=${place} style=${{ stroke: `var(--series-${(place % 8) + 1})` }}
       points=${curve.x.map((at, i) => `${(30 + 180 * at).toFixed(1)},${(190 - 180 * curve.y[i]).toFixed(1)}`).join(" ")} />`)}
     <text x="30" y="208">${x}</text><text x="20" y="190" transform="rotate(-90 20 190)">${y}</text></svg>
     <figcaption class="muted">${title}, area: ${said}</figcaption></figure>`;

@@ -3,11 +3,10 @@ import { useEffect, useState } from "preact/hooks";
 import { source, ticks } from "../data.js";
 import { counted, duration, moment, number } from "../format.js";
 import { html } from "../html.js";
+import { Empty, heads, Notice, Scroll, toggled, useAnswer, useJson, useKept } from "../parts/basics.js";
 import { Deep } from "../parts/deep.js";
 import { TickList } from "../parts/list.js";
-import { Empty, Notice } from "../parts/notice.js";
 import { Status } from "../parts/status.js";
-import { useAnswer, useKept } from "../parts/use.js";
 import { change, href, value, values } from "../state.js";
 
 const MOST = 200;
@@ -52,16 +51,14 @@ function Coordinates({ rows, columns }) {
 /** Associations between parameters and findings, loaded when the section is opened. */
 function Options({ query }) {
   const [open, setOpen] = useState(false);
-  const answer = useAnswer((signal) => (open ? source.associations(query, signal) : null), `${open} ${query}`,
-    ticks.runs.value);
+  const answer = useJson("associations", open ? { query } : null, ticks.runs.value, "");
   const rows = answer.value ?? [];
   return html`<details onToggle=${(event) => setOpen(event.currentTarget.open)}>
     <summary>Parameters associated with findings</summary>
     ${open && html`<${Notice} found=${answer} what="the parameters" />`}
     ${answer.value && !rows.length && html`<p class="muted">Nothing to compare: all runs have the same parameters, or there are no
       errors and warnings.</p>`}
-    ${rows.length > 0 && html`<table class="list"><thead><tr><th scope="col">Parameter</th><th scope="col">Value</th>
-      <th scope="col">Finding</th><th scope="col">With it</th><th scope="col">Other runs</th>
+    ${rows.length > 0 && html`<table class="list"><thead><tr>${heads(["Parameter", "Value", "Finding", "With it", "Other runs"])}
       <th scope="col" class="number" title="Probability of this result if the finding did not depend on the parameter (Fisher's exact test)">p</th>
       </tr></thead><tbody>${rows.map((row) => html`<tr key=${`${row.option} ${row.value} ${row.code}`}>
         <td>${row.option}</td><td>${row.value}</td><td>${row.code} ${row.name}</td>
@@ -116,7 +113,7 @@ function Sorted({ id, title, of = "" }) {
 function Columns({ columns, chosen }) {
   const names = columns.map((each) => each.id);
   const toggle = (id) => {
-    const next = chosen.includes(id) ? chosen.filter((each) => each !== id) : [...chosen, id];
+    const next = toggled(chosen, id);
     change({ column: next.length ? next : ["none"] });
   };
   if (!names.length) return null;
@@ -126,11 +123,10 @@ function Columns({ columns, chosen }) {
 }
 
 function Table({ rows, ticked, columns }) {
-  const toggle = (name) => change({
-    tick: ticked.includes(name) ? ticked.filter((each) => each !== name) : [...ticked, name].slice(-MOST) });
+  const toggle = (name) => change({ tick: toggled(ticked, name).slice(-MOST) });
   const all = rows.every((row) => ticked.includes(row.name));
   const names = rows.map((row) => row.name);
-  return html`<div class="scroll" tabindex="0" role="region" aria-label="Table of runs"><table class="list runs-table">
+  return html`<${Scroll} label="Table of runs"><table class="list runs-table">
     <thead><tr>
       <th scope="col"><input type="checkbox" checked=${all} aria-label="Select all on this page"
         onChange=${() => change({ tick: all ? ticked.filter((each) => !names.includes(each))
@@ -152,7 +148,7 @@ function Table({ rows, ticked, columns }) {
       <td>${moment(row.started_s)}</td>
       ${columns.map((id) => html`<td key=${id} class="number">${cellOf(row, id)}</td>`)}
       <td>${row.active_s ? `${duration(Date.now() / 1000 - row.active_s)} ago` : ""}</td>
-      <td>${row.script}</td><td><code>${row.commit}</code></td></tr>`)}</tbody></table></div>`;
+      <td>${row.script}</td><td><code>${row.commit}</code></td></tr>`)}</tbody></table></${Scroll}>`;
 }
 
 /** The sign of a verdict: a crash is worse than a warning. */

@@ -1,15 +1,14 @@
 /** Samples: the data that a step trained on, other steps with the same data, and the replay. */
-import { useEffect, useState } from "preact/hooks";
-import { findingsAnswer, runAnswer, source, ticks } from "../data.js";
+import { useState } from "preact/hooks";
+import { findingsAnswer, runAnswer, ticks } from "../data.js";
 import { counted, number, shortCurve, shortPlace } from "../format.js";
 import { html } from "../html.js";
-import { actions } from "../keys.js";
+import { useActions } from "../keys.js";
 import { Ask } from "../parts/ask.js";
+import { Empty, heads, Notice, Scroll, useJson } from "../parts/basics.js";
+import { whole } from "../parts/choices.js";
 import { Command } from "../parts/copy.js";
 import { Prose } from "../parts/finding.js";
-import { Empty, Notice } from "../parts/notice.js";
-import { useAnswer } from "../parts/use.js";
-import { whole } from "../parts/zoom.js";
 import { change, run, value } from "../state.js";
 
 const SHOWN = 64;
@@ -20,14 +19,10 @@ export function Samples() {
   const at = whole(value("at")) ?? first ?? Math.max(0, (about?.steps ?? 1) - 1);
   const last = Math.max(0, (about?.steps ?? 1) - 1);
   const [replays, setReplays] = useState(0);
-  const answer = useAnswer((signal) => (about ? source.json("samples", run.value, { at }, signal) : null),
-    `${run.value} ${about ? at : ""}`, `${ticks.finding.value} ${replays}`);
-  useEffect(() => {
-    actions.set("step", (by) => change({ at: Math.min(Math.max(at + by, 0), last) }));
-    return () => { actions.delete("step"); };
-  });
+  const answer = useJson("samples", about && { at }, `${ticks.finding.value} ${replays}`);
   const found = answer.value;
   const set = (step) => change({ at: Math.min(Math.max(step, 0), last) });
+  useActions({ step: (by) => set(at + by) });
   return html`<h1 class="hidden">Samples</h1>
     <p class="tools"><button onClick=${() => set(at - 1)} disabled=${at <= 0} aria-label="Previous step">◀</button>
       <label>step <input data-search type="number" min="0" max=${last} value=${at}
@@ -73,16 +68,15 @@ function Batch({ batch, found, suspects }) {
   const indexed = rows.some((row) => row.index !== undefined && row.index !== null);
   const sources = rows.some((row) => found.data[String(row.data)]);
   return html`<p class="muted">${about}</p>
-    <div class="scroll short" tabindex="0" role="region" aria-label="Samples"><table class="list"><thead><tr>
-      <th scope="col">row</th>${indexed && html`<th scope="col">index</th>`}${named && html`<th scope="col">file or name</th>`}
-      ${digests && html`<th scope="col">digest of the row</th>`}${sources && html`<th scope="col">source</th>`}<td></td></tr></thead>
+    <${Scroll} also="short" label="Samples"><table class="list"><thead><tr>
+      ${heads(["row", indexed && "index", named && "file or name", digests && "digest of the row", sources && "source"].filter(Boolean))}<td></td></tr></thead>
     <tbody>${rows.map((row, place) => html`<tr key=${place}><th scope="row">${place}${suspects.has(place)
         ? html` <span class="status error">✖ bad row</span>` : ""}</th>
       ${indexed && html`<td>${row.index ?? ""}</td>`}${named && html`<td>${row.name ?? ""}</td>`}
       ${digests && html`<td><code>${row.digest ?? ""}</code></td>`}
       ${sources && html`<td>${found.data[String(row.data)] ?? ""}</td>`}
       <td><button class="plain" onClick=${() => change({ sample: row.name ?? String(row.index ?? row.digest) })}
-        aria-label="Other steps with ${row.name ?? row.index ?? row.digest}">other steps</button></td></tr>`)}</tbody></table></div>
+        aria-label="Other steps with ${row.name ?? row.index ?? row.digest}">other steps</button></td></tr>`)}</tbody></table></${Scroll}>
     ${batch.samples.length > rows.length && html`<button onClick=${() => setAll(true)}>
       All ${number(batch.samples.length)} rows</button>`}`;
 }
@@ -90,8 +84,7 @@ function Batch({ batch, found, suspects }) {
 /** Steps that trained on a sample. */
 function Seen() {
   const sample = value("sample");
-  const answer = useAnswer((signal) => (sample ? source.json("seen", run.value, { sample }, signal) : null),
-    `${run.value} ${sample}`);
+  const answer = useJson("seen", sample && { sample });
   if (!sample) return null;
   const found = answer.value;
   return html`<section><h2>Steps that trained on ${sample}</h2><${Notice} found=${answer} what="all steps" />

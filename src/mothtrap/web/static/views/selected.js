@@ -1,14 +1,13 @@
 /** Selected runs: one scalar of all of them, colored or joined by a parameter, and what is done to all. */
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { cividis, isDark, runColor, seriesColor } from "../charts/colors.js";
+import { cividis, runColor, seriesColor } from "../charts/colors.js";
 import { groupsOf, joinedCurves } from "../charts/groups.js";
 import { LineChart } from "../charts/line.js";
 import { source, ticks } from "../data.js";
 import { counted } from "../format.js";
 import { html } from "../html.js";
-import { Notice } from "../parts/notice.js";
-import { Pick } from "../parts/pick.js";
-import { useAnswer, useKept } from "../parts/use.js";
+import { Notice, useAnswer, useKept } from "../parts/basics.js";
+import { Pick, PickRange } from "../parts/choices.js";
 import { change, href, spoken, value } from "../state.js";
 
 /** With so many curves the outliers of one would hide the others. */
@@ -33,8 +32,8 @@ export function Compared({ names }) {
         onChange=${(event) => change({ scalar: event.target.value })} /></label>
       <datalist id="scalars"><option value="train/loss" /><option value="eval/loss" /><option value="train/lr" />
         <option value="train/step_s" /></datalist>
-      <${Pick} label="y" name="scale" now=${scale} choices=${["linear", "log", "symlog"].map((each) => [each, each])} />
-      <${Pick} label="range" name="range" now=${range} choices=${[["all", "all values"], ["robust", "1st to 99th percentile"]]} />
+      <${Pick} label="y" name="scale" now=${scale} choices=${["linear", "log", "symlog"]} />
+      <${PickRange} now=${range} />
       ${parameters.length > 0 && html`
         <${Pick} label="color by" name="color" now=${by} choices=${[["", "run"], ...parameters.map((each) => [each, each])]} />
         <${Pick} label="mean of" name="group" now=${group} choices=${[["", "each run alone"],
@@ -116,7 +115,7 @@ export function colorsBy(curves, by) {
   if (numbers.length > 1) {
     numbers.forEach((text, place) => {
       const share = place / (numbers.length - 1);
-      known.set(text, cividis(isDark() ? 0.25 + 0.75 * share : 0.85 * share));
+      known.set(text, cividis(share));
     });
   }
   const every = Math.max(1, (texts.length - 1) / (KEYS - 1));

@@ -1,10 +1,9 @@
 /** Captured values of a tensor: a matrix, images, filters, feature maps, attention, classes, channels. */
 import { MatrixPicture } from "../charts/matrix.js";
-import { source } from "../data.js";
 import { counted, number } from "../format.js";
 import { html } from "../html.js";
-import { Empty, Notice } from "../parts/notice.js";
-import { useAnswer } from "../parts/use.js";
+import { Empty, heads, Notice, Scroll, useJson } from "../parts/basics.js";
+import { Pick } from "../parts/choices.js";
 import { change, run, value, values } from "../state.js";
 import { HowToCapture } from "./capture.js";
 
@@ -33,16 +32,10 @@ function NotKept({ wish }) {
     <${HowToCapture} tensor=${wish.tensor} options="--raw --for 20" settings=${["raw = true", "every = 100"]} />`;
 }
 
-/** The values of an address, for the index that is chosen. */
-function useValues(at, more = {}) {
-  const query = { ...at, ...more };
-  return useAnswer((signal) => source.json("values", run.value, query, signal), JSON.stringify([run.value, query]));
-}
-
 function AsMatrix({ at }) {
   const index = values("index");
   const pool = value("pool", "max");
-  const answer = useValues(at, { index, pool });
+  const answer = useJson("values", { ...at, index, pool });
   const found = answer.value;
   if (!found) return html`<${Notice} found=${answer} what="the values" />`;
   const [tall, wide] = found.block;
@@ -51,36 +44,32 @@ function AsMatrix({ at }) {
   return html`<p class="tools">${found.index.map((each, axis) => html`<label key=${axis}>axis ${axis}
       <input type="number" min="0" max=${found.shape[axis] - 1} value=${each}
         onChange=${(event) => set(axis, event.target.value)} />${" "}of ${number(found.shape[axis])}</label>`)}
-      ${tall * wide > 1 && html`<label>pooled by <select value=${pool} onChange=${(event) => change({ pool: event.target.value })}>
-        <option value="max" selected=${pool === "max"}>farthest from 0</option>
-        <option value="mean" selected=${pool === "mean"}>mean</option></select></label>
+      ${tall * wide > 1 && html`<${Pick} label="pooled by" name="pool" now=${pool} choices=${[["max", "farthest from 0"], "mean"]} />
         <span class="muted">each cell covers ${tall} × ${wide} values</span>`}</p>
     <${MatrixPicture} cells=${found.cells} low=${found.low} high=${found.high} title="Values"
       place=${(row, column) => `row ${span(row, tall, found.rows)}, column ${span(column, wide, found.columns)}`} />`;
 }
 
 function AsChannels({ at }) {
-  const answer = useValues(at);
+  const answer = useJson("values", at);
   const found = answer.value;
   if (!found) return html`<${Notice} found=${answer} what="the values" />`;
   if (!found.channels.length) return html`<${Empty}>Axis ${found.channel_axis} has too many channels to list.</${Empty}>`;
   const finite = found.channels.flat().filter((each) => Number.isFinite(each));
   const most = Math.max(...finite, 1e-30);
-  return html`<div class="scroll bars" tabindex="0" role="region" aria-label="Channels"><table>
-    <thead><tr><th scope="col">axis ${found.channel_axis}</th><th scope="col">mean magnitude</th><td></td>
-      <th scope="col">largest</th></tr></thead>
+  return html`<${Scroll} also="bars" label="Channels"><table>
+    <thead><tr>${heads([`axis ${found.channel_axis}`, "mean magnitude"])}<td></td>${heads(["largest"])}</tr></thead>
     <tbody>${found.channels.map(([mean, high], place) => html`<tr key=${place}><th scope="row">${place}</th>
       <td class="wide">${mean === 0 && high === 0 ? html`<b>all 0</b>` : html`<i class="faint" style=${{ width: `${share(high, most)}%` }}></i>
         <i style=${{ width: `${share(mean, most)}%` }}></i>`}</td>
-      <td class="number">${shown(mean)}</td><td class="number">${shown(high)}</td></tr>`)}</tbody></table></div>`;
+      <td class="number">${shown(mean)}</td><td class="number">${shown(high)}</td></tr>`)}</tbody></table></${Scroll}>`;
 }
 
 const share = (size, most) => (Number.isFinite(size) ? 100 * size / most : 100);
 const shown = (size) => (Number.isFinite(size) ? number(size) : "not finite");
 
 function AsConfusion({ at }) {
-  const answer = useAnswer((signal) => source.json("confusion", run.value, at, signal),
-    JSON.stringify([run.value, at]));
+  const answer = useJson("confusion", at);
   const found = answer.value;
   if (!found) return html`<${Notice} found=${answer} what="labels and outputs" />`;
   const most = Math.max(1, ...found.cells.flat());
@@ -101,7 +90,7 @@ function AsPicture({ at, as, shape }) {
   const ofSample = as === "maps" || (as === "attention" && shape.length === 4);
   return html`${ofSample && html`<p class="tools"><label>sample <input type="number" min="0"
       max=${shape[0] - 1} value=${sample} onChange=${(event) => change({ sample: event.target.value })} />${" "}of ${shape[0]}</label></p>`}
-    <div class="scroll picture" tabindex="0" role="region" aria-label="Picture"><img src="./api/picture?${query}" alt="${said} at step ${at.at}" /></div>
+    <${Scroll} also="picture" label="Picture"><img src="./api/picture?${query}" alt="${said} at step ${at.at}" /></${Scroll}>
     <p class="muted">${said}. ${{ images: "Black is the lowest value, white the highest.",
       filters: shape[1] === 3 ? "Gray is 0." : "Rows are outputs, columns the first 8 inputs; blue is negative, orange positive.",
       maps: "Each tile is a channel; blue is negative, orange positive.",

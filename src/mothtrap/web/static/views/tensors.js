@@ -8,15 +8,12 @@ import { isSpread } from "../charts/scale.js";
 import { runAnswer, source, ticks } from "../data.js";
 import { counted, number, quantity } from "../format.js";
 import { html } from "../html.js";
+import { Empty, heads, Notice, Scroll, useAnswer, useJson, useKept, useNames, useSeries } from "../parts/basics.js";
+import { AllSteps, Pick, picked, PickRank, Search, useZoom, USUAL_KINDS, whole } from "../parts/choices.js";
 import { Legend } from "../parts/legend.js";
 import { TickList } from "../parts/list.js";
-import { Empty, Notice } from "../parts/notice.js";
-import { Pick } from "../parts/pick.js";
-import { useAnswer, useKept } from "../parts/use.js";
-import { useZoom, whole } from "../parts/zoom.js";
-import { change, href, run, value } from "../state.js";
+import { change, inRun, run, value } from "../state.js";
 import { CaptureMore, HowToCapture } from "./capture.js";
-import { preferred } from "./choice.js";
 import { filtered } from "./curves.js";
 import { RuleOfThis, useTrial } from "./limit.js";
 import { TensorValues } from "./tensor_values.js";
@@ -24,7 +21,7 @@ import { TensorValues } from "./tensor_values.js";
 const HEIGHT = 400;
 
 export function Tensors() {
-  const names = useAnswer((signal) => source.names(run.value, signal), run.value, ticks.finding.value);
+  const names = useNames();
   if (!names.value) return html`<${Notice} found=${names} what="the names" />`;
   const kinds = Object.keys(names.value.tensors).filter((each) => each !== "metric");
   if (!kinds.length) {
@@ -37,16 +34,15 @@ export function Tensors() {
 function Chosen({ names, kinds }) {
   const asked = value("tensor");
   const of = kinds.find((each) => asked.startsWith(`${each}:`));
-  const kind = of ?? (kinds.includes(value("kind")) ? value("kind") : preferred(kinds));
+  const kind = of ?? picked("kind", kinds, USUAL_KINDS);
   const matching = filtered(names.tensors[kind], value("query"));
   const name = of ? asked.slice(of.length + 1) : matching[0] ?? names.tensors[kind][0];
   const pick = (each) => change({ tensor: `${kind}:${each}`, as: null, index: null }, false);
   return html`<div class="split curves">
     <aside aria-label="Choice of a tensor">
       <p class="tools"><${Pick} label="of" name="kind" now=${kind} also=${{ tensor: null, as: null, index: null }}
-        choices=${kinds.map((each) => [each, each.replaceAll("_", " ")])} />
-        <label>Search <input data-search type="search" value=${value("query")} placeholder="blocks.*.attn"
-          onInput=${(event) => change({ query: event.target.value })} /></label></p>
+        choices=${kinds} />
+        <${Search} /></p>
       <${TickList} names=${matching} ticked=${[name]} toggle=${pick} label="Tensors" single />
       <${CaptureMore} />
     </aside>
@@ -55,12 +51,9 @@ function Chosen({ names, kinds }) {
 }
 
 function One({ kind, name, statistics }) {
-  const about = runAnswer.value.value;
-  const workers = about?.workers ?? [];
   const at = whole(value("at"));
   const wish = { tensor: `${kind}:${name}`, at, worker: value("worker"), mode: value("mode") };
-  const facts = useAnswer((signal) => source.json("tensor", run.value, wish, signal),
-    JSON.stringify([run.value, wish]), ticks.step.value);
+  const facts = useJson("tensor", wish, ticks.step.value);
   const found = useKept(facts.value, `${kind}:${name} ${wish.worker}`);
   const [total, setTotal] = useState(null);  // rows of the distribution; null = not known so far
   const bare = total === 0 && found !== null && found.raw_step === null;
@@ -70,10 +63,9 @@ function One({ kind, name, statistics }) {
       ${found.module && html`<span>${`in ${found.module} ${found.module_type}`.trim()}</span>`}
       ${found.location && html`<span>created at <code>${found.location}</code></span>`}
       ${found.scope && html`<span>${found.scope}</span>`}
-      ${workers.length > 1 && html`<${Pick} label="rank" name="worker" now=${value("worker", String(found.workers[0]))}
-        choices=${found.workers.map((each) => [String(each), String(each)])} />`}</p>`}
+      <${PickRank} workers=${found.workers} /></p>`}
     <${Rules} kind=${kind} name=${name} statistics=${statistics} found=${found} />
-    <${Distribution} wish=${wish} at=${at} steps=${about?.steps ?? 0} onTotal=${setTotal} isShown=${!bare} />
+    <${Distribution} wish=${wish} at=${at} onTotal=${setTotal} isShown=${!bare} />
     ${found && html`<${AtStep} found=${found} kind=${kind} name=${name} bare=${bare} />
       ${bare ? html`<${Bare} tensor=${wish.tensor} />` : html`<${TensorValues} found=${found} wish=${wish} />`}`}`;
 }
@@ -86,15 +78,14 @@ function Bare({ tensor }) {
 }
 
 /** Shares of the values by power of two, over steps. */
-function Distribution({ wish, at, steps, onTotal, isShown }) {
-  const [from, to] = [whole(value("from")), whole(value("to"))];
+function Distribution({ wish, at, onTotal, isShown }) {
+  const [from, to] = useZoom();
   const [room, setRoom] = useState(0);  // 0 = not measured so far
   const box = useRef(null);
   const query = { ...wish, at: null, from, to, px: Math.min(1200, Math.max(100, Math.floor(room / 50) * 50)) };
   const answer = useAnswer((signal) => (room ? source.bytes("hist", run.value, query, signal)
     .then(unpackedCells) : null), JSON.stringify([run.value, query, room > 0]), ticks.step.value);
   const cells = useKept(answer.value?.total ? answer.value : null, wish.tensor);
-  useZoom(from, to, steps);
   useEffect(() => { if (answer.value) onTotal(answer.value.total); }, [answer.value]);
   useEffect(() => {
     const watched = new ResizeObserver(() => setRoom((box.current?.clientWidth ?? 960) - 110));
@@ -114,9 +105,7 @@ function Distribution({ wish, at, steps, onTotal, isShown }) {
         label=${(place) => labelOf(cells.bands, place, every)} />
       <${Legend} low=${0} high=${1} of="share of the values" zero=${false} ends=${["0.0001 %", "100 %"]} />
       <p class="muted">${counted(cells.moments, "step")} with ${cells.of}${cells.width > 1
-        ? `; each column covers ${cells.width} steps and shows the largest share` : ""}. ${cells.note}
-        ${(from !== null || to !== null) && html` <button class="plain" onClick=${() =>
-          change({ from: null, to: null })}>All steps</button>`}</p>`}</section>`;
+        ? `; each column covers ${cells.width} steps and shows the largest share` : ""}. ${cells.note} <${AllSteps} /></p>`}</section>`;
 }
 
 /** Names of bands stand where there is room, those that are special always. */
@@ -151,11 +140,11 @@ function AtStep({ found, kind, name, bare }) {
   const percent = (share) => `${number(100 * share)} %`;
   return html`<div class="columns">${!bare && html`<section><h3>${found.histogram_step === null ? "Histogram"
       : `Histogram at step ${number(found.histogram_step)}`}</h3>
-    ${bars.length > 0 ? html`<div class="scroll bars" tabindex="0" role="region" aria-label="Histogram"><table><thead class="hidden"><tr>
-        <th scope="col">values</th><th scope="col">share</th></tr></thead><tbody>${bars.map((each) => html`
+    ${bars.length > 0 ? html`<${Scroll} also="bars" label="Histogram"><table><thead class="hidden"><tr>
+        ${heads(["values", "share"])}</tr></thead><tbody>${bars.map((each) => html`
         <tr key=${each.label} class=${each.sort}><th scope="row">${each.label}</th>
         <td><i style=${{ width: `${Math.max(100 * each.share / most, each.share ? 0.5 : 0)}%` }}></i></td>
-        <td class="number">${each.share ? percent(each.share) : ""}</td></tr>`)}</tbody></table></div>`
+        <td class="number">${each.share ? percent(each.share) : ""}</td></tr>`)}</tbody></table></${Scroll}>`
       : html`<${Empty}>No histogram: ${found.problem || "nothing was captured"}.</${Empty}>`}
     ${poor.length > 0 && html`<ul class="fits">${poor.map((each) => html`<li key=${each.dtype}>as ${each.dtype}: ${[["become 0", each.vanishing], ["lose precision", each.subnormal], ["overflow", each.overflowing]]
         .filter(([, share]) => share > 0.001).map(([what, share]) => `${percent(share)} ${what}`).join(", ")}</li>`)}</ul>`}
@@ -163,18 +152,16 @@ function AtStep({ found, kind, name, bare }) {
     <section><h3>${found.step === null ? "Statistics" : `Statistics at step ${number(found.step)}`}</h3>
       ${Object.keys(found.statistics).length ? html`<dl class="facts">${Object.entries(found.statistics).map(
         ([id, each]) => html`<div key=${id}><dt>${id.replaceAll("_", " ")}</dt><dd><a
-          href=${href("curves", { run: run.value, name: `${value("mode", "train")}/${kind}.${id}/${name}`, at: found.step })}>
+          href=${inRun("curves", { name: `${value("mode", "train")}/${kind}.${id}/${name}`, at: found.step })}>
           ${each === null ? "NaN" : number(Number(each))}</a></dd></div>`)}</dl>`
         : html`<${Empty}>No statistics were captured.</${Empty}>`}
-      ${found.step !== null && runAnswer.value.value?.views.includes("samples") && html`<p><a href=${href("samples", { run: run.value, at: found.step })}>
+      ${found.step !== null && runAnswer.value.value?.views.includes("samples") && html`<p><a href=${inRun("samples", { at: found.step })}>
         Samples of step ${number(found.step)}</a></p>`}</section></div>`;
 }
 
 /** A statistic of the tensor over all steps. */
 function Course({ name }) {
-  const worker = value("worker");
-  const answer = useAnswer((signal) => source.series(run.value, { name: [name], px: 800, worker }, signal),
-    JSON.stringify([run.value, name, worker]), ticks.step.value);
+  const answer = useSeries({ name: [name], px: 800, worker: value("worker") });
   const curves = answer.value?.curves ?? [];
   return html`<${Notice} found=${answer} what="the curve" />
     ${curves.length > 0 && html`<${LineChart} curves=${curves} gaps=${runAnswer.value.value?.gaps} title=${quantity(name)}
@@ -185,11 +172,11 @@ function Course({ name }) {
 /** A limit on a statistic of the tensor. */
 function Rules({ kind, name, statistics, found }) {  // `found` is null until it is read
   const trial = useTrial();
-  const stat = statistics.includes(value("stat")) ? value("stat") : statistics.includes("l2") ? "l2" : statistics[0];
+  const stat = picked("stat", statistics);
   if (!stat) return null;
   return html`<section><h3>Statistic over steps</h3>
     <p class="tools"><${Pick} label="statistic" name="stat" now=${stat}
-      choices=${statistics.map((each) => [each, each.replaceAll("_", " ")])} /></p>
+      choices=${statistics} /></p>
     <${Course} name=${`${value("mode", "train")}/${kind}.${stat}/${name}`} />
     <${RuleOfThis} chosen=${[`train/${kind}.${stat}/${name}`]} trial=${trial}
       atValue=${Number.isFinite(found?.statistics[stat]) ? found.statistics[stat] : null} /></section>`;
