@@ -98,7 +98,7 @@ def with_evaluation(one: Boosted) -> Evaluated:
         NotEnoughData: No loss of the evaluation set was recorded.
     """
     if not one.held_out:
-        raise NotApplicable("no evals: no evaluation set was passed")
+        raise NotApplicable("no evals were passed")
     if one.judged is None:
         raise NotEnoughData("no finite evaluation loss was recorded")
     return one.judged

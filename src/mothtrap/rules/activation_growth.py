@@ -82,7 +82,7 @@ class ActivationGrowth(Rule):
     depth_ratio: float = threshold(
         1e3,
         unit="times the size of the first layer's output",
-        source="chosen by hand: PyTorch's default initialization ends 30x lower, at its biases",
+        source="chosen by hand: with PyTorch's default initialization, sizes stay above 1/30",
     )
     line_correlation: float = threshold(
         0.9, unit="correlation of log size and depth", source="chosen by hand"

@@ -105,7 +105,7 @@ class ClassImbalance(Rule):
     learned_share: float = threshold(
         0.7,
         unit="of all examples",
-        source="chosen by hand: below it, every class may still be misclassified",
+        source="chosen by hand: at a lower accuracy, every class may be misclassified",
     )
 
     def check(self, window: Window) -> list[Finding]:

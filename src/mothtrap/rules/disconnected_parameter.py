@@ -94,7 +94,7 @@ class DisconnectedParameter(Rule):
     own_steps: int = threshold(
         20,
         unit="steps of the optimizer",
-        source="chosen by hand: alternating tasks and GAN players recur sooner",
+        source="chosen by hand: tasks or GAN players that alternate return sooner",
     )
 
     aside_share: float = threshold(

@@ -106,7 +106,7 @@ class EvaluationUnchanged(Rule):
             last_step=last.step,
             count=len(seen),
             message=(
-                f"{last.module} is evaluated, a copy of the trained model, and has the same "
+                f"{last.module}, a copy of the trained model, is evaluated and has the same "
                 f"weights in all {len(seen)} evaluations from step {seen[0].step} to {last.step}"
             ),
             evidence={"evaluations": len(seen), "limit": self.evaluations},

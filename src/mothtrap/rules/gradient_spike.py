@@ -50,7 +50,8 @@ class GradientSpike(Rule):
 
     Stays quiet:
         In the first steps of training. For steps that loss scaling skips and explosions (GRD101).
-        With clipped gradients, in GANs, and for policies that draw their actions it is a note.
+        The finding is only a note with clipped gradients, in GANs, and for policies that draw their
+        actions.
 
     What to do:
         - PyTorch: Clip the gradient norm before the step, to a few times its median:

@@ -22,7 +22,8 @@ OTHER_MODEL = (
 )
 MADE_ANEW = ("Create layers once, in `__init__` or `build`, and only call them in `call`.",)
 UNTRACKED = (
-    "Create weights with `self.add_weight(...)` in `build`: `trainable_variables` contains them.",
+    "Create weights with `self.add_weight(...)` in `build`, so that `trainable_variables` "
+    "contains them.",
     "Pass `trainable=False` if the variable should not change.",
 )
 
@@ -144,7 +145,7 @@ class ParameterWithoutOptimizer(Rule):
 
     def _reason(self, seen: UnownedParameter) -> str:
         if seen.made_anew:
-            return f": its line creates a new one in each step ({seen.made_anew} so far)"
+            return f": the line creates a new one in each step ({seen.made_anew} so far)"
         if seen.untracked:
             return ": no layer tracks it, so it is not among the model's weights"
         if seen.created_after_optimizer:

@@ -98,10 +98,10 @@ class StuckAtChance(Rule):
         250, unit="steps of a loss that still falls to that level", source="chosen by hand"
     )
     below_ratio: float = threshold(
-        0.98, unit="of the level of guessing", source="chosen by hand: below, it learns"
+        0.98, unit="of the loss of guessing", source="chosen by hand: below, it learns"
     )
     above_ratio: float = threshold(
-        1.10, unit="of the level of guessing", source="chosen by hand: noise of guessing"
+        1.10, unit="of the loss of guessing", source="chosen by hand: noise of guessing"
     )
     constant_spread: float = threshold(
         0.02,

@@ -59,7 +59,7 @@ class StuckAtMargin(Rule):
 
     calls: int = threshold(200, unit="calls of the loss", source="chosen by hand")
     worthless_calls: int = threshold(
-        600, unit="calls of the loss", source="chosen by hand: slow training leaves it before"
+        600, unit="calls of the loss", source="chosen by hand: slow training leaves the margin"
     )
     below: float = threshold(0.98, unit="of the margin", source="chosen by hand")
     above: float = threshold(1.1, unit="of the margin", source="chosen by hand: noise of batches")

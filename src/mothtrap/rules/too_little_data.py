@@ -47,7 +47,7 @@ class TooLittleData(Rule):
 
     What to do:
         - Get more data, or augment the existing data.
-        - Begin with a model that was trained on other data, and train its last layer.
+        - Start from a pretrained model, and train only its last layer.
         - Use a smaller model, weight decay or dropout, and stop when the evaluation loss is lowest.
         - Use cross-validation: a single small split is not reliable.
 

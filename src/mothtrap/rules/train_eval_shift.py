@@ -81,7 +81,7 @@ class TrainEvalShift(Rule):
     )
 
     share: float = threshold(
-        1 / 3, unit="of the evaluations", source="chosen by hand: others may be from training data"
+        1 / 3, unit="of the evaluations", source="chosen by hand: others may use training data"
     )
     warning_ratio: float = threshold(
         2.5,
@@ -100,7 +100,7 @@ class TrainEvalShift(Rule):
     far_ratio: float = threshold(
         20.0,
         unit="times the standard deviation in training",
-        source="chosen by hand: other units, as for pixels from 0 to 255",
+        source="chosen by hand: different units, such as pixels from 0 to 255",
     )
     far_rows: int = threshold(64, unit="rows", source="chosen by hand")
     rows: int = threshold(

@@ -123,10 +123,10 @@ class UnnormalizedInput(Rule):
     channel: int = threshold(
         10**9,
         unit="channel whose mean is checked, from 1",
-        source="chosen by hand: beyond the last one: all channels together",
+        source="chosen by hand: no such channel, so all channels are checked together",
     )
     layer_regex: str = threshold(
-        ANY_LAYER, unit="regular expression over layers", source="chosen by hand: all"
+        ANY_LAYER, unit="regular expression over layers", source="chosen by hand: all layers"
     )
 
     def check(self, window: Window) -> list[Finding]:

@@ -107,7 +107,7 @@ class UnshuffledBatches(Rule):
     value_blocks: int = threshold(
         16,
         unit="batches of numeric targets",
-        source="chosen by hand: as many as are needed to see that a model makes its own targets",
+        source="chosen by hand: enough to recognize a model that computes its own targets",
     )
     between_share: float = threshold(
         0.5,

@@ -144,7 +144,7 @@ class VanishingGradient(Rule):
     ratio_limit: float = threshold(
         1e-3,
         unit="of the last layers' gradient",
-        source="measured: nets of 4 to 20 layers that learn are above 4e-3 by step 100",
+        source="measured: networks of 4 to 20 layers that learn are above 4e-3 by step 100",
     )
     error_ratio: float = threshold(
         1e-5, unit="of the last layers' gradient", source="measured: no net below it learned"
@@ -162,7 +162,7 @@ class VanishingGradient(Rule):
     stuck_limit: float = threshold(
         4e-3,
         unit="of the last layers' gradient",
-        source="measured: as for `ratio_limit`; three layers of sigmoids at chance have 2e-3",
+        source="measured: as for `ratio_limit`; three sigmoid layers that only guess have 2e-3",
     )
     fallen_share: float = threshold(0.1, unit="of the first loss", source="chosen by hand")
     recent_share: float = threshold(

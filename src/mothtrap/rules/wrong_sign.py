@@ -170,7 +170,7 @@ class WrongSign(Rule):
             if series.of not in terms:
                 raise NotEnoughData("the loss was not traced to its operation")
             if terms[series.of] not in AT_LEAST_ZERO:
-                raise NotApplicable("the loss has several terms, or one that may be negative")
+                raise NotApplicable("the loss has several terms, or a term that may be negative")
             climbs = self._climbing(window, series)
             return None if game else climbs or self._judge(window, series, terms[series.of])
 
@@ -243,7 +243,7 @@ class WrongSign(Rule):
             last_step=int(steps_S[-1]),
             count=len(loss_S) - onset,
             message=(
-                f"the loss is {latest:.4g} and falling: {count} errors that it is made of are "
+                f"the loss is {latest:.4g} and falling: {count} error terms are "
                 "subtracted, so training maximizes them"
             ),
             evidence={"value": latest, "first": first, "subtracted": subtracted, "terms": terms},

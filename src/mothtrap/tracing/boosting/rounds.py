@@ -45,7 +45,7 @@ SCORED_ROWS: Final = 4096
 """Maximum number of rows whose predictions are inspected during training; all rows are inspected at
 the end.
 """
-NO_EVALS: Final = "no evals: no evaluation set was passed, so the library computes no metric"
+NO_EVALS: Final = "no evals were passed, so the library computes no metric"
 NO_TRAIN: Final = "the training data are not in evals, so the library computes no training loss"
 NO_HELD_OUT: Final = "no evals: only the training data were evaluated"
 OF_EACH_ROUND: Final[Facts] = (BoostingBegan, BoostingEnded, TableSeen, ColumnsSeen)
