@@ -43,7 +43,7 @@ class CopyBudgets:
         active: frozenset[str],
         step: int,
     ) -> list[Wanted[ArrayT]]:
-        """Return the copies to make, with their purposes, and those that are over budget.
+        """Return the copies to make, with their purposes, and the copies that are over budget.
 
         Args:
             purpose: purpose of all copies.
@@ -74,7 +74,7 @@ class CopyBudgets:
         return limited, len(limited) < len(asking)
 
     def _book(self, limited: Sequence[Stream], size: int, step: int) -> bool:
-        """Charge a copy to the budgets that have room for it; return whether one has."""
+        """Charge a copy to the budgets that have room for it; return whether any has."""
         has_room = False
         for stream in limited:
             budget, used = stream.budget_bytes or 0, self._used_bytes.get(stream.name, 0)

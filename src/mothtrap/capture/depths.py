@@ -28,13 +28,13 @@ FIRST_S = 1.5
 """Seconds that mothtrap may take in the first steps before steps become light; equals the credit
 in `step_sampling.py`."""
 TOGETHER = 2
-"""Consecutive full steps: the effect of a step shows in the next one."""
+"""Number of consecutive full steps: the next step shows the effect of a step."""
 PART = 0.25
 """Part of the budget for the extra cost of full steps; the rest is for light steps and captures.
 Chosen by hand.
 """
 ALL = 2
-"""Distance between pairs that means: every step is full."""
+"""Distance between pairs at which every step is full."""
 ROUND = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 DENSITY = 10
 """The distance is at most the step number divided by this, but at least `ROUND[0]`."""

@@ -41,9 +41,9 @@ class LoggedSteps:
     """The step to which a value logged by the script belongs.
 
     This is the step in progress. Between `optimizer.step()` and the next forward pass, it is the
-    step just made. Exceptions are names that a script logs where a step begins, and values logged
-    after the last step: they belong to the next step. A name that was first logged in such a gap is
-    held until it is known whether another step follows.
+    step that was just applied. Exceptions are names that a script logs where a step begins, and
+    values logged after the last step: they belong to the next step. A name that was first logged in
+    such a gap is held until it is known whether another step follows.
 
     Args:
         recorder: receives the values.
@@ -168,7 +168,7 @@ class LoggedTensors:
             value: a number, an array, nested lists of numbers, or a tensor of the framework.
 
         Raises:
-            Exception: any exception that the value raises if it is none of these.
+            Exception: any exception that the value raises if it has none of these types.
         """
         recorder = self._recorder
         step, may_be_next = self._steps.place(name)

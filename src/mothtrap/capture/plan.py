@@ -169,7 +169,7 @@ class Plan:
         return wanted
 
     def next_named(self, step: int) -> int:
-        """Return the first requested step from `step` on; `FAR` if there is none.
+        """Return the first requested step from `step` on; `FAR` if no step is named.
 
         It is requested by a user, by a schedule that lists it, or by a finding.
         """
@@ -243,7 +243,7 @@ class Plan:
     def _decide(self, mode: Mode) -> None:
         """Choose the streams that capture.
 
-        The governor is queried once per step, and again for each forward of an evaluation.
+        The governor is queried once per step, and once per forward pass of an evaluation.
         """
         found, thinnable = [], []
         for stream in self._turns[mode].due(self._mode_steps[mode]):

@@ -60,9 +60,9 @@ class RawCopies(Generic[ArrayT]):
     Args:
         copier: determines the size of a tensor.
         arenas: memory for the copies.
-        wait_s: time to wait for memory if there is none; after waiting in vain, it does not wait
-            again until some memory was free.
-        beside: bytes of the arenas that are used elsewhere while these copies are kept.
+        wait_s: time to wait for memory if there is none; after a timeout, it does not wait again
+            until memory has been free.
+        beside: bytes of the arenas that other objects use while these copies are kept.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class RawCopies(Generic[ArrayT]):
     def add_all(
         self, wanted: Iterable[Wanted[ArrayT]], copier: Copier[ArrayT] | None = None
     ) -> list[tuple[ArrayT, bool]]:
-        """Copy tensors; those in one memory block are copied at once.
+        """Copy tensors; tensors in the same memory block are copied together.
 
         Args:
             wanted: id, tensor, and purpose of the copy (see `RawBlock.purposes`); a tensor is read
@@ -142,7 +142,7 @@ class RawCopies(Generic[ArrayT]):
         return self._taken + self._end
 
     def _copy(self, placed: _Placed[ArrayT], copier: Copier[ArrayT]) -> None:
-        """Copy tensors into the current block; if this fails, none of them is copied."""
+        """Copy tensors into the current block: all of them, or none if this fails."""
         if self._piece is None or not placed.tensors:
             return
         try:

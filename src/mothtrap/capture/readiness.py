@@ -54,7 +54,7 @@ class Looks:
         self._began = False
 
     def reports(self, adapter: str, reports: Reports, step: int) -> None:
-        """Declare, once, everything that an adapter can report, when it makes a step."""
+        """Declare, once, everything that an adapter can report, when it runs a step."""
         self._owner = adapter
         if adapter in self._adapters:
             return

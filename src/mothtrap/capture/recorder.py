@@ -32,7 +32,7 @@ from mothtrap.core.records import RawBlock, Scalar
 from mothtrap.core.steps import Mode, StepKey
 
 Moment = Literal["begins", "within", "between"]
-"""State of the step: nothing observed yet, in progress, or applied with none begun since."""
+"""State of the step: not yet observed, in progress, or applied before the next step."""
 ArrayT = TypeVar("ArrayT", contravariant=True)
 
 
@@ -43,7 +43,7 @@ class Recorder(Generic[ArrayT]):
     recorder up, changes the plan, and ends it.
 
     Attributes:
-        plan: determines what is due, and whether the step in progress is a light one.
+        plan: determines what is due, and whether the step in progress is light.
         due: tensor data to capture in the step in progress.
         depths: determines which steps are observed in full.
         captures: rows and copies of tensors of the step in progress.
@@ -58,7 +58,7 @@ class Recorder(Generic[ArrayT]):
         logs: called when users log something, with whether a step is known to begin with it;
             returns the step to which it belongs.
         moment: position of the training in the step; see `Moment`.
-        ends: the next step to close is the last one of this process.
+        ends: the next step to close is the last step of this process.
         looks: the needed facts, and the steps in which observers searched for them.
         boundary: called between two steps with the number of the next one; may end the training.
         unheard: hides the operations of hooks from the user's modes; see `capture.unheard`.
@@ -123,12 +123,12 @@ class Recorder(Generic[ArrayT]):
     def evaluation(
         self, key: StepKey, scalars: Sequence[Scalar], facts: Sequence[Fact] = ()
     ) -> None:
-        """Emit data from outside a train step (before the first step: nothing)."""
+        """Emit data from outside a training step; before the first step, it is discarded."""
         if self._outlet.is_open:
             self._outlet.put(key, Collected(), scalars, facts)
 
     def close_step(self, closed: ClosedStep) -> None:
-        """Emit the step, and decide about the next one."""
+        """Emit the step, and plan the next step."""
         opening_s = self._open() if not (self._outlet.is_open or self._left) else 0.0
         self.steps += 1
         plan, captures, notes, step = self.plan, self.captures, self.notes, closed.step
@@ -256,7 +256,7 @@ class Recorder(Generic[ArrayT]):
     def finish(self, ending: WorkerEnded) -> None:
         """Emit the last facts, and values logged after the last step.
 
-        Nothing is emitted for a process that never made a step.
+        Nothing is emitted for a process that never ran a step.
         """
         if self._outlet.is_open:
             notes, captures = self.notes, self.captures

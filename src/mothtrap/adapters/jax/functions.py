@@ -35,7 +35,7 @@ class Differentiated:
         names: names of the arguments, e.g. `Dense_0.kernel`.
         function: name of the loss function.
         location: its last line, where the loss is returned.
-        auxiliary: what the function returns beside the loss.
+        auxiliary: values that the function returns in addition to the loss.
     """
 
     value: Any
@@ -163,7 +163,7 @@ class Book(threading.local):
 class Traced:
     """Wraps a user's function inside a jit: calls it and records its structure.
 
-    The jaxpr is that of the function itself.
+    The jaxpr belongs to the function itself.
 
     Args:
         fun: the function, weakly referenced, as in JAX.

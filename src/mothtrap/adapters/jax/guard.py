@@ -34,7 +34,7 @@ class Guard:
     Attributes:
         policy: action for a bad step.
         bounds: whether the gradient norm has a limit, which requires the gradients of every step.
-        judges: whether steps are checked at all.
+        judges: whether steps are checked.
     """
 
     def __init__(self, job: Job) -> None:

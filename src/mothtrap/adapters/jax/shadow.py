@@ -94,7 +94,7 @@ class Looks:
     """The results of a shadow: arrays, or tracers while it is being traced.
 
     Attributes:
-        losses: the loss, as a list of one.
+        losses: the loss, as a list with one element.
         gradients: gradients in the order of `Shadow.names`.
         activations: activations in the order of `Shadow.activations`.
         scales: mean squares of the inputs and weights of the layers among these.

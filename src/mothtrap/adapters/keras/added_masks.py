@@ -55,7 +55,7 @@ def tell(look: Look, job: Job, step: int) -> None:
 
 
 def _masks(look: Look, addition: Any) -> list[AddedMask]:
-    """Return the terms of a sum that do not depend on weights: one at most."""
+    """Return the terms of a sum that do not depend on weights; at most one."""
     found = [term for term in addition.inputs if _is_mask(term)]
     if len(found) != 1 or len(addition.inputs) != 2:
         return []

@@ -25,7 +25,7 @@ class Fitting(BaseHandle):
 
     Args:
         job: receives the observations.
-        targets: models, and their optimizers, that are watched; none = the whole process.
+        targets: watched models and their optimizers; empty = the whole process.
     """
 
     def __init__(self, job: Job, targets: Sequence[object] = ()) -> None:

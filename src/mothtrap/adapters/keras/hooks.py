@@ -56,7 +56,7 @@ class KerasHandle(Fitting):
 
     Args:
         job: receives the observations.
-        targets: models, and their optimizers, that are watched; none = the whole process.
+        targets: watched models and their optimizers; empty = the whole process.
     """
 
     honors: frozenset[Option] = frozenset({"on_nonfinite", "max_gradient_norm", "snapshots"})
@@ -278,7 +278,7 @@ class KerasHandle(Fitting):
         return self._steps.begin_late(model, fit.location if fit is not None else None)
 
     def _begin_step(self, model: Any = None, location: str | None = None) -> Before:
-        """Read the state before a call; steps skipped earlier do not belong to it."""
+        """Read the state before a call, excluding steps that were skipped earlier."""
         if self._rests.made:
             self._rests.made = 0
             LOOKS.take(programs_only=True)

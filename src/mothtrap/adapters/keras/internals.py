@@ -154,7 +154,7 @@ def leaves(layer: Any) -> Iterator[Any]:
 
 
 def is_leaf(layer: Any) -> bool:
-    """Return whether a layer has no sublayers; a recurrent layer counts as one."""
+    """Return whether a layer has no sublayers; a recurrent layer counts as a single layer."""
     if isinstance(layer, keras.layers.RNN):
         return True
     return not getattr(layer, "_layers", None)

@@ -32,7 +32,7 @@ from mothtrap.tracing.jobs.identity import ByIdentity
 
 Array = npt.NDArray[Any]
 WHEN: Final = Schedule(logarithmic=True)
-"""Steps in which layers are described: the first ones, then ever more rarely."""
+"""Steps in which layers are described: the first steps, then increasingly rare ones."""
 BATCHES: Final = 8
 """Sampled batches in which a unit must be inactive to count as such."""
 MAX_DATA, MAX_UNITS, MAX_LAYERS = 4, 8, 256
@@ -60,7 +60,7 @@ class Forwards:
         Args:
             look: observations of the step.
             step: training step.
-            given: identities of the variables that optimizers hold; empty if there is none.
+            given: identities of the variables that optimizers hold; empty without an optimizer.
         """
         calls = look.layers[:MAX_LAYERS]
         if not calls:

@@ -49,7 +49,7 @@ class LossCalls:
             look: observations of the step.
             step: step in progress.
             series: series of the losses; None if there are several.
-            chosen: lines that chose losses, by those that call them.
+            chosen: lines that chose losses, by the line that calls the loss.
         """
         if step >= 256 and step % EVERY:
             return
@@ -106,7 +106,7 @@ def _data(look: Look) -> list[tuple[Any, Slot]]:
 
 
 def _later(look: Look) -> list[tuple[Any, Slot]]:
-    """Return the layers that took other arguments of the model, such as those of a decoder."""
+    """Return the layers that received other arguments of the model, such as a decoder's inputs."""
     return [(c.layer, c.given) for c in look.layers if c.later and c.given is not None]
 
 

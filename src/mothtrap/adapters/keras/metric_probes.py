@@ -96,7 +96,7 @@ def _pairs(operation: Any, target: Any, prediction: Any) -> bool:
 
 
 def _sources(tensor: Any, known: Sequence[Any]) -> set[int]:
-    """Return the indices of the known tensors of which another one is made."""
+    """Return the indices of the known tensors from which a tensor was computed."""
     found, waiting, seen = set[int](), [tensor], set[int]()
     while waiting and len(seen) < MAX_OPERATIONS:
         one = waiting.pop()

@@ -95,7 +95,7 @@ class Steps:
     Attributes:
         broke: called with a step whose loss or gradient is not finite, its batch if known, and the
             line that called `fit`.
-        was_plain: the latest call made one step, and its program was observed.
+        was_plain: the latest call ran one step, and its program was observed.
         unapplied: counts gradients that change no weight.
         steps_in_branches: an optimizer is called in a branch or loop of a program, so only its
             number of updates shows whether a call was a step.
@@ -177,7 +177,7 @@ class Steps:
         return internals.loss_totals(model)
 
     def end(self, before: Before, looks: Sequence[Look], hidden: Sequence[Look]) -> bool:
-        """Close the steps made by a call; return whether there were any."""
+        """Close the steps of a call; return whether there were any."""
         stepped = {one: self._delta(one, before) for one in self._optimizers if one.built}
         count = max(stepped.values(), default=0)
         applied = gradients_of(looks, next(iter(self._optimizers), None))
@@ -334,7 +334,7 @@ class Steps:
         )
 
     def _count(self, made: Made) -> None:
-        """Record the steps of a call except the last one; a stored step has its losses."""
+        """Record the steps of a call except the last step; a stored step contains its losses."""
         first = self._job.now.step
         early = made.step - first + 1 if made.step is not None else made.count
         if early < made.count:

@@ -36,7 +36,7 @@ class GluonHandle(BaseHandle):
 
     Args:
         job: receives the observations.
-        targets: blocks and trainers that are watched; none = the whole process.
+        targets: watched blocks and trainers; empty = the whole process.
     """
 
     def __init__(self, job: Job, targets: Sequence[object] = ()) -> None:

@@ -32,7 +32,7 @@ from mothtrap.tracing.describe import layers as describe
 Array = npt.NDArray[Any]
 OF_LAYERS: Final = (LossCall, DataTaken, ForwardScales, OutputSpread, UnitInputs)
 WHEN: Final = Schedule(logarithmic=True)
-"""Steps whose layers and losses are described: the first ones, then ever more rarely."""
+"""Steps whose layers and losses are described: the first steps, then increasingly rare ones."""
 HIDDEN: Final = "it is hybridized, so its layers are not called one by one"
 MAX_NAMES: Final = 8
 LINEAR: Final = (gluon.nn.Dense, gluon.nn.Conv1D, gluon.nn.Conv2D, gluon.nn.Conv3D)

@@ -75,7 +75,7 @@ class OptaxHandle(ObservingHandle):
         self._made.append((fact, rate))
 
     def closing(self, closed: MadeStep) -> None:
-        """Add the optimizer to a step, if there is only one."""
+        """Add the optimizer to a step if there is only one optimizer."""
         self.job.stood_ready((OptimizerFacts,))
         if len(self._made) != 1 or not closed.optimizers:
             return

@@ -190,7 +190,7 @@ def _tape_ended(*_: object) -> None:
 
 
 def _scalars_of(frame: FrameType | None) -> list[tuple[Any, str | None]]:
-    """Return the scalars that the tape of a frame has recorded, one of which is the loss."""
+    """Return the scalars, including the loss, that the tape of a frame has recorded."""
     if frame is None:
         return []
     place = frames.location(frame)

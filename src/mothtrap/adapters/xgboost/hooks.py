@@ -22,7 +22,7 @@ from mothtrap.tracing.replacements import Replacements, drop_own_frame
 
 TABLES = (xgboost.DMatrix, xgboost.QuantileDMatrix)
 CALLS = ("fit", "cv", "train")
-"""Library functions that train a whole model; the outermost one is last on the stack."""
+"""Library functions that train a whole model; the outermost function is last on the stack."""
 
 
 class XGBoostHandle(BoostingHandle):
@@ -210,7 +210,7 @@ def _metrics(text: str) -> list[tuple[str, str, float]]:
 
 
 def _latest(history: Mapping[str, Mapping[str, Sequence[Any]]]) -> Latest:
-    """Return the latest value of each metric; in cross-validation the mean over the folds."""
+    """Return the latest value of each metric; in cross-validation, the mean over the folds."""
     return {
         site: {name: _last(values) for name, values in metrics.items()}
         for site, metrics in history.items()

@@ -23,7 +23,7 @@ LABEL, PREDICTION, SHAP, AVERAGE, IMPORTANCE, TREE = KINDS = (
 )
 TRAIN: Final = "train"
 TRIED_ROWS: Final = 64
-"""Number of rows whose SHAP values are timed before those of all rows."""
+"""Number of rows on which the computation of SHAP values is timed first."""
 TOLD_AGAIN: Final = 2.0
 """Factor by which the cost must grow to be reported again."""
 

@@ -1,4 +1,4 @@
-"""BEH303: a simple model is as good as this one."""
+"""BEH303: a simple model is as good as this model."""
 
 from __future__ import annotations
 

@@ -95,9 +95,9 @@ class OneFeatureDecides(Probe):
         )
 
     def _score(self, subject: Subject, name: str) -> tuple[float, float]:
-        """Return a tree's gain from one column as a share of the model's, and the model's error.
+        """Return the gain of a tree on one column, relative to the model's, and the model's error.
 
-        The error is a share of that of a constant prediction.
+        The error is relative to the error of a constant prediction.
         """
         judged, classes = subject.judged, len(subject.reading.classes)
         alone = Table({name: np.asarray(subject.table.column(name).given_R)})

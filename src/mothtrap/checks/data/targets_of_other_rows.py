@@ -87,7 +87,7 @@ class TargetsOfOtherRows(Check):
     def _found(
         self, train: DataSet, compared: Sequence[tuple[Array, Array]], targets: Array
     ) -> Iterable[Found]:
-        """Compare the batches of one data set; `targets` are those of its rows."""
+        """Compare the batches of one data set; `targets` are the targets of its rows."""
         differ = [pair for pair in compared if not _is_same(*pair)]
         moved, severity = [pair for pair in differ if _is_reordered(*pair)], Severity.ERROR
         is_apart = train.origin is not None and len(moved) < self.share * len(compared)
@@ -166,9 +166,9 @@ def _is_reordered(right: Array, given: Array) -> bool:
 
 
 def _are_unrelated(pairs: Sequence[tuple[Array, Array]], targets: Array) -> bool:
-    """Return whether given targets are those of other rows, and agree only by chance.
+    """Return whether given targets belong to other rows, and agree only by chance.
 
-    False if the right target determines the given one, as where classes get other names.
+    False if the right target determines the given target, as when classes are renamed.
     """
     right, given = (
         np.concatenate([one.reshape(-1) for one in part]) for part in zip(*pairs, strict=True)

@@ -1,4 +1,4 @@
-"""PRE502: the layers are others than those of a file of invariants."""
+"""PRE502: the layers differ from those in an invariants file."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _entry(row: LayerRow) -> Layer:
 
 
 def _changes(expected: list[Layer], found: list[Layer]) -> Iterator[str]:
-    """Yield what differs between two tables of layers, in words."""
+    """Yield the differences between two tables of layers, in words."""
     before, now = ({one.name: one for one in rows} for rows in (expected, found))
     for name, old in before.items():
         new = now.get(name)

@@ -180,7 +180,7 @@ def _guessing(loss: LossSeen, least_rows: int) -> tuple[float, float]:
 
 
 def _mean_entropy(loss: LossSeen) -> float | None:
-    """Return the entropy of the mean predicted distribution; None if there is none."""
+    """Return the entropy of the mean predicted distribution; None without a distribution."""
     if not loss.has_classes or loss.prediction.ndim < 2:
         return None
     scores = np.moveaxis(loss.prediction.astype(float), 1, -1).reshape(-1, loss.classes)

@@ -15,8 +15,8 @@ from mothtrap.core.found import Found
 from mothtrap.core.thresholds import threshold
 
 NEGLIGIBLE = 1e-4
-"""A gradient shorter than this share of the longest one is noise: the gradient of a bias before a
-batch normalization is 0 except for rounding. Chosen by hand."""
+"""A gradient whose norm is below this share of the largest norm is noise: the gradient of a bias
+before a batch normalization is 0 except for rounding. Chosen by hand."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ def _are_comparable(exact: Array, usual: Array) -> bool:
 
 
 def _cosines(own: Mapping[str, Array], exact: Mapping[str, Array]) -> Iterable[tuple[str, float]]:
-    """Yield the cosine of each gradient with the exact one; NaN for one that is not finite."""
+    """Yield the cosine of each gradient with the exact one; NaN if it is not finite."""
     lengths = {name: float(np.linalg.norm(true)) for name, true in exact.items()}
     longest = max(filter(np.isfinite, lengths.values()), default=0.0)
     for name, true in exact.items():

@@ -117,7 +117,7 @@ class SeesTheFuture(Check):
 
 
 def _axes_of_steps(array: Array, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the axes that may hold the steps of sequences; `shape` is that of the tokens.
+    """Return the axes that may be the steps of sequences; `shape` is the shape of the tokens.
 
     Steps are on the axis after the rows, on the last axis (convolutions), or before the rows
     (recurrent layers).
@@ -133,7 +133,7 @@ def _axes_of_steps(array: Array, shape: tuple[int, ...]) -> tuple[int, ...]:
 def _change_before(position: int, before: Array, after: Array, axes: tuple[int, ...]) -> float:
     """Return the largest change before a position, in standard deviations.
 
-    With several axes of the same size, the one with the smallest change is that of the steps.
+    With several axes of the same size, the axis with the smallest change is the axis of the steps.
     """
     difference = np.abs(after - before)
     spread = float(before.std()) or 1.0
@@ -154,8 +154,8 @@ def _other(tokens: Array) -> Array:
 def _shifted(forward: Forward, loss: LossSeen, target: Array | None) -> str:
     """Return the path of the input whose next step is the target.
 
-    Targets that the loss ignores, such as padding, are left out. `target` is that of the step whose
-    inputs `forward` has, if it is known; `loss` may be of an earlier step.
+    Targets that the loss ignores, such as padding, are left out. `target` is the target of the step
+    whose inputs `forward` has, if it is known; `loss` may be of an earlier step.
 
     Raises:
         NotApplicable: there is none.

@@ -34,7 +34,7 @@ class KerasStep:
 
     Args:
         model: a compiled and built model.
-        batches: batches from `fit`; the first one is that of the recorded step.
+        batches: batches from `fit`; the first batch belongs to the recorded step.
         location: `file:line` of the call of `fit`.
         initial: state at which the first loss is computed; None = the current state.
         loaded: weights were loaded from a file before.
@@ -117,7 +117,7 @@ class KerasStep:
         return found
 
     def train(self, change: Change, steps: int, seconds: float) -> Trial:
-        """Repeat the step with one thing changed; see `checks.step.Step`."""
+        """Repeat the step with one change; see `checks.step.Step`."""
         until = time.monotonic() + seconds
         if self._free or change.predictions:
             return self._trained_predictions(change, steps, until)
@@ -307,7 +307,7 @@ def _picked(part: Any, order: Any) -> Any:
 
 
 def _alike(array: Any) -> Any:
-    """Return inputs with equal rows: the mean of the rows, or the first one for integers."""
+    """Return inputs with equal rows: the mean of the rows, or the first row for integers."""
     if len(array) < 2:
         return array
     same = array.mean(0, keepdims=True) if array.dtype.kind == "f" else array[:1]

@@ -48,7 +48,7 @@ class ExplicitStep:
 
     Args:
         model: the model.
-        batches: batches from the loader; the first one is that of the recorded step.
+        batches: batches from the loader; the first batch belongs to the recorded step.
         compute: computes the loss of a batch.
         optimizer: optimizer of the model.
     """
@@ -122,7 +122,7 @@ class ExplicitStep:
         return found
 
     def train(self, change: Change, steps: int, seconds: float) -> Trial:
-        """Repeat the step with one thing changed; see `checks.step.Step`."""
+        """Repeat the step with one change; see `checks.step.Step`."""
         if change.predictions:
             return Trial(
                 losses=np.array([]), ended=("predictions of a `step=` function cannot be trained")

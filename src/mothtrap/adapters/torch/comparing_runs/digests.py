@@ -61,7 +61,7 @@ class DigestObserver:
     """Adds digests to the step in progress, see `core.digests`.
 
     Attributes:
-        active: whether anything is inspected; False if nothing is stored.
+        active: whether tensors are inspected; False if no digest is stored.
         every_tensor: inspect gradients, weights and buffers at every step.
     """
 
@@ -176,11 +176,11 @@ class DigestObserver:
             self._tell_state(told)
 
     def wants(self, optimizer: Optimizer) -> bool:
-        """Return whether there is anything to report for an optimizer about to step."""
+        """Return whether digests are due for an optimizer that is about to step."""
         return self.active and (self.every_tensor or optimizer not in self._stepped)
 
     def reducer(self) -> DigestingReducer | None:
-        """Return a reducer for the gradients of a step that reads each of them only once.
+        """Return a reducer that reads each gradient of a step only once.
 
         None if this saves nothing.
         """
@@ -227,7 +227,7 @@ class DigestObserver:
                 self._stated[tensor] = True
 
     def _forget_told(self) -> None:
-        """Reset the state at the start of a step of which nothing is reported yet."""
+        """Reset the state at the start of a step."""
         if self._told_in != self._job.grouper.step:
             follows = self._told_in == self._job.grouper.step - 1
             self._applied_before = list(self._applied_now.values()) if follows else []

@@ -103,7 +103,7 @@ class InputObserver:
             trains: autograd records the forward pass.
             frame: frame of the call; determined if not given.
             place: line of the call in `frame`.
-            use: determines later whether the forward pass was an evaluation; None if it does not.
+            use: determines later whether the forward pass was an evaluation; None if nothing does.
         """
         inner = unwrapped(module)
         every, arguments = _arguments(inner, args, kwargs)

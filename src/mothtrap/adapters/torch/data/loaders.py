@@ -241,13 +241,13 @@ class LoaderObserver:
 
     @property
     def _in_use(self) -> Batch | None:
-        """Return the batch that models are called with: the latest one, or the one before it."""
+        """Return the batch that models are called with: the latest or the previous batch."""
         return self._before if self._ahead else self.latest
 
     def _given(self, arguments: Placed) -> Batch | None:
         """Return the batch that contains a tensor passed to a model.
 
-        Some trainers load each batch before they use the one before it.
+        Some trainers load the next batch before they use the current one.
         """
         sizes = [_size(tensor) for _, tensor in arguments]
         for batch in (self.latest, self._before):

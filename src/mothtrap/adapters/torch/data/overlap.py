@@ -115,7 +115,7 @@ class _Evaluated:
 class _Held:
     """Finding about an evaluation, reported once the next evaluation of the same kind is known.
 
-    `step` is that of the latest evaluation of the same distinct rows, `count` their number.
+    `step` is the step of the latest evaluation of the same distinct rows, `count` their number.
     """
 
     told: RowsShared
@@ -186,7 +186,7 @@ class OverlapObserver:
             arguments: its tensor arguments.
             source: loader of the arguments.
             trains: autograd records the forward pass.
-            use: determines later whether the forward pass was an evaluation; None if it does not.
+            use: determines later whether the forward pass was an evaluation; None if nothing does.
         """
         if trains:
             if self._evaluated and use is None:

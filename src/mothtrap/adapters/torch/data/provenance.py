@@ -1,10 +1,10 @@
 """Samples that each step trained on.
 
-When a model is called, a batch of a loader is identified by its memory, even if a later one was
-loaded meanwhile. If its tensors were moved or changed, the latest batch with the same number of
-rows is used. If several batches were loaded ahead and moved together, it is the oldest one that no
-model has received, otherwise the batches loaded since the last backward pass. A batch that is not
-from a loader is identified by digests of its rows.
+When a model is called, a batch of a loader is identified by its memory, even if the loader has
+returned another batch since. If its tensors were moved or changed, the latest batch with the same
+number of rows is used. If several batches were loaded ahead and moved together, it is the oldest
+one that no model has received, otherwise the batches loaded since the last backward pass. A batch
+that is not from a loader is identified by digests of its rows.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Handed:
         tensors: tensors of the batch, with the addresses of their memory.
         rows: lengths of its tensors.
         backwards: number of backward passes that had begun when it was loaded.
-        step: last step that trained on it; -1 if none did.
+        step: last step that trained on it; -1 if no step did.
         evaluated: it was passed to a model without training.
         moved: its tensors no longer existed when the next batch was loaded, and no model had used
             them: it was moved to a device before its use.
@@ -191,7 +191,7 @@ class ProvenanceObserver:
             arguments: its tensor arguments.
             trains: autograd records the forward pass.
             first: no other model was called before it in this step.
-            use: determines later whether the forward pass was an evaluation; None if it does not.
+            use: determines later whether the forward pass was an evaluation; None if nothing does.
         """
         before = len(self._step.batches)
         addresses = {_address(t) for _, t in arguments} if self._held else set()

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 from mothtrap.core.facts.data import OneBatchUsed
 
 STEPS = 32
-"""Number of steps on one batch, and of other loaded batches, from which this is reported."""
+"""This is reported after so many steps on one batch, and so many other loaded batches."""
 Batch = TypeVar("Batch")
 
 

@@ -45,8 +45,8 @@ be evaluated at every step. Chosen by hand.
 MAX_DOUBTED = 1024
 """Maximum number of losses with a graph that are kept until their purpose is known."""
 MAX_DOUBTS = 16
-"""Number of consecutive forwards that turned out to be training, after which no forward is
-ambiguous any more.
+"""Number of consecutive forwards that turned out to be training, after which no forward pass is
+ambiguous.
 """
 
 EvaluatedLoss = tuple[torch.Tensor, LossInputs, Site, LossCall | None]
@@ -258,7 +258,7 @@ class EvaluationObserver:
         self._ran_once(ran, module, known, trains=module.training, place=None)
 
     def _ran(self, module: nn.Module, step: int) -> _Ran:
-        """Return the record of a module in the current evaluation, or start one."""
+        """Return the record of a module in the current evaluation; create it if it is missing."""
         if self.open is None:
             self.open = _Open(step)
         ran = self.open.ran.get(id(module))

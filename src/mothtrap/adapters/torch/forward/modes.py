@@ -33,7 +33,7 @@ Paths = tuple[str, ...]
 
 
 def is_batch_norm(module: nn.Module) -> bool:
-    """Return whether a module uses batch statistics in training and running ones later."""
+    """Return whether a module normalizes by its batch in training, but not in evaluation."""
     return isinstance(module, _BatchNorm) and module.running_mean is not None
 
 

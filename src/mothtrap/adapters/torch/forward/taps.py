@@ -1,10 +1,10 @@
 """Outputs of modules inside compiled code, passed out by an operator in its graph.
 
 The tracer of `torch.compile` follows a module hook that exists before the first call. During
-compilation, our hook adds one operator to the graph, and no compiler looks inside this operator. So
-there is no graph break, and no second graph for steps in which nothing is captured. The operator
-changes a tensor, so it is not removed as dead code. The tensor's value identifies the module, so
-modules of one class share a graph, as they do without the operator.
+compilation, the hook adds one operator to the graph, which is opaque to the compiler. So there is
+no graph break, and no second graph for steps in which nothing is captured. The operator changes a
+tensor, so it is not removed as dead code. The tensor's value identifies the module, so modules of
+one class share a graph, as they do without the operator.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Tap:
             self._tell(module, output)
 
     def remove(self) -> None:
-        """Remove the hook; graphs created with it pass on nothing more."""
+        """Remove the hook; graphs that were created with it no longer report outputs."""
         self._handle.remove()
         module = self._module()
         if module is not None:
@@ -58,7 +58,7 @@ _open: Final[MutableMapping[int, Tap]] = weakref.WeakValueDictionary()
 
 
 def tap(modules: Iterable[nn.Module], tell: Tell) -> list[Tap]:
-    """Tap modules without a tap; call this before they are compiled.
+    """Add a tap to each module that has none; call this before the modules are compiled.
 
     Returns:
         The taps, which are active as long as they are kept.

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.snapshots.parts import Parts
 
 MOST_PARTNERS = 8
-"""Maximum number of optimizers that are checked together; more means one per parameter."""
+"""Maximum number of optimizers that are checked together; more usually means one optimizer per
+parameter."""
 
 
 class Guard:
@@ -86,8 +87,8 @@ class Guard:
 
         Returns:
             Whether gradients or losses of the step in progress are known not to be finite, or
-            gradients to be huge. The method waits for those on a device only if something depends
-            on them before the step.
+            gradients to be huge. The method waits for losses on a device only if something needs
+            them before the step.
         """
         self._looks[optimizer] = look
         waits = look.is_late and not self._waits

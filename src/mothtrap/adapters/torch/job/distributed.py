@@ -69,7 +69,7 @@ def local_shape(tensor: torch.Tensor) -> tuple[int, ...]:
 
 
 def own_value(tensor: torch.Tensor) -> torch.Tensor | None:
-    """Return the tensor as a plain one if this worker holds all of it, else None.
+    """Return the tensor as a plain tensor if this worker holds all of it, else None.
 
     Performs no operation on a `DTensor`, which might wait for workers that do not take part.
     """
@@ -121,7 +121,7 @@ class DistributedObserver:
     def root_called(
         self, module: nn.Module, root: Root, args: Sequence[object], kwargs: Mapping[str, object]
     ) -> None:
-        """Handle the start of an outermost forward pass: check whether it is the wrapper's.
+        """Handle the start of an outermost forward pass: check whether it belongs to the wrapper.
 
         Args:
             module: the called module.

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 MAX_PATHS = 8
 ROWS_TOLD = 65
 """Maximum number of recorded row counts. Chosen by hand: with more, the number of rows changes from
-batch to batch on purpose. It is odd, so that the last recorded count is not that of a short batch.
+batch to batch on purpose. It is odd, so that the last recorded count does not belong to a short
+batch.
 """
 
 
@@ -203,7 +204,8 @@ def _copies(module: nn.Module) -> bool:
 def ranks_with_parts(whole: nn.Module) -> list[int]:
     """Return the workers that each hold part of a model's layers.
 
-    Empty if there are none, or if parts are gathered before use, as `fully_shard` does.
+    Empty if no worker holds only a part, or if parts are gathered before use, as `fully_shard`
+    does.
     """
     if any(cls.__name__ == "FSDPModule" for part in whole.modules() for cls in type(part).__mro__):
         return []

@@ -26,7 +26,7 @@ MAX_OUTPUTS = 256
 MAX_ELEMENTS = 65_536
 """Maximum number of inspected elements of a tensor, from its beginning."""
 TOLD = 4
-"""Maximum number of reported tensors of a kind: those nearest to an end of the range."""
+"""Maximum number of reported tensors of a kind: the tensors nearest to an end of the range."""
 
 Measured = tuple[str, nn.Module | None, int, torch.Tensor]
 

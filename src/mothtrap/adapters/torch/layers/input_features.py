@@ -51,7 +51,7 @@ def look(
         values: input values, float.
 
     Returns:
-        A tensor of numbers, shape (N,), and a function that converts them to fields of `DataTaken`
+        A tensor, shape (N,), and a function that converts its numbers to fields of `DataTaken`
         (None for data that are not finite); None if there are no rows.
     """
     weight, rows = weight_of(module), rows_of(values, module)
@@ -125,7 +125,7 @@ def _told(values: Floats) -> tuple[float, ...]:
 
 
 def may_be_of(given: torch.Tensor, inputs: Sequence[torch.Tensor]) -> bool:
-    """Return whether features match one model input, or all of them joined.
+    """Return whether features match one model input, or all model inputs concatenated.
 
     Args:
         given: values of a layer, features along the last axis.

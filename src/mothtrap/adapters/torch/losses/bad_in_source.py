@@ -44,7 +44,7 @@ def of_call(frame: FrameType | None, outputs: Iterable[Retained]) -> BadValue | 
     """Return the origin of a bad value passed to the call that a frame is making.
 
     Args:
-        frame: frame of the user's code; without one, nothing is found.
+        frame: frame of the user's code; required for any result.
         outputs: modules with their outputs in the latest forward pass.
     """
     call = running_call(frame) if frame is not None else None

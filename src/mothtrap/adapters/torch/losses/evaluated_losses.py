@@ -98,7 +98,7 @@ class EvaluatedLosses:
             add_targets(known.guess, inputs)
 
     def replace_latest(self, value: torch.Tensor) -> None:
-        """Replace the latest computed loss with the one that the model returned."""
+        """Replace the latest computed loss with the loss that the model returned."""
         if self._latest is not None and self._latest.values:
             self._latest.values[-1] = value.detach().reshape(()).clone()
 

@@ -1,8 +1,8 @@
 """Input values saved by a loss operation in sampled steps: labels and predictions.
 
-Saved tensors are read at the loss operation only. Tensors that were packed (checkpointing,
-offloading) are never read, and none are read once the job has used checkpointing, because unpacking
-runs the segment again.
+Saved tensors are read at the loss operation only. Packed tensors (checkpointing, offloading) are
+never read. Once the job has used checkpointing, no saved tensor is read, because unpacking runs the
+segment again.
 """
 
 from __future__ import annotations

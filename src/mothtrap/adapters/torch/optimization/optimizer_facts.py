@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 LOOKED_AT_EVERY = 50
-"""Own steps between reads of the settings, which rarely change; chosen by hand."""
+"""Steps of the optimizer between reads of its settings, which rarely change; chosen by hand."""
 SECOND_MOMENTS = ("exp_avg_sq", "square_avg", "sum", "exp_inf", "nu", "v")
 COMPENSATIONS = ("kahan_comp", "compensation", "comp", "shift", "master_param", "master_params")
 """Names under which optimizers store the rounding errors of updates."""

@@ -77,7 +77,7 @@ class OtherThreads(Generic[KnownT]):
         known.thread = self._thread.watched
 
     def _trains(self) -> None:
-        """Check whether a thread that shares parameters still trains, now that this one trains."""
+        """Check whether a thread that shares parameters still trains while this thread trains."""
         if self._reaching and not self._is_told:
             other, self._reaching = self._reaching, 0
             if self._still_trains(other):

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 SURVEYS_FROM = 2
-"""Own step of an optimizer after which modules with unreached parameters are observed."""
+"""Step of an optimizer after which modules with unreached parameters are observed."""
 SURVEYED_FORWARDS = 8
 """Number of forwards in which all modules are inspected for their order and for cut outputs."""
 TOLD_AT = (5, 20, 50, 100)
-"""Own steps of an optimizer after which they are reported, and the interval of further reports."""
+"""Steps of an optimizer after which they are reported, and the interval of further reports."""
 TOLD_EVERY = 200
 COMPARED_ELEMENTS = 4096
 """Number of first elements of a parameter that are compared to detect changes."""
@@ -57,7 +57,7 @@ class _Module:
 
 @dataclass(slots=True, eq=False)
 class _Owner:
-    """The unreached parameters of an optimizer; `idle` counts steps in which none had a gradient.
+    """Unreached parameters of an optimizer; `idle` counts steps without any gradient.
 
     Only inspected steps count; `since` and `idle_since` are the first of them.
     """

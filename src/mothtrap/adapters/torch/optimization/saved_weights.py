@@ -31,7 +31,7 @@ class ForwardCount(Protocol):
 
 
 class SavedWeights:
-    """Records digests of saved weights, and finds the step of loaded ones.
+    """Records digests of saved weights, and finds the step of loaded weights.
 
     Args:
         job: observed job.

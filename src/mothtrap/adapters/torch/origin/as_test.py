@@ -131,7 +131,7 @@ def write(path: Path, found: Localized, title: str) -> str:
         A sentence about the written files.
 
     Raises:
-        NotWrittenError: nothing was written, because no test that can be written shows the failure.
+        NotWrittenError: nothing was written, because no test reproduces the failure.
     """
     for there in (path, path.with_suffix(".npz")):
         if there.exists():
@@ -144,7 +144,7 @@ def write(path: Path, found: Localized, title: str) -> str:
 
 
 def _tried(path: Path, draft: Path, found: Localized, title: str) -> str:
-    """Write drafts until one fails as intended, and keep that one."""
+    """Write drafts until one of them fails as intended; keep this draft."""
     why = NO_OPERATION
     for tell in _subjects(found):
         renderer = SourceRenderer()

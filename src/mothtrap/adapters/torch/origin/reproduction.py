@@ -1,7 +1,7 @@
 """Write a script that fails like a step, without the user's code and data.
 
-It contains one operation or one layer of PyTorch, with the fewest values that still give the same
-bits. The script is kept only if it fails when it is run.
+It contains one operation or one layer of PyTorch, with the fewest values that still produce the
+same bits. The script is kept only if it fails when it is run.
 """
 
 from __future__ import annotations

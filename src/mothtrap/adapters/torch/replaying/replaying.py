@@ -3,8 +3,8 @@
 The script runs up to its first step. There its loaders return the recorded batches, its models get
 the recorded state just before they are called, its calls get the recorded arguments, and its random
 generators get their states. The script's own code runs the step. Just before its optimizer applies
-the step, losses and gradients are compared with those of the run, and the process ends. No later
-part of the script runs.
+the step, losses and gradients are compared with the losses and gradients of the run, and the
+process ends. No later part of the script runs.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Replaying:
     # Calls of the script
 
     def ask_loader(self, number: int, site: str, own: Callable[[], Any]) -> Handed | None:
-        """Handle a request for a batch; `own` returns one of the loader's own."""
+        """Handle a request for a batch; `own` returns one of the loader's own batches."""
         return self._safely(self._batch, number, site, own)
 
     def _expected_place(self) -> str | None:

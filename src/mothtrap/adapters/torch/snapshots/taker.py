@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.snapshots.parts import Parts
 
 MAX_ORDERS = 16
-"""Maximum number of requests that wait for a step; further ones are rejected."""
+"""Maximum number of requests that wait for a step; further requests are rejected."""
 HALF_SEEN = (
     "it was not watched from its beginning, because the steps are too short to watch every one "
     "within the budget; `overhead = 0` watches every step"

@@ -1,4 +1,4 @@
-"""Evaluate the statements of a function again, one after another.
+"""Evaluate the statements of a function again, one at a time.
 
 Assignments, `return`, `if`, and loops over known values are followed. Any other statement ends the
 evaluation.
@@ -104,7 +104,7 @@ class _Run:
         self._left = MAX_STATEMENTS
 
     def block(self, statements: list[ast.stmt]) -> None:
-        """Evaluate the statements of a function until one cannot be followed."""
+        """Evaluate the statements of a function while this is possible."""
         try:
             self._block(statements)
         except _End:
