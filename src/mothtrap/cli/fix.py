@@ -40,8 +40,8 @@ def command(
 ) -> None:
     """Print a patch for each finding whose fix is certain.
 
-    Without RUN, the latest run. Your files are not changed. If no fix is certain, a line says what
-    you have to decide instead. The exit code is 1 if there is no patch.
+    Without RUN, the latest run. Your files are not changed. If no fix is certain, a line states
+    what you have to decide instead. The exit code is 1 if there is no patch.
 
     \b
     mothtrap fix                    print the patch, and the finding that it fixes

@@ -49,7 +49,7 @@ class Table:
 class Breach:
     """Violation of an invariant: its first step, the tensors or scalars, and the observed value.
 
-    `value` is the first wrong value, or the wrong type; None if there is no value.
+    `value` is the first wrong value, or the wrong type; None without a value.
     """
 
     invariant: Invariant
@@ -178,7 +178,7 @@ def _stands_still(table: Table, within: int) -> Bools:
 
 
 def _goes(table: Table, sign: float) -> Bools:
-    """Return a mask of values above (`sign` 1) or below (-1) the previous one, or not finite."""
+    """Return a mask of values above (`sign` 1) or below (-1) the previous value, or not finite."""
     wrong_ST = ~np.isfinite(table.values_ST)
     for t in range(_width(table)):
         rows = np.flatnonzero(table.present_ST[:, t])

@@ -274,7 +274,7 @@ def save_contract(file: str, entries: Sequence[contracts.Entry], name: str) -> i
     """Write layers and inputs to an invariants file, keeping its invariants of runs.
 
     Args:
-        file: a new file, or one written by `mothtrap learn` or `mothtrap check`.
+        file: a new file, or a file written by `mothtrap learn` or `mothtrap check`.
         entries: entries that replace those in the file.
         name: name of the run from which they were learned.
 

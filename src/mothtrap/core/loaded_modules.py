@@ -1,4 +1,4 @@
-"""Modules that were loaded since the last look."""
+"""Modules that were loaded since the last call."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class LoadedModules:
         self._lock = threading.Lock()
 
     def look(self) -> tuple[dict[str, ModuleType], bool]:
-        """Return modules by name, and whether they are all modules or only the new ones.
+        """Return modules by name, and whether these are all modules or only new modules.
 
         They are all modules in the first call, and if a module was removed since the last call.
         `__main__` is always among them, as Python and notebooks replace it.

@@ -92,7 +92,7 @@ def give_findings(made: type[Rule]) -> None:
 
 
 def _same(made: type[Rule], name: str) -> bool:
-    """Return whether a class method is still that of `Rule`."""
+    """Return whether a class has not overridden a method of `Rule`."""
     ours, theirs = getattr(Rule, name), getattr(made, name)
     return getattr(theirs, "__func__", None) is getattr(ours, "__func__", ours)
 

@@ -24,8 +24,8 @@ class FindingHistory:
     A case keeps its first fingerprint and its earliest onset. Its severity may rise, and falls only
     when the fault has ended: to a warning if it was active for most of the training, otherwise to
     an info. Message and evidence come from the last window that was as bad and still showed the
-    onset; `detected_step` comes from the first. The message of a later onset says since when the
-    case was milder.
+    onset; `detected_step` comes from the first. If the onset is later, the message says since when
+    the case was milder.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class FindingHistory:
         return found
 
     def add(self, finding: Finding, window: Window) -> None:
-        """Open a case, or revise the one of the same rule and mode.
+        """Open a case, or revise the case of the same rule and mode.
 
         Args:
             finding: finding of the rule in a window.

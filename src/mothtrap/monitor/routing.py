@@ -64,7 +64,7 @@ class Router:
     ) -> list[Call]:
         """Return the reactions that are due: those for events in order, then reminders.
 
-        An event that has not lasted long enough, or that comes in quiet hours, waits, and is
+        An event that has not lasted long enough, or that occurs in quiet hours, waits, and is
         checked again in the next call. When the job has ended, quiet hours no longer delay events,
         which would otherwise be lost.
 
@@ -180,7 +180,7 @@ def _is_meant(when: When, event: Event) -> bool:
 
 
 def _remember(told: _Told, event: Event, now_s: float, *, is_repeated: bool) -> None:
-    """Record an incident for reminders: one for each story."""
+    """Record an incident for reminders: one incident for each story."""
     if event.finding is not None and event.kind in NEWS and not is_repeated:
         told.incidents[event.finding.fingerprint] = _Incident(event, now_s)
 

@@ -1,4 +1,4 @@
-"""Clip gradients before the step, and only large ones."""
+"""Clip gradients before the step, and only if they are large."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def _from_the_start(script: Script) -> str:
     """Return the source with `train()` instead of the first of two `eval()` in a loop.
 
     Raises:
-        NoCertainRepairError: evaluation mode may be meant, as it is for frozen batch norms.
+        NoCertainRepairError: evaluation mode may be intended, as for frozen batch norms.
     """
     refuse_loaded_weights(script)
     loops, line = _loops(script, training := script.calls("backward")), script.line(training[0])
@@ -80,10 +80,10 @@ def _function_of(script: Script, calls: list[cst.Call]) -> cst.FunctionDef | Non
 def _in_training_function(
     script: Script, model: str, trains: cst.FunctionDef, evaluation: cst.FunctionDef
 ) -> str:
-    """Return the source with `train()` if one function trains, and another one evaluates.
+    """Return the source with `train()` if one function trains, and another function evaluates.
 
-    It goes before the innermost loop, or inside it if the loop calls the evaluation. Without a
-    loop, it goes before the statement that calls the model.
+    The call is inserted before the innermost loop, or inside it if the loop calls the evaluation.
+    Without a loop, it is inserted before the statement that calls the model.
 
     Raises:
         NoCertainRepairError: the model has a different name in the training code.
@@ -129,7 +129,7 @@ def _loops(script: Script, calls: list[cst.Call]) -> list[cst.For | cst.While]:
     """Return the loops around calls of `backward`, innermost first.
 
     Raises:
-        NoCertainRepairError: there are none, or not all are in the same loop.
+        NoCertainRepairError: there are no such calls, or they are not all in the same loop.
     """
     loops = [loops_around(script, one) for one in calls]
     if not all(loops):

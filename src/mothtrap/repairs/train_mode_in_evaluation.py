@@ -47,7 +47,7 @@ def repair(script: Script, finding: Finding) -> str:
 
 
 def _evaluation(script: Script, line: int) -> tuple[_Statement, bool]:
-    """Return the statement before which `eval()` goes, and whether the function returns from it.
+    """Return the statement before which to insert `eval()`, and whether the function returns there.
 
     Raises:
         NoCertainRepairError: gradients are not switched off around the line, and it is not in a

@@ -1,4 +1,4 @@
-"""Rules of a run as JUnit XML: one test case a rule, failed where it found an error."""
+"""Rules of a run as JUnit XML: one test case per rule, which fails if the rule found an error."""
 
 from __future__ import annotations
 
@@ -76,6 +76,6 @@ def _told(finding: Finding) -> str:
 
 
 def _safe(text: str) -> str:
-    """Return a text with the characters that XML may hold."""
+    """Remove characters from a text that XML does not allow."""
     kept = (c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text[:MAX_TEXT])
     return "".join(kept)

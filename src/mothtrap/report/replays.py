@@ -109,7 +109,7 @@ def worst(results: Sequence[ReplayResult]) -> ReplayResult:
 
 
 def _tells(result: ReplayResult) -> int:
-    """Return the order of results by detail; those of other ranks come last."""
+    """Return the order of results by detail; results of other ranks come last."""
     if result.operation is None:
         return 1 if result.holder else 0
     return 2 if result.operation.startswith(COLLECTIVE) else 3

@@ -1,6 +1,6 @@
 """Samples of steps: as plain records for JSON, and as text.
 
-Every text comes without a final newline; `style` says what the stream can show.
+Texts have no final newline; `style` describes the capabilities of the stream.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Window
 
 EARLY_LOOKS = 5
-"""First observations with which later ones are compared; chosen by hand."""
+"""Number of first observations with which later observations are compared; chosen by hand."""
 LEARNED = 0.5
 """A loss below this share of its first value counts as learned; chosen by hand."""
 

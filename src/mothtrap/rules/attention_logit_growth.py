@@ -170,7 +170,7 @@ class AttentionLogitGrowth(Rule):
         )
 
     def _fault(self, look: AttentionLook) -> str:
-        """Return the fault in the scale of an attention layer; '' if there is none."""
+        """Return the fault in the scale of an attention layer; '' without a fault."""
         if look.scale is None or look.top_weight is None or look.scaled_top_weight is None:
             return ""
         root, top = float(look.width or 1) ** 0.5, look.top_weight

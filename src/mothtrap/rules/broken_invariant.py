@@ -62,7 +62,7 @@ class BrokenInvariant(Rule):
         object.__setattr__(self, "needs", _needs(self.invariants))
 
     def check(self, window: Window) -> list[Finding]:
-        """Check every invariant; report the one that was violated first."""
+        """Check every invariant; report the invariant that was violated first."""
         if not self.invariants:
             raise NotApplicable("no invariants file was given")
         judged, broken = 0, list[Breach]()

@@ -178,7 +178,7 @@ class DisconnectedParameter(Rule):
 
 
 def _cut_at(window: Window, layer: str | None) -> str | None:
-    """Return the line that detached the input of a layer, or of one inside it."""
+    """Return the line that detached the input of a layer, or of one of its sublayers."""
     for seen in window.seen(DataTaken):
         if layer and seen.cut_at is not None and f"{seen.layer}.".startswith(f"{layer}."):
             return seen.cut_at

@@ -184,7 +184,7 @@ class GradientSpike(Rule):
 
 
 def _ebbs(norm_S: Floats) -> bool:
-    """Return whether norms only fall after the first one."""
+    """Return whether norms only fall after the first norm."""
     return bool(norm_S.argmax() == 0 and norm_S[-1] < 0.5 * norm_S[0])
 
 

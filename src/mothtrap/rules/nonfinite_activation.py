@@ -142,7 +142,7 @@ def _is_root(module: str) -> bool:
 
 
 def _place(first: NonfiniteModule, operation: FirstBadOperation | None) -> str | None:
-    """Return the line of the operation, else that of the module."""
+    """Return the line of the operation, else the line of the module."""
     return (operation.location if operation is not None else None) or first.location
 
 

@@ -140,7 +140,7 @@ class Overfit(Rule):
         )
 
     def _has_risen(self, one: Evaluated) -> Bools:
-        """Return the evaluations above the best one while the training loss is lower."""
+        """Return the evaluations above the best evaluation while the training loss is lower."""
         best, value_E, train_E = one.last.best, one.value_E, one.train_E
         begin = one.start
         if one.last.guess is None:  # the first epoch may have learned nearly all

@@ -160,7 +160,7 @@ class ParameterWithoutOptimizer(Rule):
 
 
 def _advice(seen: UnownedParameter) -> tuple[str, ...] | None:
-    """Return the fixes; None for the rule's own."""
+    """Return the fixes; None for the rule's own fixes."""
     if seen.made_anew:
         return MADE_ANEW
     if seen.untracked:
@@ -180,7 +180,7 @@ def _message(idle: list[UnownedParameter], reason: str) -> str:
 
 
 def _location(window: Window, idle: list[UnownedParameter]) -> str | None:
-    """Return the line to change: that of the optimizer of another model, or of a later layer."""
+    """Return the line to change: the optimizer of another model, or a later layer."""
     made_at = {seen.location for seen in optimizer_facts(window).values() if seen.location}
     if len(made_at) == 1 and idle[0].model_untouched:
         return made_at.pop()

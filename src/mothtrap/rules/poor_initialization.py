@@ -18,9 +18,9 @@ from mothtrap.rules._choice import ANY_LAYER, is_chosen
 from mothtrap.rules._effects import NOT_FINITE
 
 LARGEST_GAIN = 2.0**0.5
-"""Gain of He initialization, the largest of the usual ones."""
+"""Gain of He initialization, the largest usual gain."""
 SMALLEST_GAIN = 3.0**-0.5
-"""Gain of PyTorch's default initialization of linear layers, the smallest of the usual ones."""
+"""Gain of PyTorch's default initialization of linear layers, the smallest usual gain."""
 MIN_FAN_IN = 8
 """Layers with fewer inputs are not checked for their gain: any scale may be intended."""
 LAYERS_NAMED = 10

@@ -221,7 +221,7 @@ class RepeatedBatch(Rule):
         )
 
     def _fixes(self, window: Window, found: BatchesLoaded) -> tuple[str, ...]:
-        """Return the advice that fits: on workers only where they read one stream."""
+        """Return the fitting advice: about workers only if they read the same stream."""
         fixes = self.fixes(window)
         if found.sampler == "iterable":
             return fixes

@@ -207,7 +207,7 @@ def _label_counts(calls: list[LossCall]) -> Floats:
 
     Raises:
         NotEnoughData: no labels were sampled.
-        NotApplicable: every call has one class only.
+        NotApplicable: every call has only one class.
     """
     sampled = [call.label_counts for call in calls if call.label_counts]
     if not sampled:

@@ -205,7 +205,7 @@ class TrainEvalOverlap(Rule):
         )
 
     def _reshuffled(self, window: Window, one: SplitReshuffled) -> Finding:
-        """Check for parts of one shuffle: sooner or later every row is in both."""
+        """Check for parts of one shuffle: sooner or later, every row is in both parts."""
         return self.finding(
             window,
             severity=Severity.ERROR,
@@ -287,6 +287,6 @@ class TrainEvalOverlap(Rule):
 
 
 def _pictured(window: Window, module: str) -> bool:
-    """Return whether a module is evaluated on one batch only, and nothing is computed from it."""
+    """Return whether a module is evaluated on only one batch, and no loss is computed."""
     phases = [phase for phase in window.seen(EvaluationPhase) if phase.module == module]
     return bool(phases) and all(p.forwards == 1 and p.labelled == 0 for p in phases)

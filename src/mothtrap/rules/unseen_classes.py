@@ -100,7 +100,7 @@ class UnseenClasses(Rule):
     chance: float = threshold(1e-6, unit="probability", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
-        """Compare the classes of every evaluation with those of training."""
+        """Compare the classes of every evaluation with the training classes."""
         tables = list(window.seen(TableSeen))
         if tables:
             trained, evaluated = _of_tables(tables)

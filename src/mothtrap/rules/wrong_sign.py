@@ -305,7 +305,7 @@ def _of_policy(calls: list[LossCall]) -> Judgment:
 
 
 def _exploded(series: Series, factor: float) -> bool:
-    """Return whether a loss has grown so far that it cannot have been meant to grow."""
+    """Return whether a loss has grown so much that the growth cannot be intended."""
     _, loss_S = finite_part(series)
     return len(loss_S) > 1 and bool(loss_S[-1] >= factor * max(1.0, abs(loss_S[0])))
 
@@ -332,7 +332,7 @@ def _side(call: LossCall) -> str | None:
 
 
 def _optimistic(window: Window) -> dict[str, list[LossCall]]:
-    """Return by series the gains of a policy of which the more optimistic one is taken."""
+    """Return by series the gains of a policy of which the loss takes the more optimistic."""
     found: dict[str, list[LossCall]] = defaultdict(list)
     for call in window.seen(LossCall):
         if call.operation == POLICY_GAIN and call.series and call.optimistic:
@@ -363,7 +363,7 @@ def _signs(window: Window) -> dict[str, tuple[int, int]]:
 
 
 def _terms(window: Window) -> dict[str, str]:
-    """Return the one operation of every traced series, '' where there are several."""
+    """Return the only operation of every traced series, '' if it has several."""
     found: dict[str, str] = {}
     calls = [call for call in window.seen(LossCall) if call.series]
     a_step = Counter((call.series, call.step) for call in calls)

@@ -94,7 +94,7 @@ class ExitOrder:
             os.close(self._waker)
 
     def _watching(self) -> select.epoll:
-        """Return the poll object of the processes; raises OSError if none is available."""
+        """Return the poll object of the processes; raises OSError if polling is unavailable."""
         if self._poll is None:
             poll = select.epoll()
             wake, waker = os.pipe()

@@ -25,7 +25,7 @@ class JoinedJob:
         attempt: folder of the first attempt.
 
     Raises:
-        OSError: nothing can be written.
+        OSError: the run cannot be written.
         StoreError: the object store cannot be used.
     """
 

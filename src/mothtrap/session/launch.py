@@ -1,4 +1,4 @@
-"""Start a job as a child process, pass everything through, and print the verdict."""
+"""Start a job as a child process, forward its input, output and signals, and print the verdict."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def launch(
         by the same signal.
 
     Raises:
-        RunExistsError: a run of that name exists, or one to be resumed is still running.
+        RunExistsError: a run of that name exists, or the run to be resumed is still running.
         ConfigError: a rule or threshold of the configuration does not exist, or the object
             store cannot be used.
     """
@@ -210,7 +210,7 @@ def _take_part(
 
 
 def exit_code_of(code: int, run: Path, config: Config) -> int:
-    """Return the exit code of a job: the configured one if the job was stopped on request.
+    """Return the exit code of a job: the configured code if the job was stopped on request.
 
     Threads and a bare `except` hide the code of a `SystemExit`, and launchers of workers replace it
     with their own.

@@ -62,11 +62,11 @@ class ReplayOptions:
         device: device of state and batch; None = as recorded.
         dtype: type of floating-point values; None = as recorded.
         debug: use the terminal for a debugger.
-        narrow: search for the operation and the rows if something is not finite.
-        through: the script may make other steps before it reaches the place.
+        narrow: search for the operation and the rows if a value is not finite.
+        through: the script may run other steps before it reaches the location.
         timeout_s: time limit for the script; 0 = none.
         command: command that replaces the recorded one.
-        cwd: folder in which the script is started; None = that of the run.
+        cwd: folder in which the script is started; None = the command of the run.
         copied: `cwd` is an unchanged copy of the folder of the run.
         background: the script runs with a low priority.
         anyway: replay even if the run is still active.

@@ -34,7 +34,7 @@ from mothtrap.snapshot.retention import Kept, superfluous
 from mothtrap.store.layout import read_info
 
 WAITING = 2
-"""Maximum number of snapshots in memory, including the one being written."""
+"""Maximum number of snapshots in memory, including the snapshot being written."""
 SAID = 3
 """Maximum number of snapshots reported on stderr; `mothtrap snapshot RUN --list` lists all."""
 ONSETS = Need(kinds=("gradient",), statistics=("nan", "inf"))
@@ -62,7 +62,7 @@ class Snapshots:
         on_error: called with internal errors.
 
     Attributes:
-        taking: snapshot taker; None if the adapter has none, or nothing is watched yet.
+        taking: snapshot taker; None if the adapter takes no snapshots, or watches no objects yet.
     """
 
     def __init__(
@@ -334,7 +334,7 @@ class SnapshotWriter:
         return self._there
 
     def _make_room(self, coming: Kept, base: Path | None) -> list[Path]:
-        """Remove snapshots over the limit; return those to remove once the new one is stored."""
+        """Remove snapshots over the limit; return those to remove after the new one is stored."""
         gone = superfluous(
             list(self._lying().values()),
             coming,

@@ -41,7 +41,7 @@ seconds costs less than a tenth of a dollar a day.
 """
 GIVE_UP_S = 30.0
 """Time without a successful upload at the end of a job after which the rest stays on this machine;
-chosen by hand: most short failures are over by then.
+chosen by hand: most short failures have ended by then.
 """
 ANSWER_S = 10.0
 """Maximum wait for the store at the start of a job; chosen by hand."""
@@ -76,7 +76,7 @@ def bring_back(runs_dir: str, name: str) -> Path:
     """Return the folder of a run to resume, restored from the store.
 
     Args:
-        runs_dir: location of the runs; nothing needs to be done for runs on disk.
+        runs_dir: location of the runs; runs on disk need no upload.
         name: name of the run.
 
     Raises:
@@ -232,7 +232,7 @@ class Uploader:
 
         Raises:
             StoreError: some data could not be uploaded.
-            RunExistsError, CollisionError: another run occupies its place.
+            RunExistsError, CollisionError: another run has its location.
         """
         if not self._claimed:
             self.claim()
@@ -263,7 +263,7 @@ class Uploader:
         self._trouble = err
 
     def finish(self) -> bool:
-        """Upload the rest, and report what failed. The run must not be written to anymore.
+        """Upload the rest, and report failures. The run must not be written to anymore.
 
         Returns:
             Whether everything is in the store; the copy on this machine is then removed, unless it

@@ -1,4 +1,4 @@
-"""One process of a job, from its first optimizer step to its end."""
+"""A process of a job, from its first optimizer step to its end."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Worker:
         config: settings for capture and rules.
         job: job of this process.
         adapters: adapters of all frameworks in the job.
-        record: stores what the script logs besides numbers and tensors.
+        record: stores everything that the script logs, except numbers and tensors.
         start_s: time of mothtrap's imports in seconds.
         saved_s: estimated seconds saved on garbage collection.
     """
@@ -179,7 +179,7 @@ class Worker:
         return False
 
     def leave(self) -> None:
-        """Stop observing without closing anything, because this process is not to be recorded."""
+        """Stop observing without closing anything, because this process must not be recorded."""
         self._alive = False
         self.recorder.sinks.clear()
         self.recorder.leave()
@@ -236,7 +236,7 @@ class Worker:
             self._contained("closing", act)
 
     def _tell_of_nothing(self) -> None:
-        """Report that a watched model has no run, if nothing else reports it."""
+        """Report that a watched model has no run, unless another message reports it."""
         silent = self.path is None and not self._opened and not self._launched
         if silent and self.config.capture != "off" and os.getpid() == self._made_by:
             self._say(
@@ -255,7 +255,7 @@ class Worker:
             store_facts(folder, [*failed, *[dropped] * (lost > 0), ending])
 
     def _store_reasons(self, ending: WorkerEnded, rank: int | None, taker: Taker | None) -> None:
-        """Store why there was no step; nothing for a process that never trained.
+        """Store the reason why there was no step, unless the process never trained.
 
         An exception counts as a reason in the job's own process and in ranks. It does not count in
         a helper process, such as a test of an import, or if workers that the job started have ended

@@ -1,8 +1,8 @@
 """Matching of recorded events to the calls of a script that runs again.
 
 The script runs unchanged up to the location of the first recorded event. From there on, its calls
-are matched with the recorded ones, in order. A call without a counterpart is left to the script, so
-an evaluation before the training, for example, runs as usual.
+are matched with the recorded calls, in order. A call without a counterpart is left to the script,
+so an evaluation before the training, for example, runs as usual.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mothtrap.snapshot.code_locations import CodeLocations
 
 Event = TypeVar("Event", bound=RecordedEvent)
 MAX_REACHED = 8
-"""Maximum number of reported places that were reached instead of the recorded one."""
+"""Maximum number of reported locations that were reached instead of the recorded location."""
 
 
 class Cues:
@@ -79,7 +79,7 @@ class Cues:
         return None
 
     def batch(self, loader: int, site: str) -> BatchHanded | None:
-        """Return the recorded batch for a loader at a location; None if it returns its own."""
+        """Return the recorded batch for a loader at a location; None to use its own batch."""
         found = self._find(
             BatchHanded,
             lambda e: self._places.fits(e.site, site) and (e.loader == loader or self.begun),

@@ -1,7 +1,7 @@
 """Many messages with the same layout, joined into one batch.
 
 A training run writes the statistics of the same tensors at every step. These messages differ only
-in their mark and their numbers. Arrow reads only the first one. Its columns are at the same
+in their mark and their numbers. Arrow reads only the first message. Its columns are at the same
 positions in all messages, so each column needs only one copy. Messages are only joined if words
 (the names of scalars) are the same in all of them.
 """

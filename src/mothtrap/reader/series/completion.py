@@ -23,7 +23,7 @@ JUDGE_EVERY_S = 0.5
 def follow_steps(
     files: RunFiles, span: Span, *, mode: ModeName | None, poll_s: float
 ) -> Iterator[StepStatus]:
-    """Yield existing steps, then new ones, each once; see `Run.follow`."""
+    """Yield existing steps, then new steps, each once; see `Run.follow`."""
     if mode is not None:
         mode_code(mode)
     completions: dict[int, Completion] = {}
@@ -128,7 +128,7 @@ class Completion:
         """Yield the steps that have become complete, in order.
 
         Args:
-            over: no more data will come from this attempt.
+            over: this attempt will produce no more data.
         """
         self._take()
         while self._waiting:

@@ -89,7 +89,7 @@ class Follower:
         return self._run.attempts
 
     def look(self) -> bool:
-        """Evaluate new data and act on it; return whether this process has the lease.
+        """Evaluate new data and run actions; return whether this process has the lease.
 
         Raises:
             StoreError: the store cannot be reached, or rejects the request; call again later.

@@ -79,7 +79,7 @@ class RecordKeeper:
             self.waiting.clear()
 
     def close(self) -> None:
-        """Record the notebook cells that recorded anything."""
+        """Record the notebook cells whose execution recorded data."""
         cells = without_secrets(cells_run())
         if cells and self._folder is not None:
             self.text(CELLS, cells[-MAX_BYTES["text"] // 4 :])  # a character has at most 4 bytes

@@ -1,7 +1,7 @@
 """The start-up hook of `mothtrap run`, in every Python process of the job.
 
 It is on PYTHONPATH, so it hides the environment's own `sitecustomize`, which it runs first. It
-imports nothing but the standard library: mothtrap itself is loaded when the process has imported a
+imports only the standard library: mothtrap itself is loaded when the process has imported a
 framework. In a process that imports only a parser of settings, one small module of mothtrap is
 loaded, which also imports nothing but the standard library.
 """
@@ -20,7 +20,7 @@ _PARSERS = ("argparse", "hydra.core.utils", "omegaconf.omegaconf")
 """Parser modules; the settings of the script are recorded in the run."""
 
 _LARGE = ("torch._dynamo",)
-"""Modules whose import takes as long as that of a framework, but which have no adapter."""
+"""Modules that take as long to import as a framework, but have no adapter."""
 _FEW = 200_000
 """Maximum number of existing objects at which the objects of a framework are excluded from
 collection; pandas and scikit-learn create fewer. Chosen by hand.
