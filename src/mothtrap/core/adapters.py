@@ -187,7 +187,7 @@ class Job(BasicJob, Protocol):
 
     @property
     def steps_applied(self) -> int:
-        """Return the number of steps applied to the weights, including one not closed yet."""
+        """Return the number of steps applied to the weights, including a step not closed yet."""
 
     def is_full(self, step: int | None = None) -> bool:
         """Return whether a step is observed in full; in other steps, only cheap data is read.

@@ -16,8 +16,8 @@ class Need(msgspec.Struct, frozen=True, kw_only=True):
     """Data that a rule reads: statistics of tensors, facts, and scalars.
 
     Only data that some selected rule needs is captured. A rule runs only if everything that its
-    needs name was captured; of several `kinds`, one is enough. Data of an `optional` need may be
-    missing. `any_of` joins needs of which one is enough.
+    needs name was captured. If a need lists several `kinds`, one of them is enough. Data of an
+    `optional` need may be missing. `any_of` joins alternative needs.
 
     Attributes:
         kinds: kinds of tensors, e.g. `gradient`.

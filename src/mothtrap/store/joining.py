@@ -76,7 +76,7 @@ def joined(
 
 
 def _same_layout(data: Data, found: Found) -> bool:
-    """Return whether all messages have one length, and equal metadata except for the marks."""
+    """Return whether all messages have equal length, and equal metadata except for the marks."""
     start, length = found.starts[0], found.ends[0] - found.starts[0]
     if found.ends != [start + length * (i + 1) for i in range(len(found.ends))]:
         return False

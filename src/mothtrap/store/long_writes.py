@@ -130,7 +130,7 @@ class LongWrites:
 
 
 class _Source:
-    """Reads several parts as if they were one."""
+    """Reads several parts as if they were one part."""
 
     def __init__(self, parts: Sequence[Bytes]) -> None:
         self._parts = [np.frombuffer(memoryview(part).cast("B"), np.uint8) for part in parts]

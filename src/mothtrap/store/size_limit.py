@@ -18,7 +18,7 @@ from mothtrap.store.retention import measure
 RAW_SHARE = 0.9
 """Share of the limit for whole tensors; the rest is for statistics. Chosen by hand."""
 _KEY_BYTES = 12
-"""Bytes of a row of statistics besides its numbers: record and tensor."""
+"""Bytes of a row of statistics in addition to its numbers: record and tensor."""
 _NONFINITE = [COLUMN["nan"], COLUMN["inf"]]
 
 
@@ -33,8 +33,8 @@ class SizeLimit:
         limit_bytes: limit; None = no limit.
 
     Attributes:
-        lost: by kind of data, how much was omitted and how much of it was reported; to be restored
-            if the admitted records could not be written.
+        lost: by kind of data, the omitted amount and the reported part of it; must be restored if
+            the admitted records could not be written.
     """
 
     def __init__(self, limit_bytes: float | None = None) -> None:

@@ -89,7 +89,7 @@ def where_equal(column: pa.Array, word: str) -> npt.NDArray[np.bool_]:
 
 
 def texts_of(column: pa.Array) -> tuple[npt.NDArray[np.int64], bytes]:
-    """Return the offsets of the texts, including the end of the last one, and the texts."""
+    """Return the offsets of the texts, including the end of the last text, and the texts."""
     if column.null_count or not pa.types.is_string(column.type):
         raise TypeError(f"a column of {column.type} contains more than strings")
     _, offsets, data = column.buffers()

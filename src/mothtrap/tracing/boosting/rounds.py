@@ -37,7 +37,7 @@ from mothtrap.tracing.source import frames
 
 Facts = tuple[type[Fact], ...]
 MAX_FITS: Final = 64
-"""Maximum number of described training runs of a process; later ones, as in a search, only count
+"""Maximum number of described training runs of a process; later runs, as in a search, only count
 rounds.
 """
 IMPORTANCES: Final = 100
@@ -58,7 +58,7 @@ REPORTS: Final = Reports(
     facts=frozenset({*OF_EACH_ROUND, *OF_TREES, *OF_LOSSES, *OF_EVALS, *OF_OBJECTIVES}),
     modes=frozenset({Mode.TRAIN, Mode.EVAL}),
 )
-"""Everything that rounds can provide."""
+"""All data that rounds can provide."""
 
 
 @dataclass(slots=True, eq=False)
@@ -99,7 +99,7 @@ class Fit:
 class Rounds:
     """Converts rounds to steps, and reports each training run once, at its first round.
 
-    Everything here runs on the training thread, within `Job.contain`.
+    All methods run on the training thread, within `Job.contain`.
 
     Args:
         job: receives the observations.

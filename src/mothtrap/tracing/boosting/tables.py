@@ -49,7 +49,7 @@ def describe(
 
     Args:
         table: table that is trained or evaluated on.
-        sample: rows of the table; None if none could be read.
+        sample: rows of the table; None if no table could be read.
         step: step in progress.
         fit: label of the training run.
         site: name of the evaluation, "" for the training data.

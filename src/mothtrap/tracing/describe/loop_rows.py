@@ -26,7 +26,8 @@ EVAL_ROWS: Final = 20_000
 PHASES: Final = 3
 """Maximum number of reported evaluations of one source."""
 STEPS_APART: Final = 3
-"""Steps between two evaluations; closer ones are part of the training. Chosen by hand."""
+"""Minimum number of steps between two evaluations; closer evaluations are part of the training.
+Chosen by hand."""
 NEW_SHARE: Final = 0.02
 """Share of new rows below which the training data counts as known."""
 STRETCH_ROWS, STRETCH_SHARE = 64, 0.25
@@ -72,7 +73,7 @@ class _Evaluated:
 
 
 class LoopRows:
-    """Compares the rows of evaluations with those trained on.
+    """Compares the rows of evaluations with training rows.
 
     Args:
         job: receives the facts.

@@ -201,7 +201,7 @@ def _telling_columns(inputs: Sequence[Array], called: Called) -> tuple[tuple[int
 
 @quiet
 def add_to_order(order: TargetsInOrder, step: int, called: Called) -> None:
-    """Add the targets of a call to those of its site."""
+    """Add the targets of a call to the targets of its call site."""
     if not called.target.size:
         return
     counts = label_counts(called)

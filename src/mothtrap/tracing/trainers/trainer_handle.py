@@ -13,8 +13,8 @@ from mothtrap.core.steps import Mode
 from mothtrap.tracing.observing_handle import ObservingHandle
 
 REPORTS: Final = Reports(facts=frozenset({TrainerSettings, TrainingPhase}))
-"""Reports of a trainer, besides the user's numbers; the underlying framework reports everything
-else.
+"""Reports of a trainer, in addition to the user's numbers; the underlying framework reports
+everything else.
 """
 
 Phase = Literal["train", "sanity_check", "validation", "test", "predict", ""]
@@ -27,7 +27,7 @@ class TrainerHandle(ObservingHandle):
 
     Args:
         job: receives the observations.
-        targets: models that are watched; none = the whole process.
+        targets: watched models; empty = the whole process.
 
     Attributes:
         facts: facts that the handle reports.
