@@ -87,7 +87,7 @@ def test_what_was_reached_instead_is_told() -> None:
     cues = Cues([steps(batch(1), forward(1))])
     cues.forward("Other", "train.py:3", trains=True)
     cues.batch(0, "train.py:2")
-    assert cues.reached == ["a call of Other at train.py:3", "a batch of loader 0 at train.py:2"]
+    assert cues.reached == ["a call to Other at train.py:3", "a batch of loader 0 at train.py:2"]
 
 
 def test_no_steps_are_refused() -> None:

@@ -58,7 +58,7 @@ def _add_reading(server: MCPServer, tools: Tools) -> None:
 
     @server.tool(structured_output=False)
     def verdict(run: str = "") -> str:
-        """Report what is wrong in a run, root cause first. Start here."""
+        """Report the faults of a run, root cause first. Start here."""
         return _asked(tools, "verdict", run=run)
 
     @server.tool(structured_output=False)

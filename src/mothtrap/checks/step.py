@@ -74,7 +74,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossSeen:
-    """The first call of a loss function in a step.
+    """The first call to a loss function in a step.
 
     Attributes:
         operation: Name of the function, such as `cross_entropy`.
@@ -166,7 +166,7 @@ class Cut:
 
 
 class Forward(Protocol):
-    """The call of the model in the recorded step, as a function of its inputs.
+    """The call to the model in the recorded step, as a function of its inputs.
 
     Attributes:
         model: type of the model.

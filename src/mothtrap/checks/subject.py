@@ -147,7 +147,7 @@ class Subject:
 
     @property
     def forward(self) -> Forward:
-        """The call of the model in the recorded step.
+        """The call to the model in the recorded step.
 
         Raises:
             NotApplicable: the step does not call exactly one model.

@@ -11,7 +11,7 @@ MAIN = "__main__"
 
 
 class LoadedModules:
-    """Finds the modules that were added to `sys.modules` since the last call of `look`.
+    """Finds the modules that were added to `sys.modules` since the last call to `look`.
 
     A visit of some thousand modules takes 10 ms. In a forked process it takes 40 ms, because the
     memory of each module that is visited is copied.

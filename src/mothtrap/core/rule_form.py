@@ -32,7 +32,7 @@ OF_NEEDS = tuple(
 )
 """Statistics that a need may include."""
 RESERVED = {
-    "name": "the name of a rule is that of its function or class; remove it",
+    "name": "a rule has the name of its function or class; remove `name`",
     "doc": "the docstring is the documentation of a rule; remove it",
     "fixes": "the fixes are the bullets of `What to do` in the docstring; remove it",
     "finding": "every rule has it already; call self.finding(...) in check(window)",

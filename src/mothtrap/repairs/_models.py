@@ -51,7 +51,7 @@ def with_other_model(script: Script, line: int) -> str:
         made = [one for one in made if _is_named_for(one[0], model, one[1])]
     statement, of = only(made, f"optimizer that is named for `{model}`")
     calls = [one for one in script.calls("parameters") if script.statement(one) is statement]
-    call = only(calls, "call of parameters()")
+    call = only(calls, "call to parameters()")
     return script.replaced(call, cst.parse_expression(code(call).replace(of, model, 1)))
 
 

@@ -21,7 +21,7 @@ def repair(script: Script, finding: Finding) -> str:
     """Return the source with `model.train()` before the loop over the batches.
 
     Only if the model was trained in training mode before, and its only `eval()` in a loop either
-    follows the training in the same loop or is in another function. All calls of `backward` must be
+    follows the training in the same loop or is in another function. All calls to `backward` must be
     in one loop.
     """
     if not finding.evidence.get("trained_before"):
@@ -121,12 +121,12 @@ def _evaluation(script: Script, line: int) -> tuple[cst.Call, str]:
     evaluates = only(here, f"eval() of the model in line {line}")
     assert isinstance(evaluates.func, cst.Attribute)
     model = code(evaluates.func.value)
-    only([one for one in calls if code(one.func) == f"{model}.eval"], f"call of {model}.eval()")
+    only([one for one in calls if code(one.func) == f"{model}.eval"], f"call to {model}.eval()")
     return evaluates, model
 
 
 def _loops(script: Script, calls: list[cst.Call]) -> list[cst.For | cst.While]:
-    """Return the loops around calls of `backward`, innermost first.
+    """Return the loops around calls to `backward`, innermost first.
 
     Raises:
         NoCertainRepairError: there are no such calls, or they are not all in the same loop.

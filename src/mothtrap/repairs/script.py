@@ -82,7 +82,7 @@ class Script:
         return list(parent.body) if isinstance(parent, cst.IndentedBlock | cst.Module) else []
 
     def calls(self, name: str) -> list[cst.Call]:
-        """Return the calls of functions and methods with a given last name, e.g. `zero_grad`."""
+        """Return the calls to functions and methods with a given last name, e.g. `zero_grad`."""
         return [call for call in self.every(cst.Call) if last_name(call.func) == name]
 
     def replaced(self, old: cst.CSTNode, new: cst.CSTNode) -> str:

@@ -147,7 +147,7 @@ def ranking_text(found: Suspects, style: Style = PLAIN, limit: int = 20) -> str:
     if len(out) > limit:
         lines.append(f"and {len(out) - limit:,} more that stand out: --limit {len(out)}")
     if rest := len(found.ranked) - len(out):
-        lines.append(f"{rest:,} more occur in bad steps no more often than by chance")
+        lines.append(f"{rest:,} more samples occur in bad steps no more often than by chance")
     return "\n".join(lines)
 
 

@@ -90,7 +90,7 @@ def optimizer_location(window: Window, optimizer: str) -> str | None:
     """Return the line that created an optimizer, or else the line that steps it.
 
     An optimizer that was created before `mothtrap.watch` has no known line of its creation. The
-    line of its loss is the last resort: under `watch` it is only the call of `Watch.step`.
+    line of its loss is the last resort: under `watch` it is only the call to `Watch.step`.
     """
     known = optimizer_facts(window).get(optimizer)
     return known.location if known and known.location else step_location(window, optimizer)

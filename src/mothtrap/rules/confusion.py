@@ -52,7 +52,7 @@ class Confusion(Rule):
 
     Stays quiet:
         While the model has not learned most classes or the loss still falls. For GANs, more than
-        20 classes, and multi-label targets. For a class confused with one that has more than
+        20 classes, and multi-label targets. For a class confused with a class that has more than
         `imbalance` times its labels (see `class_imbalance`).
 
     What to do:

@@ -182,7 +182,7 @@ def watch(
     Args:
         model: a model of a supported framework, e.g. `torch.nn.Module`, or a list of models of
             one framework, such as generator and discriminator.
-        optimizer: the optimizer, or a list of optimizers; without one, each call of `Watch.step`
+        optimizer: the optimizer, or a list of optimizers; without one, each call to `Watch.step`
             counts as a step.
         name: name of the run; by default the name of the script and the time.
         **settings: keys of the configuration file, e.g. `capture="everything"`.
@@ -336,7 +336,7 @@ def _check_known(settings: Mapping[str, Any]) -> None:
 
 
 def _take_part(worker: Worker, settings: Mapping[str, Any]) -> None:
-    """Add the collections of a call to those of a watched job; report the rejected ones."""
+    """Add collections to a watched job; report the collections that are rejected."""
     asked, _ = load_config(start=Path.cwd(), environ={}, overrides=settings)
     if "collections" in settings and worker.config.capture != "off":
         names = settings["collections"]

@@ -96,11 +96,11 @@ class Cues:
             lambda e: e.root == root and self._places.fits(e.site, site) and e.trains == trains,
         )
         if found is None:
-            self._note(f"a call of {root} at {site}" + ("" if trains else " without autograd"))
+            self._note(f"a call to {root} at {site}" + ("" if trains else " without autograd"))
         return found
 
     def loss(self, function: str, site: str) -> LossCalled | None:
-        """Return the recorded call of a loss at a location; each call is returned once."""
+        """Return the recorded call to a loss at a location; each call is returned once."""
         if not self.begun:
             return None
         for number, event in enumerate(self.step.events):

@@ -243,7 +243,7 @@ class Mirror:
                 continue
             if self._store.get(info.key) != kept.read_bytes():
                 raise StoreRefusedError(
-                    f"another run has replaced the one at {self._url}; open it again to read the "
+                    f"another run has replaced the run at {self._url}; open it again to read the "
                     "new one"
                 )
 

@@ -201,7 +201,7 @@ class GuardPolicy:
                 return
             self._printed += 1
             is_last = self._printed == MAX_MESSAGES
-            last = "; further ones are counted in the verdict" if is_last else ""
+            last = "; the verdict counts further steps" if is_last else ""
             self._say(
                 f"mothtrap: step {step} was not applied (on_nonfinite = skip): {fault.reason}{last}"
             )

@@ -218,7 +218,7 @@ class RunsFolder:
         """Have rows read that are not known, or not any more; wait for them a little."""
         stale = {name for name in names if self._is_stale(name)}
         with self._changed:
-            for name in reversed(names):  # the last one that is put is read first
+            for name in reversed(names):  # the last name that is put is read first
                 if name in stale and name not in self._waiting:
                     self._waiting.add(name)
                     self._wanted.put(name)

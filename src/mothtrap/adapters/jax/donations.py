@@ -125,7 +125,7 @@ def mean_of(loss: Any) -> float:
 
 
 def donates(jitted: Jitted) -> bool:
-    """Return whether calls of a function may donate arguments."""
+    """Return whether calls to a function may donate arguments."""
     return any(jitted.options.get(name) not in (None, (), []) for name in DONATES)
 
 

@@ -80,7 +80,7 @@ class Evaluations:
         self._rows.trained(_host(self._latest))
 
     def called(self, jitted: Jitted, layout: Layout, inputs: Any, results: Sequence[Any]) -> None:
-        """Record a call of another function, if it evaluates weights."""
+        """Record a call to another function, if it evaluates weights."""
         leaves = jax.tree_util.tree_leaves(inputs)
         taken = self._weights_among(leaves)
         made = [leaf for index, leaf in enumerate(results) if index not in layout.forwarded]

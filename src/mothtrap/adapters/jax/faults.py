@@ -43,7 +43,7 @@ class _Counts:
 
 
 class Faults:
-    """Detects faults in the calls of functions that run training steps.
+    """Detects faults in the calls to functions that run training steps.
 
     Args:
         job: receives the facts.
@@ -98,7 +98,7 @@ class Faults:
             )
 
     def called(self, traced: Traced, layout: Layout, inputs: Any) -> None:
-        """Process a call of a function that runs training steps."""
+        """Process a call to a function that runs training steps."""
         counts = self._counts.setdefault(traced, _Counts())
         counts.calls += 1
         self._job.stood_ready(OF_CALLS)

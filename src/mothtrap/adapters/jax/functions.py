@@ -26,7 +26,7 @@ MOMENTS = ("mu", "nu", "trace", "ema", "acc_grads", "inner_state", "opt_state")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Differentiated:
-    """A call of `value_and_grad` or `grad`.
+    """A call to `value_and_grad` or `grad`.
 
     Attributes:
         value: the loss.
@@ -95,7 +95,7 @@ class Layout:
 
     @property
     def makes_steps(self) -> bool:
-        """Return whether a call of the function updates weights."""
+        """Return whether a call to the function updates weights."""
         return bool(self.updated) or self.repeats or bool(self.lost)
 
 

@@ -412,7 +412,7 @@ class Shadow:
 
 @contextmanager
 def collecting(book: Book, add: Callable[..., None]) -> Any:
-    """Make calls of `value_and_grad` report their inner values."""
+    """Make calls to `value_and_grad` report their inner values."""
     before, book.collector = book.collector, add
     try:
         yield

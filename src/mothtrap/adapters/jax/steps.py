@@ -1,4 +1,4 @@
-"""Convert calls of compiled functions to steps and evaluations of a training run."""
+"""Convert calls to compiled functions to steps and evaluations of a training run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MOST_WAITING: Final = 8
 
 @dataclass(slots=True)
 class Call:
-    """A call of a function that runs training steps, held until its loss is known.
+    """A call to a function that runs training steps, held until its loss is known.
 
     Attributes:
         inputs: arguments, by position and by name, for the search for the cause.

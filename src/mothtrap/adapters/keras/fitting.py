@@ -1,4 +1,4 @@
-"""The call of `fit` in progress, on any backend, and the metrics of its epochs."""
+"""The call to `fit` in progress, on any backend, and the metrics of its epochs."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def iterators() -> tuple[Any, ...]:
 
 
 def steps_per_call(model: Any) -> int:
-    """Return the number of steps per call of a model's train function."""
+    """Return the number of steps per call to a model's train function."""
     return int(getattr(model, "steps_per_execution", 1) or 1)
 
 

@@ -1,4 +1,4 @@
-"""Calls of models: the scale of their inputs, and evaluations."""
+"""Calls to models: the scale of their inputs, and evaluations."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class _Phase:
 
 
 class ModelCalls:
-    """Reports calls of trained models.
+    """Reports calls to trained models.
 
     Args:
         job: receives the facts.
@@ -131,7 +131,7 @@ class ModelCalls:
         """Record a model call outside any tape.
 
         Args:
-            call: call of the model.
+            call: call to the model.
             trained: returns the identities of the variables in optimizers.
         """
         model, known = call.model, self._known(call.model)

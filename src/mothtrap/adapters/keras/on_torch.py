@@ -374,7 +374,7 @@ def _known_rate(optimizer: Any, stand_in: StandIn) -> float | None:
 
 
 def _adds_up(optimizer: Any, stand_in: StandIn) -> bool:
-    """Return whether the next call of `apply` only accumulates its gradients."""
+    """Return whether the next call to `apply` only accumulates its gradients."""
     every = getattr(optimizer, "gradient_accumulation_steps", None)
     if not every:
         return False

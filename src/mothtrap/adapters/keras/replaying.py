@@ -45,7 +45,7 @@ ONLY_COMPILED = (
 
 
 class ReplayingHandle(KerasHandle):
-    """Replays the recorded step at the first call of a train function.
+    """Replays the recorded step at the first call to a train function.
 
     Args:
         job: captures nothing.

@@ -31,7 +31,7 @@ class Listener(Protocol):
         """Return whether a step is in progress that another caller will end."""
 
     def began(self) -> None:
-        """Handle the call of an outermost function."""
+        """Handle the call to an outermost function."""
 
     def ended(self, function: Any, traces: int, looks: list[Look]) -> bool:
         """Handle its return, with its number of traces and its observations.
@@ -51,7 +51,7 @@ class Sampling(Protocol):
     """Part of an adapter that skips observation of calls."""
 
     def passes(self, function: Any) -> bool:
-        """Return whether to skip observation of a call of an outermost function."""
+        """Return whether to skip observation of a call to an outermost function."""
 
     def passed(self, result: Any) -> bool:
         """Check the result of a skipped call; return whether it needs no inspection."""

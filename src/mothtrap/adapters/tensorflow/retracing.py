@@ -31,7 +31,7 @@ class Traces:
         self._counts: weakref.WeakKeyDictionary[Any, _Counts] = weakref.WeakKeyDictionary()
 
     def called(self, function: Any, traces: int) -> None:
-        """Record a call of a function, with the number of traces it caused."""
+        """Record a call to a function, with the number of traces it caused."""
         counts = self._counts.setdefault(function, _Counts())
         before, counts.calls = counts.traces, counts.calls + 1
         counts.traces += traces

@@ -80,7 +80,7 @@ class EnsembleHelps(Probe):
         p = max(mean_above(own_R - both_R)[0], mean_above(other_R - both_R)[0])
         yield Suspicion(
             message=f"the mean of the model and {NAMES[best]} has a loss of {both_R.mean():.3g}; "
-            f"the loss of the model is {own_R.mean():.3g}, that of the other {other_R.mean():.3g}",
+            f"the loss of the model is {own_R.mean():.3g}, of the other {other_R.mean():.3g}",
             p=p,
             evidence={
                 "n": len(own_R),

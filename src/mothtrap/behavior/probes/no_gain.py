@@ -27,8 +27,8 @@ class NoGain(Probe):
     """A simple model is as good as this model, within one standard error.
 
     What it detects:
-        A mean loss that is hardly below that of a constant prediction, a linear model, or a tree
-        of depth 5.
+        A mean loss that is hardly below the loss of a constant prediction, a linear model, or a
+        tree of depth 5.
 
     Why it matters:
         A simple model is cheaper, faster, and easier to explain and to check.

@@ -25,8 +25,8 @@ class OneFeatureDecides(Probe):
     """One column determines nearly all predictions: a leak, or a rule that needs no model.
 
     What it detects:
-        A column whose permutation raises the loss far more than that of all other columns, and
-        from which alone a small tree predicts nearly as well as the model.
+        A column whose permutation raises the loss far more than the permutation of all other
+        columns, and from which alone a small tree predicts nearly as well as the model.
 
     Why it matters:
         Such a column is often known only after the target, and missing or wrong in production.

@@ -228,9 +228,9 @@ def _optimum(
     """Return the lowest loss, the loss of the best constant, and the name of the best model.
 
     Args:
-        forward: the call of the model.
+        forward: the call to the model.
         rows: inputs and targets.
-        loss: the first call of a loss function.
+        loss: the first call to a loss function.
 
     Raises:
         NotApplicable: it is not known for this loss.

@@ -39,7 +39,7 @@ class PersonToBeat(Check):
         at most `most_rows` rows.
 
     What to do:
-        - Look at the samples that you got wrong: is their label right?
+        - Look at the samples that you got wrong: are their labels right?
 
     Example:
         mothtrap check --human 20 train.py

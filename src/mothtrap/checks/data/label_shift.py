@@ -33,7 +33,7 @@ class LabelShift(Check):
     Fires:
         Warning when at least `warning` of the labels would have to change, or when `unseen` of the
         evaluation labels are of classes that training does not have; a note above `note`. The
-        distance must also be `noise` times that of a random split.
+        distance must also be `noise` times the distance of a random split.
 
     Stays quiet:
         Datasets with fewer than `least_rows` rows; targets that are not class numbers.

@@ -59,7 +59,7 @@ class OutlierValues(Check):
     often: float = threshold(
         0.01,
         unit="of the rows",
-        source=("chosen by hand: more frequent ones stand for a missing value"),
+        source=("chosen by hand: a more frequent value is a code for missing data"),
     )
     least_rows: int = threshold(100, unit="rows", source="chosen by hand")
 

@@ -133,7 +133,7 @@ class InitialLoss(Check):
         """Return whether inputs, weights, or biases are too large, in words, and the advice.
 
         Args:
-            forward: the call of the model.
+            forward: the call to the model.
             numbers: predictions of a regression.
         """
         sizes = [] if forward is None else [_size(array) for array in forward.inputs.values()]

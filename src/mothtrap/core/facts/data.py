@@ -125,7 +125,7 @@ class InputDistribution(Fact, frozen=True, kw_only=True, tag=True):
 class RowsShared(Fact, frozen=True, kw_only=True, tag=True):
     """Number of rows of an evaluation's inputs that are bit-identical to rows trained on.
 
-    `source` is the loader's label, or describes the calls of the model. `train_rows` and
+    `source` is the loader's label, or describes the calls to the model. `train_rows` and
     `eval_rows` are the numbers of distinct training and evaluation rows; `shared` of these also
     occur in training. `expected_share` is the share expected by chance, estimated from how often
     rows are equal within a training batch. `copied`: the shared rows include rows that occur

@@ -39,7 +39,7 @@ def part_of(config: Config) -> str:
 
 
 class Follower:
-    """Follows one run until its job has ended; one call of `look` at a time.
+    """Follows one run until its job has ended; one call to `look` at a time.
 
     Args:
         place: path or URL of the run.

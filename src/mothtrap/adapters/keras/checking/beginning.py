@@ -198,7 +198,7 @@ class KerasChecking:
         if self._steps:
             self._hold()
         elif self._model is None:
-            self._unmade("no call of `fit` of a Keras model was observed")
+            self._unmade("no call to `fit` of a Keras model was observed")
         else:
             self._unmade("the script ended within the first step of `fit`")
 

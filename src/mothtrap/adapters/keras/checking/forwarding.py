@@ -24,7 +24,7 @@ class KerasForward:
     Args:
         model: a built model.
         x: inputs of the batch: an array, or a structure of arrays.
-        location: `file:line` of the call of `fit`.
+        location: `file:line` of the call to `fit`.
     """
 
     def __init__(self, model: Any, x: Any, location: str | None) -> None:

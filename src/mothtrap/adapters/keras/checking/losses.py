@@ -31,7 +31,7 @@ def loss_seen(
         y: targets of the batch.
         prediction: output of the model.
         value: the loss, with all its terms.
-        location: `file:line` of the call of `fit`.
+        location: `file:line` of the call to `fit`.
     """
     loss = _function(model)
     if loss is None or not isinstance(y, np.ndarray):

@@ -35,7 +35,7 @@ class KerasStep:
     Args:
         model: a compiled and built model.
         batches: batches from `fit`; the first batch belongs to the recorded step.
-        location: `file:line` of the call of `fit`.
+        location: `file:line` of the call to `fit`.
         initial: state at which the first loss is computed; None = the current state.
         loaded: weights were loaded from a file before.
         dummy: the loss is the mean square of the outputs, regardless of the targets.

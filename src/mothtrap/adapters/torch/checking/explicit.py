@@ -202,7 +202,7 @@ class ExplicitStep:
 
     @contextmanager
     def _seen(self, calls: list[RecordedCall], losses: list[LossInputs]) -> Iterator[None]:
-        """Record the calls of the model and of losses inside a block."""
+        """Record the calls to the model and to losses inside a block."""
         states = RandomStates()
 
         def before(_module: nn.Module, args: Any, kwargs: Any) -> None:

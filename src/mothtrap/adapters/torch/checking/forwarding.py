@@ -35,7 +35,7 @@ def _is_huge(tensor: torch.Tensor) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedCall:
-    """A call of a model.
+    """A call to a model.
 
     Attributes:
         module: the model.

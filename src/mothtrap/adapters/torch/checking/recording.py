@@ -45,7 +45,7 @@ class Iteration:
     """Events of one iteration of the script's loop.
 
     Attributes:
-        calls: calls of models, with gradients enabled.
+        calls: calls to models, with gradients enabled.
         losses: calls of loss functions: name, arguments, `file:line`.
         targets: targets of the calls of loss functions, in order; None for a model that is too
             large.
@@ -84,7 +84,7 @@ class Recording:
         first: first complete iteration: step 0.
         last: latest complete iteration.
         batches: the latest batches of each loader that fed training.
-        tables: call of the model and target of the latest iterations with one small batch.
+        tables: call to the model and target of the latest iterations with one small batch.
         initial: parameters and buffers of each model before its first step, by identity of the
             model; None for a large model.
         gradients: of each parameter by identity: `none`, `zero`, or `some`.

@@ -99,7 +99,7 @@ class EndedNetwork:
         self._depth = 0
 
     def install(self) -> None:
-        """Wrap the calls of models until the process ends."""
+        """Wrap the calls to models until the process ends."""
         original: Callable[..., Any] = nn.Module._call_impl
 
         @functools.wraps(original)

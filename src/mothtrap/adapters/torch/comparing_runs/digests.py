@@ -156,7 +156,7 @@ class DigestObserver:
     # State
 
     def model_called(self, module: nn.Module) -> None:
-        """Handle a training call of a model: record its state before its first step."""
+        """Handle a training call to a model: record its state before its first step."""
         root = self._job.book.root_of(module) if self.active else None
         if root is None:
             return

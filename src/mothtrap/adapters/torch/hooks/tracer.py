@@ -215,7 +215,7 @@ class Tracer(Parts):
         self.contain(self.optimizers.refresh, optimizer)
 
     def gradient_taken(self, outputs: Any) -> None:
-        """Handle a call of `torch.autograd.grad`."""
+        """Handle a call to `torch.autograd.grad`."""
         if not self._backward_depth:
             self.contain(self.losses.gradient_taken, outputs)
 
@@ -225,7 +225,7 @@ class Tracer(Parts):
         self.contain(self.contain_part, "snapshots", self.recording.applied)
 
     def state_asked(self, module: torch.nn.Module) -> None:
-        """Handle a call of `module.state_dict` in user code."""
+        """Handle a call to `module.state_dict` in user code."""
         self.contain(self.contain_part, "checkpoints", self.saved_weights.state_asked, module)
 
     def weights_written(self, value: Any, target: Any) -> None:

@@ -173,7 +173,7 @@ def _rows(value: Any) -> tuple[int, ...]:
 
 
 def _backward_call(frame: FrameType, site: str) -> ast.Call | None:
-    """Return the call of `backward` on a line of the function that a frame runs."""
+    """Return the call to `backward` on a line of the function that a frame runs."""
     code = frame.f_code
     file, _, line = site.rpartition(":")
     if not line.isdigit() or frames.line_of(code.co_filename, int(line)) != site or not file:

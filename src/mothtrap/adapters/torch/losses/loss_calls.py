@@ -42,7 +42,7 @@ FUNCTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class LossInputs:
-    """Arguments of a call of a loss function.
+    """Arguments of a call to a loss function.
 
     Attributes:
         name: name of the function.

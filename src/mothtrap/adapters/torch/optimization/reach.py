@@ -166,7 +166,7 @@ class ReachObserver:
                 yield from whole.modules()
 
     def hide(self, modules: Iterable[nn.Module]) -> None:
-        """Record that the calls of some modules cannot be observed."""
+        """Record that the calls to some modules cannot be observed."""
         for module in modules:
             self._unhooked[module] = True
 

@@ -39,7 +39,7 @@ class SavedWeights:
         evaluated: counts the evaluation forward passes.
 
     Attributes:
-        loads: calls of `load_state_dict` of modules; None if they are not observed.
+        loads: calls to `load_state_dict` of modules; None if they are not observed.
     """
 
     def __init__(self, job: Job, optimizers: OptimizerObserver, evaluated: ForwardCount) -> None:

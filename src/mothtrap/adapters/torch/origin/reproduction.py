@@ -181,7 +181,7 @@ def _candidates(found: Localized) -> Iterator[FailingCall]:
 
 
 def _of_layer(module: nn.Module, args: tuple[Any, ...], kwargs: Any) -> FailingCall:
-    """Return the call of a torch layer; its weights become zeros if it still fails."""
+    """Return the call to a torch layer; its weights become zeros if it still fails."""
     weights = list(module.parameters())
     saved = [weight.detach().clone() for weight in weights]
     with torch.no_grad():

@@ -47,7 +47,7 @@ class FunctionCall:
 
 @dataclass(slots=True, eq=False)
 class UserCall:
-    """A call of a torch function from code outside torch.
+    """A call to a torch function from code outside torch.
 
     Attributes:
         function: function in the user's terms, e.g. `torch.log`; empty if no torch function was
@@ -76,7 +76,7 @@ class UserCall:
 
 
 class UserCalls(TorchFunctionMode):
-    """Records every call of a torch function while active.
+    """Records every call to a torch function while active.
 
     Args:
         running: returns the running modules, innermost last.

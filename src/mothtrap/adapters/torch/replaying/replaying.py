@@ -178,7 +178,7 @@ class Replaying:
         return _fitted(args, recorded_args), _fitted(kwargs, recorded_kwargs)
 
     def loss_called(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
-        """Handle a call of a loss in `torch.nn.functional`."""
+        """Handle a call to a loss in `torch.nn.functional`."""
         return self._safely(self._loss_function, name, args, kwargs)
 
     def _loss_function(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:

@@ -190,7 +190,7 @@ class TorchSnapshotTaker:
                 f"this job already took the maximum of {self._most} automatic snapshots (2 x "
                 "snapshots)"
             )
-            self._refuse(order, f"{why}; no more are taken")
+            self._refuse(order, f"{why}; no further snapshots are taken")
         self._most = 0
 
     def _is_kept(self, step: int | None) -> bool:

@@ -102,7 +102,7 @@ class Evaluator:
 
     Args:
         outputs: outputs of modules, by identity, for modules that were called once.
-        user_call: evaluates the call of a user function or module.
+        user_call: evaluates the call to a user function or module.
     """
 
     def __init__(
