@@ -21,11 +21,11 @@ class EnsembleHelps(Probe):
     """The mean of this model and another one makes clearly smaller errors than either of them.
 
     What it detects:
-        A mean of the model's outputs and those of a linear model, or of gradient boosting, that
-        has a lower loss than both.
+        A mean of the model's outputs and the outputs of a linear model, or of gradient boosting,
+        that has a lower loss than both.
 
     Why it matters:
-        The two models make different errors: each has learned something that the other one has not.
+        The two models make different errors: each has learned something that the other has not.
 
     Fires:
         When, in the confirming half, the loss of the mean is at least 5 % below the loss of either

@@ -30,7 +30,7 @@ class ModelChanged(Probe):
         Models that no run logged, and functions.
 
     What to do:
-        - Find out what wrote the file, or restore the logged one.
+        - Find out what wrote the file, or restore the logged file.
         - Log the file in each run that writes it: `mothtrap.log_artifact("model.ubj")`.
     """
 

@@ -34,7 +34,7 @@ class NoGain(Probe):
         A simple model is cheaper, faster, and easier to explain and to check.
 
     Fires:
-        When the model is better than the best simple one by less than one standard error of the
+        When the model is better than the best simple model by less than one standard error of the
         paired difference, and is not itself linear.
 
     Stays quiet:

@@ -27,7 +27,7 @@ class LabelShift(Check):
         share of labels that would have to change to make the shares equal.
 
     Why it matters:
-        The evaluation measures a different task from the one that the model learns. Usually the
+        The evaluation measures a different task than the model learns. Usually the
         rows are sorted by class, and were split without shuffling.
 
     Fires:

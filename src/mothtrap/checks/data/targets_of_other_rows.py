@@ -31,10 +31,10 @@ class TargetsOfOtherRows(Check):
         may fall as usual.
 
     Fires:
-        Error when in `share` of the watched batches, and in at least two, the targets are the right
-        ones in another order. At least `rows` rows of a batch must be found in the dataset. Warning
+        Error when in `share` of the watched batches, and in at least two, the targets are correct,
+        but in another order. At least `rows` rows of a batch must be found in the dataset. Warning
         when the targets of two loaders or of a `PyDataset` belong to other rows, and agree with the
-        right ones no more often than by chance.
+        correct targets no more often than by chance.
 
     Stays quiet:
         Batches that are augmented, mixed, or relabeled; datasets with equal rows; streams.

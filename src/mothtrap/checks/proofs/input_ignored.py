@@ -20,7 +20,7 @@ BLIND = Change(inputs="constant", regularized=False)
 
 @dataclass(frozen=True)
 class InputIgnored(Check):
-    """Training on constant inputs gives the same loss as training on the real ones.
+    """Training on constant inputs gives the same loss as training on the real inputs.
 
     What it detects:
         A script that learns just as much when all rows of a batch have the same input.

@@ -32,8 +32,8 @@ class SeesTheFuture(Check):
 
     Fires:
         Error when an output at a position changes by more than `least`, and the target at that
-        position is the input at a later one. The check replaces the end of the sequence at three
-        positions, in evaluation mode.
+        position is the input at a later position. The check replaces the end of the sequence at
+        three positions, in evaluation mode.
 
     Stays quiet:
         Targets that are not the shifted inputs; classification of sequences.
