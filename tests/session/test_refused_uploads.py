@@ -207,7 +207,7 @@ def test_a_job_without_news_shows_that_it_lives(
         times.append(shown.read_bytes())
         shown.write_bytes(b"")  # of another size, so it is downloaded again
     assert len(times[1]) > 2
-    uploader.let_go()
+    uploader.release()
 
 
 def test_while_the_store_is_down_an_open_run_stays_as_it_was(

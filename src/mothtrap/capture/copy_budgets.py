@@ -20,11 +20,11 @@ class CopyBudgets:
 
     Args:
         selection: the active streams, and the tensors that they match.
-        tell: called once per stream when its budget is used up.
+        report: called once per stream when its budget is used up.
     """
 
-    def __init__(self, selection: Selection, tell: Callable[[Dropped], None]) -> None:
-        self._selection, self._tell = selection, tell
+    def __init__(self, selection: Selection, report: Callable[[Dropped], None]) -> None:
+        self._selection, self._report = selection, report
         self._used_bytes: dict[str, int] = {}
         self.exhausted: set[str] = set()
 
@@ -84,5 +84,5 @@ class CopyBudgets:
             elif stream.name not in self.exhausted:
                 self.exhausted.add(stream.name)
                 reason = f"its budget of {budget / 2**20:g} MB is used up"
-                self._tell(Dropped(step=step, what=stream.name, count=1, reason=reason))
+                self._report(Dropped(step=step, what=stream.name, count=1, reason=reason))
         return has_room

@@ -111,16 +111,16 @@ class Depths:
         if name not in self._losses and len(self._losses) < MOST_LOSSES:
             self._losses.add(name)
             if step - self._first >= FIRST:
-                self._look_on(step)
+                self._extend_full_steps(step)
         if self._signals.leaves(name, value):
-            self._look_on(step)
+            self._extend_full_steps(step)
 
     def signal(self, step: int, name: str, value: float) -> None:
         """Record a norm; if it leaves its range, the following steps are observed in full."""
         if self._signals.leaves(name, value):
-            self._look_on(step)
+            self._extend_full_steps(step)
 
-    def _look_on(self, step: int) -> None:
+    def _extend_full_steps(self, step: int) -> None:
         if self.in_group or not self._overhead:
             return
         many = len(self._signalled) == SIGNALS and self._signalled[0] > step - SIGNALS_IN

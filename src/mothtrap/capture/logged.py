@@ -81,14 +81,14 @@ class Logged:
         self._recorder, self._say = recorder, say
         self._steps = LoggedSteps(recorder)
         self._tensors = LoggedTensors(recorder, self._steps)
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def number(self, name: str, value: float, timestamp: float | None = None) -> None:
         """Record a number, with the Unix time of its measurement in seconds, if given."""
         if self._is_deferred(name, value, lambda found: self.number(name, np.mean(found))):
             return
         if self._take(name, value, "number", self._add) and name in MEASURED:
-            self._tell_once(
+            self._report_once(
                 name,
                 f"{name!r} is stored as 'log.{name}', because mothtrap measures its own {name!r}",
             )
@@ -123,7 +123,7 @@ class Logged:
         if not isinstance(name, str):
             kind = type(name).__name__
             reason = f"a name must be a string, not a {kind}"
-            self._tell_once(f"a {kind} as a name", reason, reason)
+            self._report_once(f"a {kind} as a name", reason, reason)
             return False
         if self._recorder.left_out():
             return False
@@ -132,13 +132,15 @@ class Logged:
                 act(name, value)
         except Exception as err:  # objects of the user may raise anything
             reason = f"a value was not a {wanted} ({in_one_line(err)})"
-            self._tell_once(name, f"{name!r} got a {type(value).__name__}, not a {wanted}", reason)
+            self._report_once(
+                name, f"{name!r} got a {type(value).__name__}, not a {wanted}", reason
+            )
             return False
         return True
 
-    def _tell_once(self, name: str, line: str, reason: str = "") -> None:
-        if name not in self._told:
-            self._told.add(name)
+    def _report_once(self, name: str, line: str, reason: str = "") -> None:
+        if name not in self._reported:
+            self._reported.add(name)
             self._say(f"mothtrap: log: {line}")
             if reason:
                 self._recorder.notes.blind(self._recorder.steps, f"values of {name}", reason)

@@ -84,7 +84,7 @@ class Plan:
         self.step = self._mode_steps[Mode.TRAIN] = step
         self._admitted.clear()
         if self._has_ending:
-            self._leave_what_is_over()
+            self._end_expired()
         while self._called:
             self._open(self._called.popleft())
         if step > self.depths.full_at:
@@ -186,7 +186,7 @@ class Plan:
             self.depths.look_at(step)
         self.begin(step)
 
-    def take_told(
+    def take_reports(
         self, *, last: bool = False
     ) -> list[Dropped | CaptureChanged | Thinned | Blind | FullSteps]:
         """Return the facts about skipped captures and ended collections when a step closes.
@@ -213,7 +213,7 @@ class Plan:
         key = self.evaluated
         return key.mode_step + 1 if key and key.mode is mode else self._mode_steps[mode]
 
-    def _leave_what_is_over(self) -> None:
+    def _end_expired(self) -> None:
         """End requested captures whose steps have passed."""
         steps = {mode: self._next(mode) for mode in MODES}
         over = {s.name for s in self.streams if s.ends and s.is_over(steps)}

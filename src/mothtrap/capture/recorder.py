@@ -150,7 +150,7 @@ class Recorder(Generic[ArrayT]):
                 plan.depths.loss(step, scalar.of, scalar.value)
         self.times.own_s -= opening_s  # the running hook will add it when it ends
         if self.due.is_enough:
-            self._tell_forwards(step)
+            self._report_forwards(step)
         self.due.forwards = 0
         if captures.forward.parked:
             captures.settle_forwards()
@@ -164,7 +164,7 @@ class Recorder(Generic[ArrayT]):
         )
         key = StepKey(step=step, mode=Mode.TRAIN, mode_step=step)
         if plan.told or not light:  # nothing that could be skipped was due in a light step
-            facts += plan.take_told()
+            facts += plan.take_reports()
         facts += (*self.looks.close(step), *self.phases.closed(step))
         raw: list[RawBlock] = []
         if captures.has_raw:
@@ -230,7 +230,7 @@ class Recorder(Generic[ArrayT]):
         )
         self.plan.rested(step, is_full=self.sampler.is_due(step))
 
-    def hand_on_logged(self, step: int) -> None:
+    def emit_logged(self, step: int) -> None:
         """Emit values that the user logged in a step that is not observed."""
         held = () if self.ends else self._take_held(step)
         scalars, self.notes.scalars = self.notes.scalars, []
@@ -238,14 +238,16 @@ class Recorder(Generic[ArrayT]):
         raw = [*self.captures.copies.take(), *held]
         self._outlet.put(key, Collected(), scalars, raw=raw)
 
-    def hand_on_facts(
+    def emit_facts(
         self, *more: Fact, own: Sequence[Scalar] = (), raw: Sequence[RawBlock] = ()
     ) -> None:
         """Emit facts observed since the last step, for the final evaluation of rules."""
         rows, notes = self.captures.rows, self.notes
         if rows.device is not None:  # no consumer waits in vain if it has failed
             rows.device.settle()
-        facts = (*notes.facts, *self.looks.take_said(), *more) if self._outlet.is_open else ()
+        facts = (
+            (*notes.facts, *self.looks.take_declarations(), *more) if self._outlet.is_open else ()
+        )
         if facts:
             notes.facts, step = [], self.steps
             key = StepKey(step=step, mode=Mode.PREDICT)
@@ -261,21 +263,21 @@ class Recorder(Generic[ArrayT]):
         if self._outlet.is_open:
             notes, captures = self.notes, self.captures
             captures.settle_forwards()
-            self._tell_forwards(self.steps)
-            notes.facts += self.plan.take_told(last=True)
+            self._report_forwards(self.steps)
+            notes.facts += self.plan.take_reports(last=True)
             notes.facts += self.looks.end(self.steps)
             notes.facts += self.phases.closed(self.plan.step - 1, last=True)
             notes.facts += self.changes.settle(self.plan.step, ended=True)
             held = self._take_held(self.steps)
             own = [s for s in notes.scalars if s.name not in MEASURED]
             raw = self.tensors.with_logged([*captures.copies.take(), *held])
-            self.hand_on_facts(ending, own=own, raw=raw)
+            self.emit_facts(ending, own=own, raw=raw)
 
     def leave(self) -> None:
         """Never open anything again (in a forked child)."""
         self._left = True
 
-    def _tell_forwards(self, step: int) -> None:
+    def _report_forwards(self, step: int) -> None:
         """Report how many forward passes since the last step were not captured."""
         unseen = self.due.forget_forwards(step)
         if unseen is not None and any("activation" in s.kinds for s in self.plan.streams):

@@ -57,7 +57,7 @@ class Router:
 
     def __init__(self, reactions: Sequence[Reaction], alerts: Alerts) -> None:
         self._alerts = alerts
-        self._told = [(reaction, _Told()) for reaction in reactions]
+        self._reported = [(reaction, _Told()) for reaction in reactions]
 
     def route(
         self, events: Iterable[Event], now_s: float, *, is_running: bool = True
@@ -75,7 +75,7 @@ class Router:
         """
         events = list(events)
         calls = []
-        for reaction, told in self._told:
+        for reaction, told in self._reported:
             waiting, told.waiting = told.waiting, []
             if is_running and is_within(reaction.quiet_hours, now_s):
                 told.waiting = [*waiting, *(e for e in events if _is_meant(reaction.when, e))]

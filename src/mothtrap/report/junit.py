@@ -36,7 +36,7 @@ def page(document: Document) -> str:
             failure = ET.SubElement(
                 case, "failure", type=first.severity.value, message=_safe(first.message)
             )
-            failure.text = _safe("\n".join(_told(finding) for finding in found[code]))
+            failure.text = _safe("\n".join(_described(finding) for finding in found[code]))
         elif status is not None and status.state is RuleState.RULE_FAILED:
             errors += 1
             ET.SubElement(case, "error", type="rule failed", message=_safe(status.reason))
@@ -64,7 +64,7 @@ def page(document: Document) -> str:
     return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'
 
 
-def _told(finding: Finding) -> str:
+def _described(finding: Finding) -> str:
     lines = [
         f"{finding.severity.value}: {finding.message}",
         *([f"step {finding.step}"] * finding.has_step),

@@ -179,7 +179,7 @@ class TokenRatio(Rule):
         limit: float,
     ) -> Finding:
         masked, of_rows = _is_masked(window, share), _is_of_whole_sequences(window, seen)
-        drowned = of_rows and _says_the_same(window)
+        drowned = of_rows and _has_equal_outputs(window)
         counts = bool(_counting_padding(window)) and not masked
         out = "; the loss ignores them" if masked else ""
         if counts:
@@ -218,7 +218,7 @@ class TokenRatio(Rule):
         return every[:1] if is_note else None
 
 
-def _says_the_same(window: Window) -> bool:
+def _has_equal_outputs(window: Window) -> bool:
     """Return whether the latest outputs of a model are nearly the same for different rows."""
     every = [look for look in window.seen(OutputSpread) if look.inputs_differ]
     latest = [

@@ -233,10 +233,10 @@ class TrainEvalOverlap(Rule):
                 at_first = len(np.intersect1d(unpack(before.evaluated), trained_N))
                 if shared < max(self.rows, self.low_share * len(evaluated_N)) or at_first:
                     continue
-                return self._split_anew(window, now, resumed.step, shared, len(evaluated_N))
+                return self._split_differently(window, now, resumed.step, shared, len(evaluated_N))
         return None
 
-    def _split_anew(
+    def _split_differently(
         self, window: Window, now: SplitDrawn, resumed: int, shared: int, evaluated: int
     ) -> Finding:
         return self.finding(

@@ -91,7 +91,7 @@ class JobStop:
     ) -> None:
         self._rank, self._workers, self._exit_code = rank, workers, exit_code
         self._functions, self._store = functions, store
-        self._tell: Callable[[Fact], None] = lambda _: None
+        self._report: Callable[[Fact], None] = lambda _: None
         self._say: Callable[[str], None] = lambda _: None
         self._heard: Callable[[], AbstractContextManager[Any]] = nullcontext
         self._end_loop = end_loop
@@ -123,7 +123,7 @@ class JobStop:
 
     def connect(self, recorder: Recorder[Any], say: Callable[[str], None]) -> None:
         """Connect to a recorder between steps; facts go to the recorder, messages to `say`."""
-        recorder.boundary, self._tell, self._say = self.boundary, recorder.notes.observe, say
+        recorder.boundary, self._report, self._say = self.boundary, recorder.notes.observe, say
         self._heard = lambda: heard(recorder.unheard)
 
     # On the request thread
@@ -165,7 +165,7 @@ class JobStop:
         self._is_over = True
         if self._request is not None and not self._stopped:
             error = "training had already ended"
-            self._tell(TrainingStopped(step=self._step, request=self._request.id, error=error))
+            self._report(TrainingStopped(step=self._step, request=self._request.id, error=error))
 
     def boundary(self, step: int) -> None:
         """Carry out requests between two steps.
@@ -190,7 +190,7 @@ class JobStop:
     def _stop(self, request: StopRequest, step: int) -> None:
         self._stopped += 1
         if self._stopped == 1:
-            self._tell(TrainingStopped(step=step, reason=request.reason, request=request.id))
+            self._report(TrainingStopped(step=step, reason=request.reason, request=request.id))
             if self._rank == 0:
                 what = "the trial is pruned" if request.prunes else "training is stopped"
                 self._say(f"mothtrap: {what} before step {step}: {request.reason}")

@@ -123,7 +123,7 @@ def launch(
         code = run_command(command, environ, descriptors, beside.children, tee.streams, tee.started)
         tee.finish()  # before any message about the job
         beside.job_ended()
-    from mothtrap.session.verdict import say_how_to_go_on, say_verdict, write_report
+    from mothtrap.session.verdict import print_next_steps, print_verdict, write_report
 
     code = (
         config.stop_exit_code if beside.was_killed else exit_code_of(code, attempt.parent, config)
@@ -133,12 +133,12 @@ def launch(
     store_end(beside, code)
     written_s = time.monotonic()
     beside.close_actions()
-    run = say_verdict(attempt.parent, config, since_s=written_s)
+    run = print_verdict(attempt.parent, config, since_s=written_s)
     beside.finish_recheck()
     if after_verdict is not None:
         after_verdict(attempt.parent)
     if run is not None:
-        say_how_to_go_on(run)
+        print_next_steps(run)
     if report is not None:
         write_report(attempt.parent, config, report)
     if uploader is not None:

@@ -118,7 +118,7 @@ class _Trained:
     record: int
     step: int
 
-    def goes_on_to(self, attempt: int, step: int) -> bool:
+    def precedes(self, attempt: int, step: int) -> bool:
         """Return whether the step precedes an attempt that begins with `step`, or is part of it."""
         return self.attempt == attempt or self.step < step
 
@@ -180,7 +180,7 @@ class Resumption:
                     splits.extend(seen.splits)
                     begun = seen.step if number == int(self._opened.name) else begun
                     evaluated = [(at, n) for at, n in evaluated if at <= seen.step]
-                    kept = (one for one in trained if one.goes_on_to(number, seen.step))
+                    kept = (one for one in trained if one.precedes(number, seen.step))
                     trained = deque(kept, maxlen=MAX_STEPS)
         matched = [saved[item] for item in digests.items() if item in saved]
         if matched:

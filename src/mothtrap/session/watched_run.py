@@ -23,7 +23,7 @@ from mothtrap.reader.files.attempts import AttemptView
 from mothtrap.session import launch, reacting, uploading
 from mothtrap.session.resuming import Resumption, earlier_attempt
 from mothtrap.session.supervision import Supervision
-from mothtrap.session.verdict import say_verdict
+from mothtrap.session.verdict import print_verdict
 from mothtrap.store import layout
 
 WORD_S = 5.0
@@ -145,7 +145,7 @@ class WatchedRun:
             self._supervision.close()
         if self._executor is not None:
             self._executor.close()
-        say_verdict(run, config)
+        print_verdict(run, config)
 
     def close(self) -> None:
         """Upload the rest of the run, if it belongs in an object store."""

@@ -209,7 +209,7 @@ class Worker:
             rank = place.rank if place is not None else None
             self._contained("run folder", lambda: self._store_reasons(ending, rank, taker))
         self._contained("record", self.record.close)
-        self._contained("closing", self.recorder.hand_on_facts)
+        self._contained("closing", self.recorder.emit_facts)
         self._close_part("rules")  # failures there are still reported in the last record
         self._contained("snapshots", self._snapshots.close)
         if ending is not None:
@@ -231,11 +231,11 @@ class Worker:
             self._failed("findings", self._lost)  # otherwise the disk was reported
         if self._last_word is not None and self.path is not None and self._rank == 0:
             self._last_word(self.path, self.config)
-        self._tell_of_nothing()
+        self._report_missing_run()
         for act in self._afterwards:
             self._contained("closing", act)
 
-    def _tell_of_nothing(self) -> None:
+    def _report_missing_run(self) -> None:
         """Report that a watched model has no run, unless another message reports it."""
         silent = self.path is None and not self._opened and not self._launched
         if silent and self.config.capture != "off" and os.getpid() == self._made_by:

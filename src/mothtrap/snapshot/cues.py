@@ -44,7 +44,7 @@ class Cues:
         self._at = 0
         self._next = 0
         self._matched = 0
-        self._told: set[int] = set()
+        self._reported: set[int] = set()
         self._passed_rng: Tree = None
         self.begun = False
         self.reached: list[str] = []
@@ -60,7 +60,7 @@ class Cues:
         return self._at == len(self._steps) - 1
 
     @property
-    def is_under_way(self) -> bool:
+    def has_begun(self) -> bool:
         """Return whether the step has progressed so far that an optimizer step would end it."""
         return self._matched > 0 or not self._cued()
 
@@ -106,11 +106,11 @@ class Cues:
         for number, event in enumerate(self.step.events):
             if (
                 isinstance(event, LossCalled)
-                and number not in self._told
+                and number not in self._reported
                 and event.function == function
                 and self._places.fits(event.site, site)
             ):
-                self._told.add(number)
+                self._reported.add(number)
                 return event
         return None
 
@@ -124,7 +124,7 @@ class Cues:
         self._at = min(self._at + 1, len(self._steps) - 1)
         self._next = self._matched = 0
         self._passed_rng = None
-        self._told.clear()
+        self._reported.clear()
 
     def _cued(self) -> bool:
         return any(not isinstance(event, LossCalled) for event in self.step.events)

@@ -67,7 +67,7 @@ class SizeLimit:
             record, raw_bytes = replace(record, raw=()), 0
         if len(record.tensor_T) and written_bytes + raw_bytes + _row_bytes(record) > limit_bytes:
             record = self._without_finite(record)
-        told = self._tell(record)
+        told = self._report(record)
         return replace(record, observations=(*record.observations, *told)) if told else record
 
     def _without_finite(self, record: StepRecord) -> StepRecord:
@@ -83,7 +83,7 @@ class SizeLimit:
         lost, told = self.lost[what]
         self.lost = {**self.lost, what: (lost + count, told)}
 
-    def _tell(self, record: StepRecord) -> list[Dropped]:
+    def _report(self, record: StepRecord) -> list[Dropped]:
         last = any(isinstance(o, WorkerEnded) for o in record.observations)
         told = []
         for what, (lost, known) in self.lost.items():

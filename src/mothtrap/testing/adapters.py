@@ -107,7 +107,7 @@ class Process:
 
     def end(self) -> None:
         """Record the remaining data after the last step."""
-        self.recorder.hand_on_facts(*self.recorder.looks.end(self.recorder.steps))
+        self.recorder.emit_facts(*self.recorder.looks.end(self.recorder.steps))
 
     def steps(self) -> list[tuple[int, tuple[str, ...]]]:
         """Return numbers and optimizers of all train steps, in order."""

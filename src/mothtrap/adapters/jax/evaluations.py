@@ -144,9 +144,9 @@ class Evaluations:
         self._rows.ended()
         phases, self._phases = self._phases, {}
         for function, phase in phases.items():
-            self._tell(function, phase)
+            self._report(function, phase)
 
-    def _tell(self, function: str, phase: _Phase) -> None:
+    def _report(self, function: str, phase: _Phase) -> None:
         step, layout = self._job.now.step, phase.layout
         number, before = self._numbers.get(function, (0, 0))
         self._numbers[function] = number + 1, step

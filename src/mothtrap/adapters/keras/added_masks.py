@@ -47,7 +47,7 @@ def look_for(look: Look, before: int) -> None:
                 look.masks += _masks(look, scores.op)
 
 
-def tell(look: Look, job: Job, step: int) -> None:
+def report(look: Look, job: Job, step: int) -> None:
     """Report masks of zeros and ones."""
     for mask in look.masks:
         if set(np.unique(mask.values.read().astype(np.float32)).tolist()) == {0.0, 1.0}:

@@ -25,7 +25,7 @@ MAX_COMPARED: Final = 4
 MAX_ELEMENTS: Final = 1 << 16
 NEAR: Final = 4
 """Steps between two gradients that are compared."""
-TOLD_AT: Final = (8, 16, 32)
+REPORTED_AT: Final = (8, 16, 32)
 """Comparisons after which the result is reported."""
 
 
@@ -88,7 +88,7 @@ class Opponents:
             return
         cosines = self._cosines.setdefault((ours.name, other.name), [])
         cosines.append(dot(one, two) / size)
-        if len(cosines) in TOLD_AT:
+        if len(cosines) in REPORTED_AT:
             self._job.fact(
                 OpposedOptimizers(
                     step=self._job.now.step,

@@ -116,7 +116,7 @@ def first_of(pair: Pair) -> tuple[Order, FirstDivergence] | None:
     phase = pair.first.phase
     rough = pair.first.method not in BY_DIGEST
     order = (step, -1 if phase is Phase.STATE else place, int(phase), int(rough), columns[0])
-    return order, _told(pair, joined, row, columns)
+    return order, _divergence(pair, joined, row, columns)
 
 
 def _differs(pair: Pair, joined: _Joined) -> Bools:
@@ -201,7 +201,7 @@ def _spread(table: Table, key_K: Ints, names: Sequence[str]) -> tuple[Floats, Bo
     return value_KT, present_KT
 
 
-def _told(pair: Pair, joined: _Joined, row: int, columns: Sequence[int]) -> FirstDivergence:
+def _divergence(pair: Pair, joined: _Joined, row: int, columns: Sequence[int]) -> FirstDivergence:
     column = columns[0]
     step, place = divmod(int(joined.key_K[row]), MICRO_BATCHES)
     name, table = joined.names[column], pair.first

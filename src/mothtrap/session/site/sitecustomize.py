@@ -92,7 +92,7 @@ class _AfterImport:
                 elif name not in _LARGE:
                     _attach(name)
                 if paused is not None:
-                    paused.tell(made)
+                    paused.report(made)
             finally:
                 if paused is not None:
                     paused.end()
@@ -115,7 +115,7 @@ class _PausedCollection:
         self._sets_aside = self._paused and _is_at_the_top() and _few_objects()
         gc.disable()
 
-    def tell(self, made: int) -> None:
+    def report(self, made: int) -> None:
         """Report the saved time to the session, from the number of created objects."""
         session = sys.modules.get("mothtrap.session.startup")
         if self._sets_aside and session is not None:

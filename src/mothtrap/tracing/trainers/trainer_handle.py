@@ -38,13 +38,13 @@ class TrainerHandle(ObservingHandle):
     def __init__(self, job: Job, targets: Sequence[object] = ()) -> None:
         self._phase: Phase = ""
         self._epoch: int | None = None
-        self._told: TrainerSettings | None = None
+        self._reported: TrainerSettings | None = None
         super().__init__(job, targets)
 
     def settings(self, settings: TrainerSettings) -> None:
         """Report the settings of a training run if they differ from the previous ones."""
-        if settings != self._told:
-            self._told = settings
+        if settings != self._reported:
+            self._reported = settings
             self.job.fact(settings)
 
     def enter(self, phase: Phase, epoch: int | None = None) -> None:

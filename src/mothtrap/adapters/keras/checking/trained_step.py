@@ -183,7 +183,7 @@ class KerasStep:
         model, optimizer = self._model, self._model.optimizer
         self._state.restore()
         if change.fresh:
-            self._begin_anew()
+            self._reset()
         rates = [(one, one.rate) for one in model._flatten_layers() if _drops(one)]
         decay = getattr(optimizer, "weight_decay", None)
         sweeps = change.sweep != 1.0
@@ -209,7 +209,7 @@ class KerasStep:
                 layer.rate = rate
             self._state.restore()
 
-    def _begin_anew(self) -> None:
+    def _reset(self) -> None:
         """Reset the model to its initial weights, and the optimizer to an empty state."""
         if self._initial is None:
             return

@@ -72,7 +72,7 @@ class Playing:
         """Prepare the copy."""
         atexit.register(lambda: self._finish("the script's loop ended"))
         if self._change.fresh:
-            self._begin_anew()
+            self._reset()
         if not self._change.regularized:
             setattr(functional, "dropout", _undropped)  # noqa: B010
         if self._change.predictions == "free":
@@ -85,7 +85,7 @@ class Playing:
                 self._replace_optimizer(optimizer)
 
     @torch.no_grad()
-    def _begin_anew(self) -> None:
+    def _reset(self) -> None:
         """Reset the models to their initial weights, and the optimizers to an empty state."""
         for module, state in self._recording.initial.values():
             now = weights_of(module)

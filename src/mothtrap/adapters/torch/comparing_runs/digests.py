@@ -77,7 +77,7 @@ class DigestObserver:
         self._evaluated = False
         self._step = -1
         self._forwards = 0
-        self._told: dict[int, int] = {}
+        self._reported: dict[int, int] = {}
         self._states: ByIdentity[nn.Module, ModelState] = ByIdentity()
         self._stated: ByIdentity[torch.Tensor, bool] = ByIdentity()
         self._told_in = -1
@@ -160,12 +160,12 @@ class DigestObserver:
         root = self._job.book.root_of(module) if self.active else None
         if root is None:
             return
-        last, step = self._told.get(root.index), self._job.grouper.step
+        last, step = self._reported.get(root.index), self._job.grouper.step
         if last is not None and not (self.every_tensor and last < step):
             return
         whole = root.module()
         if whole is not None:
-            self._told[root.index] = step
+            self._reported[root.index] = step
             self._forget_told()
             state = self._state(root, whole)
             # Updates of the previous step are reported when they are applied, and are read only
@@ -173,7 +173,7 @@ class DigestObserver:
             applied = {id(reference()) for reference in self._applied_before}
             told = [placed for placed in state if id(placed[1]) not in applied]
             self._state_told(told)
-            self._tell_state(told)
+            self._report_state(told)
 
     def wants(self, optimizer: Optimizer) -> bool:
         """Return whether digests are due for an optimizer that is about to step."""
@@ -203,12 +203,12 @@ class DigestObserver:
         known = reducer.digests if reducer is not None else NOTHING_KNOWN
         bare = [(_owner(n), p) for n, p in self._unstated(named)]
         self._state_told(bare)
-        self._tell(bare, known)
+        self._report(bare, known)
         if self.every_tensor:
             new = [(n, p) for n, p in named if id(p) not in self._applied_now]
             self._applied_now |= {id(p): OwnRef(p) for _, p in new}
             gradients = [(f"gradient:{n}", p.grad) for n, p in new if p.grad is not None]
-            self._tell(gradients, known)
+            self._report(gradients, known)
 
     # Details
 
@@ -282,7 +282,7 @@ class DigestObserver:
             placed = state.tensors() or []
         return placed
 
-    def _tell_state(self, placed: Sequence[Placed]) -> None:
+    def _report_state(self, placed: Sequence[Placed]) -> None:
         if not self.every_tensor:
             size = sum(t.numel() * t.element_size() for _, t in placed if t.device.type == "cpu")
             if size > STATE_BYTES:
@@ -291,9 +291,9 @@ class DigestObserver:
                 step = self._job.grouper.step
                 self._notes.blind(step, "digests of the first weights", reason)
                 return
-        self._tell(placed)
+        self._report(placed)
 
-    def _tell(self, placed: Sequence[Placed], known: Mapping[int, int] = NOTHING_KNOWN) -> None:
+    def _report(self, placed: Sequence[Placed], known: Mapping[int, int] = NOTHING_KNOWN) -> None:
         """Report the digests of tensors.
 
         Args:
@@ -314,9 +314,9 @@ class DigestObserver:
         self._notes.number_of_each(
             DIGEST, list(compress(owners, taken_T)), as_scalars(digest_T[taken_T])
         )
-        self._tell_others(list(compress(placed, ~taken_T)))
+        self._report_others(list(compress(placed, ~taken_T)))
 
-    def _tell_others(self, placed: Sequence[Placed]) -> None:
+    def _report_others(self, placed: Sequence[Placed]) -> None:
         """Report tensors that are not in plain host memory.
 
         Tensors on a device are copied in one transfer.

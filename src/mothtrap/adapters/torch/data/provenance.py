@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.forward_uses import Use
     from mothtrap.adapters.torch.job.job import Job
 
-HELD = TOLD = 64
+HELD = MAX_REPORTED = 64
 """Number of latest batches that are identified by their memory, and number of batches of a step
 that are reported: a trainer may load all micro-batches of a step before it uses the first.
 """
@@ -305,7 +305,7 @@ class ProvenanceObserver:
 
     def _add(self, batch: SampleBatch) -> None:
         self._known = True
-        if len(self._step.batches) < TOLD:
+        if len(self._step.batches) < MAX_REPORTED:
             self._step.batches.append(batch)
         else:
             self._step.left_out += 1

@@ -32,8 +32,8 @@ Tell = Callable[[nn.Module, torch.Tensor], None]
 class Tap:
     """A module, and the receivers of its outputs."""
 
-    def __init__(self, module: nn.Module, tell: Tell) -> None:
-        self._module, self._tell = weakref.ref(module), tell
+    def __init__(self, module: nn.Module, report: Tell) -> None:
+        self._module, self._report = weakref.ref(module), report
         self.number = next(_numbers)
         self._handle = module.register_forward_hook(_hook())
         setattr(module, TOKEN, torch.tensor([self.number]))
@@ -42,7 +42,7 @@ class Tap:
         """Pass on a tensor returned by the module, without its graph."""
         module = self._module()
         if module is not None:
-            self._tell(module, output)
+            self._report(module, output)
 
     def remove(self) -> None:
         """Remove the hook; graphs that were created with it no longer report outputs."""
@@ -57,13 +57,13 @@ _open: Final[MutableMapping[int, Tap]] = weakref.WeakValueDictionary()
 """Taps by number. The graphs of a process outlive the job that inserted a tap."""
 
 
-def tap(modules: Iterable[nn.Module], tell: Tell) -> list[Tap]:
+def tap(modules: Iterable[nn.Module], report: Tell) -> list[Tap]:
     """Add a tap to each module that has none; call this before the modules are compiled.
 
     Returns:
         The taps, which are active as long as they are kept.
     """
-    taps = [Tap(m, tell) for m in modules if TOKEN not in vars(m) and wrapped(m) is None]
+    taps = [Tap(m, report) for m in modules if TOKEN not in vars(m) and wrapped(m) is None]
     _open.update((each.number, each) for each in taps)
     return taps
 

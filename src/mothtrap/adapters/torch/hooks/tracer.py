@@ -333,7 +333,7 @@ class Tracer(Parts):
                     self.contain_part("loss graph", self.losses.loss_began, loss)
                 self._onset.look(site, root)
             else:
-                self.forwards.retained.let_go()
+                self.forwards.retained.release()
 
     def _backward_ended(self) -> None:
         self._backward_depth = max(0, self._backward_depth - 1)

@@ -244,7 +244,7 @@ class StepSampling:
     def _hand_on_logged(self) -> None:
         step, self._logged_step = self._logged_step, -1
         if step >= 0:
-            self._job.recorder.hand_on_logged(step)
+            self._job.recorder.emit_logged(step)
 
     def _is_known(self, optimizer: Optimizer) -> bool:
         return self._optimizer is not None and self._optimizer() is optimizer

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 MAX_PATHS = 8
-ROWS_TOLD = 65
+ROWS_REPORTED = 65
 """Maximum number of recorded row counts. Chosen by hand: with more, the number of rows changes from
 batch to batch on purpose. It is odd, so that the last recorded count does not belong to a short
 batch.
@@ -87,7 +87,7 @@ class WorkerStateObserver:
         """
         if self._initial is None:
             self._initial = self._parameters()
-        if self._times_told < ROWS_TOLD:
+        if self._times_told < ROWS_REPORTED:
             self._rows += rows_in(given)
             self._location = self._location or frames.user_location()
         if is_due and self._settings is None:

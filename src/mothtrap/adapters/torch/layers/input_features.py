@@ -108,19 +108,19 @@ def _fields(numbers: Floats, rows: int, features: int, by_feature: bool) -> dict
     if by_feature:
         blocks = numbers[6:].reshape(-1, features)
         found |= {
-            "feature_means": _told(blocks[0]),
-            "feature_stds": _told(blocks[1]),
-            "feature_ties": _told(blocks[2]),
+            "feature_means": _as_tuple(blocks[0]),
+            "feature_stds": _as_tuple(blocks[1]),
+            "feature_ties": _as_tuple(blocks[2]),
         }
         if len(blocks) > 3:
             found |= {
                 "partners": tuple(int(place) for place in blocks[3]),
-                "correlations": _told(blocks[4]),
+                "correlations": _as_tuple(blocks[4]),
             }
     return found
 
 
-def _told(values: Floats) -> tuple[float, ...]:
+def _as_tuple(values: Floats) -> tuple[float, ...]:
     return tuple(values.tolist())
 
 

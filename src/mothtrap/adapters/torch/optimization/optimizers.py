@@ -251,10 +251,10 @@ class OptimizerObserver:
     def _parameter_list(self, known: Known, optimizer: Optimizer) -> OptimizerParameters:
         if not known.parameter_list.is_of(optimizer):
             known.parameter_list = OptimizerParameters(list(parameters(optimizer)))
-            self._tell_unread(known.parameter_list)
+            self._report_unread(known.parameter_list)
         return known.parameter_list
 
-    def _tell_unread(self, parameter_list: OptimizerParameters) -> None:
+    def _report_unread(self, parameter_list: OptimizerParameters) -> None:
         for parameter in parameter_list.parameters:
             if has_own_dispatch(parameter):
                 self._notes.blind(

@@ -86,7 +86,7 @@ class RoundingObserver:
         look.left -= 1
         if not look.left:
             self._looks[optimizer] = None
-            self._tell(optimizer, look)
+            self._report(optimizer, look)
 
     def _begin(self, optimizer: Optimizer) -> _Look | None:
         narrow = [
@@ -103,7 +103,7 @@ class RoundingObserver:
             samples.append(_Sample(parameter, before_N, reached_N))
         return _Look(self._job.grouper.step, samples)
 
-    def _tell(self, optimizer: Optimizer, look: _Look) -> None:
+    def _report(self, optimizer: Optimizer, look: _Look) -> None:
         counts: list[tuple[int, int, str]] = []
         for sample in look.samples:
             same_N = (_elements(sample.parameter) == sample.before_N) & sample.reached_N

@@ -146,10 +146,10 @@ def write(path: Path, found: Localized, title: str) -> str:
 def _tried(path: Path, draft: Path, found: Localized, title: str) -> str:
     """Write drafts until one of them fails as intended; keep this draft."""
     why = NO_OPERATION
-    for tell in _subjects(found):
+    for report in _subjects(found):
         renderer = SourceRenderer()
         try:
-            subject = tell(renderer)
+            subject = report(renderer)
         except NotRenderableError as err:
             why = str(err)
             continue

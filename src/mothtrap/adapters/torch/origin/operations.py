@@ -202,7 +202,7 @@ class OperationObserver(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if origin.operation is None and self._holders.of(origin.memory) is None:
             # the call entered code that cannot be observed
             origin = self._origins.first() or origin
-        return self._told(origin)
+        return self._localized(origin)
 
     def raised(self, error: BaseException) -> Localized | None:
         """Return the operation that raised an exception, or produced the NaN that it rejected.
@@ -240,7 +240,7 @@ class OperationObserver(TorchDispatchMode):  # type: ignore[no-untyped-call]
             origin = min(bad, key=lambda origin: origin.number, default=None)
         if origin is None:
             return None
-        found = self._told(origin)
+        found = self._localized(origin)
         which = f"{call.function} rejected it" if call is not None else "the script rejected it"
         place = _where(None, call.stack) if call is not None else ""
         return replace(found, sentence=f"{found.sentence}; {which}{place}")
@@ -264,7 +264,7 @@ class OperationObserver(TorchDispatchMode):  # type: ignore[no-untyped-call]
             call=call,
         )
 
-    def _told(self, origin: Origin) -> Localized:
+    def _localized(self, origin: Origin) -> Localized:
         if origin.operation is None:
             return self._told_holder(origin)
         operation, context = origin.operation, origin.operation.context

@@ -39,7 +39,7 @@ IDLE_SHARE = 8
 VALUE_BYTES = 250
 """Approximate size of a value in a tree: measured."""
 _BIG = 2**63
-MAX_TOLD = 3
+MAX_REPORTED = 3
 """Maximum number of reported parts of one value that could not be kept."""
 MAX_KNOWN = 512
 """Number of values distinguished by identity before deleted ones are forgotten."""
@@ -187,7 +187,7 @@ class Copies:
         maker = self._maker(most_values)
         tree = maker.tree(value)
         self._tree_bytes += VALUE_BYTES * (1 + most_values - maker.left)
-        for text in list(maker.opaque)[:MAX_TOLD]:
+        for text in list(maker.opaque)[:MAX_REPORTED]:
             self.missing[f"{what}: {text}"] = None
         return tree
 

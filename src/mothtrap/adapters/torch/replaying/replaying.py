@@ -210,7 +210,7 @@ class Replaying:
         name = self.tracer.optimizers.add(optimizer).name
         if self.cues.is_untouched and self._played.awaits(name):
             self._played.applies(optimizer, name)
-        elif not self.cues.is_under_way:
+        elif not self.cues.has_begun:
             self._not_there_yet(optimizer)
         elif self.cues.is_last:
             self._arrived()
@@ -224,7 +224,7 @@ class Replaying:
         if not self.cues.begun:
             self._truth.new_step()
         self._safely(self._played.ended, self.tracer.optimizers.add(optimizer).name)
-        if self.cues.begun and self.cues.is_under_way and not self.cues.is_last:
+        if self.cues.begun and self.cues.has_begun and not self.cues.is_last:
             self._safely(self._next_step)
 
     def _next_step(self) -> None:
@@ -254,7 +254,7 @@ class Replaying:
     def _scaler_skipped(self, name: str) -> None:
         of_played = self.cues.is_untouched and self._played.awaits(name)
         self._played.ended(name)
-        if self.cues.begun and self.cues.is_under_way and not of_played:
+        if self.cues.begun and self.cues.has_begun and not of_played:
             if self.cues.is_last:
                 self._arrived()
             else:
