@@ -8,8 +8,8 @@ from pathlib import Path
 from tests.harness.running import run
 
 SCRIPT = Path(__file__).parents[1] / "scripts" / "reading_size.py"
-MOST_LINES = {"a rule": 400, "a small adapter": 366, "a wrong loss fact in Keras": 860}
-"""Lower a bound when the number falls. The aims, which the script prints, are 400, 350 and 700."""
+MOST_LINES = {"a rule": 400, "a small adapter": 350, "a wrong loss fact in Keras": 700}
+"""The aims, which the script prints, too."""
 
 
 def test_little_must_be_read_for_a_task(tmp_path: Path) -> None:

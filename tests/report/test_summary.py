@@ -262,6 +262,7 @@ def test_the_json_has_the_agreed_keys_and_truthful_numbers() -> None:
             "close_seconds",
             "launcher_seconds",
             "saved_seconds",
+            "slowed_seconds",
             "wall_seconds",
         ),
     }

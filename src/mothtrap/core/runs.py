@@ -146,7 +146,8 @@ class Overhead(msgspec.Struct, frozen=True, kw_only=True):
     of the time to import mothtrap (`start_seconds`), and of the CPU time of threads that compete
     with the training (`beside_seconds`), of the time to close the record (`close_seconds`), plus
     the launcher's time before and after the job (`launcher_seconds`), less the garbage collection
-    that was saved (`saved_seconds`, an estimate); at least 0. `wall_seconds` is the mean training
+    that was saved (`saved_seconds`, an estimate); at least 0. It includes `slowed_seconds`, an
+    estimate of how much slower the script's own code became. `wall_seconds` is the mean training
     time of a worker.
     """
 
@@ -164,6 +165,7 @@ class Overhead(msgspec.Struct, frozen=True, kw_only=True):
     close_seconds: float = 0.0
     launcher_seconds: float = 0.0
     saved_seconds: float = 0.0
+    slowed_seconds: float = 0.0
     wall_seconds: float = 0.0
 
 

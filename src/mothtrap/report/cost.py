@@ -46,6 +46,7 @@ def _added(cost: Overhead, workers: int) -> str:
         "imports": cost.start_seconds / max(1, workers),
         "threads": cost.beside_seconds / max(1, workers),
         "closing": cost.close_seconds / max(1, workers),
+        "slower code between hooks (estimated)": cost.slowed_seconds / max(1, workers),
         "launcher": cost.launcher_seconds,
     }
     named = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in parts.items() if seconds)

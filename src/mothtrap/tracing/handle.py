@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -12,6 +11,7 @@ from mothtrap.core.options import WITHOUT_SNAPSHOTS, Option
 from mothtrap.core.replays import ReplayPlan
 from mothtrap.core.reports import Reports
 from mothtrap.tracing.adapter_parts import NO_CHECKS, NO_STALLS, CheckParts, StallParts
+from mothtrap.tracing.attachable import Attachable
 from mothtrap.tracing.replacements import Replacements
 
 
@@ -87,7 +87,7 @@ NOTHING: Final = Reports()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AdapterSpec:
+class AdapterSpec(Attachable):
     """Everything that a session knows about an adapter: `ADAPTER` in its module.
 
     Attributes:
@@ -122,34 +122,3 @@ class AdapterSpec:
     place: Callable[[], Environment] | None = None
     checks: CheckParts = NO_CHECKS
     stalls: StallParts = NO_STALLS
-
-    def accepts(self, target: object) -> bool:
-        """Return whether an object can be watched."""
-        if isinstance(self.watched, tuple):
-            return isinstance(target, self.watched)
-        return self.watched(target)
-
-    def attach(self, job: Job, targets: Sequence[object] = ()) -> Handle:
-        """Observe objects: models, then their optimizers; without objects, the whole process.
-
-        Raises:
-            TypeError: an object cannot be watched. A refined adapter checks all but the first.
-        """
-        for target in targets[: 1 if self.refines else None]:
-            if not (self.accepts(target) or isinstance(target, self.beside)):
-                kind = type(target).__qualname__
-                raise TypeError(f"cannot watch a {kind} with {self.framework}: {self._expected()}")
-        return self.handle(job, targets)
-
-    def _expected(self) -> str:
-        if not isinstance(self.watched, tuple):
-            return f"expected objects of {self.framework}"
-        names = [kind.__name__ for kind in (*self.watched, *self.beside)]
-        return f"expected {' or '.join(names)}" if names else "use `mothtrap run`"
-
-    def environment(self) -> Environment:
-        """Return this process's position in its job, and the relevant versions."""
-        if self.place is not None:
-            return self.place()
-        version = getattr(sys.modules.get(self.framework), "__version__", "")
-        return Environment(versions={self.framework: str(version)})

@@ -47,3 +47,21 @@ def test_a_slice_that_moves_is_not() -> None:
 
 def test_the_training_part_of_all_rows_is_meant() -> None:
     assert told(moves=False, size=48) == []
+
+
+def test_moments_of_an_optimizer_hold_no_rows() -> None:
+    """A square weight and its momentum have as many columns as the batch, and more rows."""
+
+    def update(params: Any, momentum: Any, x: Any, index: Any, size: int) -> Any:
+        rows = jax.lax.dynamic_slice_in_dim(x, index * size, size)
+        loss, grads = jax.value_and_grad(lambda w: jnp.mean((rows @ w) ** 2))(params)
+        momentum = 0.9 * momentum + grads
+        return params - 0.01 * momentum, momentum, loss
+
+    params = jnp.asarray(np.random.default_rng(1).normal(size=(16, 16)))
+    momentum, process = jnp.zeros_like(params), Process("jax")
+    with process.watched(ADAPTER):
+        compiled = jax.jit(update, static_argnums=4)
+        for _ in range(20):
+            params, momentum, _ = compiled(params, momentum, np.tile(X[:4], (1, 4)), 0, 2)
+    assert not [one for one in process.facts() if isinstance(one, OneBatchUsed)]

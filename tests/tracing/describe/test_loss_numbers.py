@@ -8,7 +8,6 @@ import pytest
 
 from mothtrap.tracing.describe import call_baselines, loss_numbers
 from mothtrap.tracing.describe.loss_numbers import Called
-from mothtrap.tracing.describe.target_order import TargetsInOrder
 
 RNG = np.random.default_rng(0)
 
@@ -36,27 +35,6 @@ def test_hard_labels_are_counted() -> None:
     assert loss_numbers.label_counts(CLASSES) == (2, 1, 1)
     assert loss_numbers.label_counts(BINARY) == (1, 2)
     assert loss_numbers.label_counts(squared([0.5])) is None
-
-
-def test_confusion_is_labels_against_predictions() -> None:
-    assert loss_numbers.sample(CLASSES, [], columns=False).confusion == (1, 1, 0, 0, 1, 0, 0, 0, 1)
-    assert loss_numbers.sample(BINARY, [], columns=False).confusion == (1, 0, 1, 1)
-
-
-def test_targets_outside_of_the_last_operation_are_counted() -> None:
-    found = loss_numbers.sample(squared([0.5, 3.0, -1.0, 1.0], ("sigmoid",)), [], columns=False)
-    assert found.outside_share == 0.5
-    assert (found.least, found.greatest) == (-1.0, 3.0)
-    assert loss_numbers.sample(squared([5.0]), [], columns=False).outside_share is None
-
-
-def test_a_column_that_gives_the_target_away_is_found_in_the_rows_that_were_kept_of_both() -> None:
-    table = RNG.normal(size=(32, 4))
-    for target in (3 * table[:, 2] + 1, 3 * table[:24, 2] + 1):
-        found = loss_numbers.sample(squared(target), [table], columns=True)
-        assert (found.telling_columns, found.columns) == ((2,), 4)
-    assert loss_numbers.sample(squared(table[:, 2]), [], columns=True).telling_columns is None
-    assert loss_numbers.sample(squared(table[:, 2]), [table], columns=False).columns is None
 
 
 def guess(target: Any, operation: str = "cross_entropy", **more: Any) -> float | None:
@@ -89,16 +67,3 @@ def test_that_of_probabilities_has_the_mean_entropy_of_columns() -> None:
 
 def test_equal_predictions_have_no_spread() -> None:
     assert loss_numbers.prediction_spread(called([0, 1], [[0.2, 0.3, 0.5]] * 2)) == 0.0
-
-
-def test_the_order_of_targets_is_reported_after_eight_steps() -> None:
-    order = TargetsInOrder("train.py:9", "train.py:9")
-    for step in range(8):
-        assert not order.is_due(step)
-        loss_numbers.add_to_order(order, step, CLASSES)
-        loss_numbers.add_to_order(order, step, CLASSES)  # a step of two micro-batches
-    assert order.is_due(8)
-    fact = order.fact(8, loader="fit", sampler="sequential")
-    assert fact.steps == tuple(range(8))
-    assert fact.counts == ((4, 2, 2),) * 8
-    assert fact.sampler == "sequential"

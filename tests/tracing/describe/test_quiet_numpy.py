@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mothtrap.tracing.describe import call_baselines, layer_numbers, loss_numbers
+from mothtrap.tracing.describe import call_baselines, layer_numbers, loss_numbers, target_samples
 from mothtrap.tracing.describe.loss_numbers import Called
 from mothtrap.tracing.describe.quiet_numpy import quiet
 from mothtrap.tracing.describe.target_order import TargetsInOrder
@@ -41,11 +41,11 @@ def of_loss(values: np.ndarray) -> None:
             prediction=values,
             squared=1.0,
         )
-        loss_numbers.sample(called, [values], columns=True)
+        target_samples.sample(called, [values], columns=True)
         loss_numbers.prediction_spread(called)
         loss_numbers.label_counts(called)
         call_baselines.baseline_of(called)
-        loss_numbers.add_to_order(TargetsInOrder("train.py:1", None), 0, called)
+        target_samples.add_to_order(TargetsInOrder("train.py:1", None), 0, called)
 
 
 LOOKS: tuple[Callable[[np.ndarray], Any], ...] = (

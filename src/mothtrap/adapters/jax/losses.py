@@ -16,7 +16,7 @@ from mothtrap.adapters.jax.shadow import LAYERS, Looks, Shadow, Softmax
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.data import TargetOrder
 from mothtrap.core.facts.losses import LossCall
-from mothtrap.tracing.describe import loss_numbers
+from mothtrap.tracing.describe import loss_numbers, target_samples
 from mothtrap.tracing.describe.loss_numbers import Called
 from mothtrap.tracing.describe.losses import difference
 from mothtrap.tracing.describe.target_order import TargetsInOrder
@@ -110,7 +110,7 @@ class LossFacts:
         )
         inputs = [np.asarray(one) for one in (*looks.tokens, *looks.data)]
         known = labels is not None and bool(((labels >= 0) & (labels < classes)).all())
-        targets = loss_numbers.sample(called, inputs, columns=True) if known else None
+        targets = target_samples.sample(called, inputs, columns=True) if known else None
         is_next = targets is not None and targets.input_offsets == (1,)
         ahead, line = _looks_ahead(shadow, looks, rows_RK.shape[-2]) if is_next else (None, None)
         self._job.fact(
@@ -142,7 +142,7 @@ class LossFacts:
         order = self._orders.setdefault(site, TargetsInOrder(site, place))
         if order.is_due(step):
             self._job.fact(order.fact(step))
-        loss_numbers.add_to_order(order, step, called)
+        target_samples.add_to_order(order, step, called)
 
 
 def _looks_ahead(shadow: Shadow, looks: Looks, length: int) -> tuple[str | None, str | None]:

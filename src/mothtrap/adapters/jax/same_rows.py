@@ -73,12 +73,17 @@ class SameRows:
 
 
 def _rows_given(shape: tuple[int, ...], inputs: Any, weights: Collection[int]) -> int:
-    """Return the rows of the argument of which an array of some shape is a small part; else 0."""
-    if len(shape) < 2:
+    """Return the rows of the argument of which an array of some shape is a small part; else 0.
+
+    An array that is an argument itself is cut out of none. Weights hold no rows of data, nor do
+    arrays of their shapes, such as the moments of an optimizer.
+    """
+    sizes = [np.shape(leaf) for leaf in jax.tree_util.tree_leaves(inputs)]
+    if len(shape) < 2 or shape in sizes:
         return 0
-    for place, leaf in enumerate(jax.tree_util.tree_leaves(inputs)):
-        size = np.shape(leaf)
+    of_weights = {sizes[place] for place in weights}
+    for size in sizes:
         is_alike = len(size) > 1 and math.prod(size[1:]) == math.prod(shape[1:])
-        if is_alike and place not in weights and shape[0] <= PART * size[0]:
+        if is_alike and size not in of_weights and shape[0] <= PART * size[0]:
             return int(size[0])
     return 0

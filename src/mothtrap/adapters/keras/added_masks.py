@@ -13,8 +13,7 @@ from typing import Any, Final
 import numpy as np
 import tensorflow as tf
 
-from mothtrap.adapters.tensorflow.probes.loss_records import AddedMask
-from mothtrap.adapters.tensorflow.probes.probes import Look
+from mothtrap.adapters.tensorflow.probes.probes import AddedMask, Look
 from mothtrap.adapters.tensorflow.probes.slots import Slot
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.layers import MaskOfOnes

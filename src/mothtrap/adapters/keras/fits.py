@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from mothtrap.tracing.describe.loss_numbers import MAX_CONFUSED
+from mothtrap.tracing.describe.target_samples import MAX_CONFUSED
 
 if TYPE_CHECKING:
     from mothtrap.adapters.tensorflow.internals import Parts

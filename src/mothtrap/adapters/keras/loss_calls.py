@@ -18,7 +18,7 @@ from mothtrap.adapters.tensorflow.probes.cells import Array
 from mothtrap.adapters.tensorflow.probes.probes import Look
 from mothtrap.adapters.tensorflow.probes.slots import Slot
 from mothtrap.core.adapters import Job
-from mothtrap.tracing.describe import loss_numbers
+from mothtrap.tracing.describe import target_samples
 from mothtrap.tracing.describe.loss_numbers import Called
 from mothtrap.tracing.describe.losses import loss_call
 from mothtrap.tracing.describe.target_order import TargetsInOrder
@@ -94,7 +94,7 @@ class LossCalls:
             loader = self._batches.loader
             name, sampler = (loader.loader, loader.sampler) if loader else (None, None)
             self._job.fact(order.fact(step, loader=name, sampler=sampler))
-        loss_numbers.add_to_order(order, step, called)
+        target_samples.add_to_order(order, step, called)
 
 
 def _data(look: Look) -> list[tuple[Any, Slot]]:

@@ -79,8 +79,7 @@ class LossProbes:
             prediction = tf.convert_to_tensor(prediction)
         if look is None or not tf.is_tensor(prediction):
             return
-        if not tf.is_tensor(target):
-            target = tf.convert_to_tensor(target)
+        target = tf.convert_to_tensor(target)
         if not look.why:
             self._job.contain_part("collections", self._asked.lost, look, loss, target)
         chain = _chain(look, prediction)
@@ -103,8 +102,7 @@ class _Thread(threading.local):
 
 
 def _are_swapped(target: Any, prediction: Any) -> bool:
-    recorded = tensorflow_names.is_recorded
-    return recorded(target) and not recorded(prediction)
+    return tensorflow_names.is_recorded(target) and not tensorflow_names.is_recorded(prediction)
 
 
 def _chain(look: Look, prediction: Any) -> tuple[str, ...]:

@@ -12,9 +12,9 @@ import tensorflow as tf
 from mothtrap.adapters.keras import layers
 from mothtrap.adapters.keras.guard import is_finite
 from mothtrap.adapters.tensorflow.hooks import LOOKS
-from mothtrap.adapters.tensorflow.probes.loss_records import Target
 from mothtrap.adapters.tensorflow.probes.probes import Applied, Look
 from mothtrap.adapters.tensorflow.probes.slots import Slot
+from mothtrap.adapters.tensorflow.probes.tape_targets import Target
 
 
 def is_bad(looks: Sequence[Look]) -> bool:

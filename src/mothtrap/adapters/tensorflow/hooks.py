@@ -13,10 +13,10 @@ import tensorflow as tf
 from mothtrap.adapters.tensorflow import internals
 from mothtrap.adapters.tensorflow.broadcasts import broadcast_under, is_broadcast, is_made_of
 from mothtrap.adapters.tensorflow.probes.logged import GRAPH_LOG
-from mothtrap.adapters.tensorflow.probes.loss_records import Broadcast, Target
 from mothtrap.adapters.tensorflow.probes.probes import Look, Looks
 from mothtrap.adapters.tensorflow.probes.slots import Slot
 from mothtrap.adapters.tensorflow.probes.sums import summed_apart
+from mothtrap.adapters.tensorflow.probes.tape_targets import Broadcast, Target
 from mothtrap.tracing.replacements import Contain, Function, Replacements, drop_own_frame
 from mothtrap.tracing.source import frames
 

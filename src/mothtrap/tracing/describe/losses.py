@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import structs
 
 from mothtrap.core.facts.losses import LossCall
-from mothtrap.tracing.describe import loss_numbers
+from mothtrap.tracing.describe import loss_numbers, target_samples
 from mothtrap.tracing.describe.loss_numbers import Array, Called
 
 
@@ -38,7 +38,7 @@ def loss_call(
         about: other fields.
     """
     finite = prediction[np.isfinite(prediction)]
-    targets = loss_numbers.sample(called, inputs, columns=columns, decoder=decoder)
+    targets = target_samples.sample(called, inputs, columns=columns, decoder=decoder)
     if class_weights is not None:
         targets = structs.replace(targets, weighted=True, class_weights=tuple(class_weights))
     return LossCall(

@@ -17,8 +17,9 @@ import tensorflow as tf
 
 from mothtrap.adapters.tensorflow import internals
 from mothtrap.adapters.tensorflow.probes.cells import LOOKING, Array, Cell
-from mothtrap.adapters.tensorflow.probes.loss_records import AddedMask, LossRecord, Target
+from mothtrap.adapters.tensorflow.probes.loss_records import LossRecord
 from mothtrap.adapters.tensorflow.probes.slots import Slot
+from mothtrap.adapters.tensorflow.probes.tape_targets import Target
 from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import TensorInfo
 
@@ -28,6 +29,14 @@ LOOKS_OF: Final = "_mothtrap_looks"
 """Attribute of a function that contains the records of its programs."""
 ALONE: Final = 8
 """Consecutive runs of the same program after which only this program is read."""
+
+
+@dataclass(slots=True, eq=False)
+class AddedMask:
+    """A floating-point tensor without weights that is added to scores before a softmax."""
+
+    values: Slot
+    location: str | None = None
 
 
 @dataclass(slots=True, eq=False)

@@ -27,8 +27,9 @@ from mothtrap.core.facts.losses import TargetSample
 from mothtrap.statistics.torch.dtypes import type_name
 from mothtrap.statistics.torch.in_place import as_array
 from mothtrap.tracing.describe import next_tokens
-from mothtrap.tracing.describe.loss_numbers import MAX_CONFUSED, MAX_TARGETS, RANGES, TOLERANCE
+from mothtrap.tracing.describe.loss_numbers import MAX_TARGETS, TOLERANCE
 from mothtrap.tracing.describe.target_leakage import MAX_ROWS, is_table, telling_columns
+from mothtrap.tracing.describe.target_samples import MAX_CONFUSED, RANGES
 
 Array = npt.NDArray[Any]
 _RESHAPES = frozenset({"view", "unsafe_view", "reshape", "squeeze", "unsqueeze", "alias"})

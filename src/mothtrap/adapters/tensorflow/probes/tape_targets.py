@@ -1,0 +1,44 @@
+"""Values that tapes differentiate, in the record of a traced program or eager step."""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+from typing import Any
+
+from mothtrap.adapters.tensorflow.probes.slots import Slot
+from mothtrap.core.facts.losses import LossCall
+from mothtrap.tracing.describe.losses import difference
+
+
+@dataclass(slots=True, eq=False)
+class Broadcast:
+    """A difference between every prediction and every target: its shape, and its line if known."""
+
+    shape: Slot
+    location: str | None = None
+
+    def fact(self, step: int, series: str | None, place: str | None) -> LossCall:
+        """Return the fact; `place` is the location of the loss."""
+        rows, columns = self.shape.read().tolist()
+        shapes = (rows, 1), (columns,), (rows, columns)
+        return difference(*shapes, step=step, series=series, location=self.location or place)
+
+
+@dataclass(slots=True, eq=False)
+class Target:
+    """A loss: the value that a tape differentiates with respect to variables.
+
+    `scaled`: a loss scale was applied, and `value` is the unscaled loss. `tensor`: tensor of the
+    program, while it is traced. `sources`: identities of the variables; `first` is the first of
+    them. `original`: the tensor passed to the tape.
+    """
+
+    value: Slot
+    location: str | None
+    scaled: bool
+    broadcast: Broadcast | None = None
+    tensor: Any = None
+    sources: frozenset[int] = frozenset()
+    first: weakref.ref[Any] | None = None
+    original: Any = None

@@ -1,0 +1,133 @@
+"""Targets of a loss call, computed from arrays on the host.
+
+Shape suffixes: N = elements, R = rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from mothtrap.core.facts.losses import TargetSample
+from mothtrap.tracing.describe import next_tokens
+from mothtrap.tracing.describe.loss_numbers import (
+    MAX_TARGETS,
+    TOLERANCE,
+    Array,
+    Called,
+    label_counts,
+)
+from mothtrap.tracing.describe.quiet_numpy import quiet
+from mothtrap.tracing.describe.target_leakage import telling_columns
+from mothtrap.tracing.describe.target_order import BINS, TargetsInOrder
+
+MAX_CONFUSED: Final = 20
+"""Maximum number of classes for which the confusion is counted."""
+RANGES: Final = {
+    "relu": (0.0, math.inf),
+    "softplus": (0.0, math.inf),
+    "exp": (0.0, math.inf),
+    "sigmoid": (0.0, 1.0),
+    "softmax": (0.0, 1.0),
+    "tanh": (-1.0, 1.0),
+    "hardsigmoid": (0.0, 1.0),
+    "log_sigmoid": (-math.inf, 0.0),
+    "log_softmax": (-math.inf, 0.0),
+    "softsign": (-1.0, 1.0),
+}
+"""Closed output range of operations with which a model may end."""
+
+
+@quiet
+def sample(
+    called: Called, inputs: Sequence[Array], *, columns: bool, decoder: Sequence[Array] = ()
+) -> TargetSample:
+    """Describe the targets of a call.
+
+    Args:
+        called: the loss call.
+        inputs: inputs of the model.
+        columns: also search for input columns that reveal the target.
+        decoder: sequences that later layers of the model receive.
+    """
+    target = called.target.reshape(-1)[:MAX_TARGETS]
+    finite = target.astype(np.float64)
+    finite = finite[np.isfinite(finite)]
+    telling = _telling_columns(inputs, called) if columns else None
+    tokens = [*inputs, *decoder] if called.operation == "cross_entropy" else ()
+    offsets, decoded = next_tokens.compared(tokens, called.target, called.classes)
+    return TargetSample(
+        dtype=called.target.dtype.name,
+        count=target.size,
+        least=float(finite.min()) if finite.size else None,
+        greatest=float(finite.max()) if finite.size else None,
+        mean=float(finite.mean()) if finite.size else None,
+        outside_share=_outside_share(called, finite),
+        input_offsets=offsets,
+        decoded=decoded,
+        telling_columns=telling[0] if telling else None,
+        columns=telling[1] if telling else None,
+        confusion=_confusion(called),
+        row_sums=_row_sums(called),
+    )
+
+
+def _row_sums(called: Called) -> tuple[float, float] | None:
+    if called.operation != "cross_entropy" or called.target.shape != called.prediction.shape:
+        return None
+    if not called.target.size or not np.isin(called.target, (0, 1)).all():
+        return None
+    sums_R = called.target.sum(axis=-1, dtype=np.float64)
+    return (float(sums_R.min()), float(sums_R.max())) if np.isfinite(sums_R).all() else None
+
+
+def _outside_share(called: Called, finite_N: Array) -> float | None:
+    bounds = RANGES.get(next((name for name in called.chain if name != "cast"), ""))
+    if called.operation != "elementwise" or bounds is None or not finite_N.size:
+        return None
+    low, high = bounds
+    return float(((finite_N < low - TOLERANCE) | (finite_N > high + TOLERANCE)).mean())
+
+
+def _confusion(called: Called) -> tuple[int, ...] | None:
+    """Return labels against predicted classes, row by row; None if there are none or too many."""
+    classes = called.classes
+    if not classes or not 2 <= classes <= MAX_CONFUSED:
+        return None
+    if called.is_binary:
+        if called.prediction.shape != called.target.shape:
+            return None
+        predicted, labels = (called.prediction > 0.5).astype(np.int64), called.target
+    else:
+        if called.prediction.ndim != 2 or called.target.ndim != 1:
+            return None
+        predicted, labels = called.prediction.argmax(axis=-1), called.target
+    labels = labels.reshape(-1)
+    kept = np.isfinite(labels) & (labels >= 0) & (labels < classes)
+    places = labels[kept].astype(np.int64) * classes + predicted.reshape(-1)[kept]
+    return tuple(np.bincount(places, minlength=classes * classes).tolist())
+
+
+def _telling_columns(inputs: Sequence[Array], called: Called) -> tuple[tuple[int, ...], int] | None:
+    """Return the columns that leak the target, in rows for which both are stored."""
+    rows = min((len(given) for given in inputs if given.ndim), default=0)
+    target = called.target[:rows] if called.target.ndim else called.target
+    return telling_columns([given[: len(target)] for given in inputs if given.ndim], target)
+
+
+@quiet
+def add_to_order(order: TargetsInOrder, step: int, called: Called) -> None:
+    """Add the targets of a call to the targets of its call site."""
+    if not called.target.size:
+        return
+    counts = label_counts(called)
+    if counts is not None:
+        width = -(-len(counts) // BINS)
+        order.add_counts(step, np.add.reduceat(counts, np.arange(0, len(counts), width)).tolist())
+    elif called.target.size == len(called.target):
+        values_N = called.target.reshape(-1)[:MAX_TARGETS].astype(np.float64)
+        moments = float(len(values_N)), float(values_N.mean()), float(values_N.var())
+        order.add_values(step, moments)

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mothtrap.tracing.describe import target_samples
+from mothtrap.tracing.describe.loss_numbers import Called
+from mothtrap.tracing.describe.target_order import TargetsInOrder
+
+RNG = np.random.default_rng(0)
+
+
+def called(target: Any, prediction: Any, operation: str = "cross_entropy", **more: Any) -> Called:
+    return Called(
+        operation=operation,
+        chain=more.get("chain", ("linear",)),
+        classes=more.get("classes", 3),
+        target=np.asarray(target),
+        prediction=np.asarray(prediction, dtype=float),
+    )
+
+
+def squared(target: Any, chain: tuple[str, ...] = ("linear",)) -> Called:
+    target = np.asarray(target, dtype=float)
+    return called(target, np.zeros_like(target), "elementwise", chain=chain, classes=None)
+
+
+CLASSES = called([0, 0, 2, 1], np.eye(3)[[0, 1, 2, 1]])
+BINARY = called([[0], [1], [1]], [[0.2], [0.9], [0.4]], "binary_cross_entropy", classes=2)
+
+
+def test_confusion_is_labels_against_predictions() -> None:
+    assert target_samples.sample(CLASSES, [], columns=False).confusion == (
+        1,
+        1,
+        0,
+        0,
+        1,
+        0,
+        0,
+        0,
+        1,
+    )
+    assert target_samples.sample(BINARY, [], columns=False).confusion == (1, 0, 1, 1)
+
+
+def test_targets_outside_of_the_last_operation_are_counted() -> None:
+    found = target_samples.sample(squared([0.5, 3.0, -1.0, 1.0], ("sigmoid",)), [], columns=False)
+    assert found.outside_share == 0.5
+    assert (found.least, found.greatest) == (-1.0, 3.0)
+    assert target_samples.sample(squared([5.0]), [], columns=False).outside_share is None
+
+
+def test_a_column_that_gives_the_target_away_is_found_in_the_rows_that_were_kept_of_both() -> None:
+    table = RNG.normal(size=(32, 4))
+    for target in (3 * table[:, 2] + 1, 3 * table[:24, 2] + 1):
+        found = target_samples.sample(squared(target), [table], columns=True)
+        assert (found.telling_columns, found.columns) == ((2,), 4)
+    assert target_samples.sample(squared(table[:, 2]), [], columns=True).telling_columns is None
+    assert target_samples.sample(squared(table[:, 2]), [table], columns=False).columns is None
+
+
+def test_the_order_of_targets_is_reported_after_eight_steps() -> None:
+    order = TargetsInOrder("train.py:9", "train.py:9")
+    for step in range(8):
+        assert not order.is_due(step)
+        target_samples.add_to_order(order, step, CLASSES)
+        target_samples.add_to_order(order, step, CLASSES)  # a step of two micro-batches
+    assert order.is_due(8)
+    fact = order.fact(8, loader="fit", sampler="sequential")
+    assert fact.steps == tuple(range(8))
+    assert fact.counts == ((4, 2, 2),) * 8
+    assert fact.sampler == "sequential"
