@@ -256,7 +256,7 @@ def shipped() -> tuple[str, ...]:
 def text(invariants: Sequence[Invariant | contracts.Entry], learned_from: Sequence[str]) -> str:
     """Return a file with these invariants, each below a sentence that describes it."""
     lines = [
-        "# Invariants of healthy runs. Delete invariants that need not hold.",
+        "# Invariants of healthy runs. Delete invariants that do not have to hold.",
         f"version = {VERSION}",
         f"learned_from = {_list(learned_from, len('learned_from = '))}",
     ]

@@ -41,7 +41,7 @@ class BrokenInvariant(Rule):
 
     What to do:
         - Check what changed since the healthy runs: the program, its configuration, or the data.
-        - Delete the invariant from the file if it need not hold.
+        - Delete the invariant from the file if it does not have to hold.
         - Learn the invariants again from new healthy runs if training changed on purpose.
 
     Example:

@@ -63,7 +63,7 @@ class OpponentTrained(Rule):
         """Compare the gradients of optimizers that share parameters."""
         newest = {(one.wide, one.narrow): one for one in window.seen(OpposedOptimizers)}
         if not newest:
-            raise NotApplicable("no optimizer holds all parameters of another one")
+            raise NotApplicable("no optimizer has all parameters of another optimizer")
         found = [one for one in newest.values() if self._opposes(one)]
         return [self._finding(window, one) for one in found[:1]]
 

@@ -56,7 +56,7 @@ class WaitsForData(Rule):
     needs = (Need(facts=(PhasesTimed,)), Need(facts=(LoaderBegan, BatchesLoaded), optional=True))
 
     share: float = threshold(
-        0.3, unit="of the time", source="chosen by hand: a smaller share is seldom worth a change"
+        0.3, unit="of the time", source="chosen by hand: a smaller share is rarely worth a change"
     )
     idle: float = threshold(
         0.25,

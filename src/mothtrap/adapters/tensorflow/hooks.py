@@ -287,7 +287,7 @@ def _not_asked_for(tape: Any, sources: Sequence[Any]) -> list[weakref.ref[Any]]:
 
 
 def values_of(gradient: Any) -> Any:
-    """Return a gradient as a tensor; for a gradient of some rows, only these."""
+    """Return a gradient as a tensor; a sparse gradient contains only its rows."""
     return gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
 
 

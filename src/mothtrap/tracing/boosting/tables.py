@@ -93,7 +93,7 @@ def describe(
 def shared(
     ours: Sample | None, theirs: Sample | None, *, step: int, site: str, place: str
 ) -> RowsShared | None:
-    """Return how many rows of an evaluation table are also trained on; None if unknown."""
+    """Return how many rows of an evaluation table are also training rows; None if unknown."""
     if ours is None or theirs is None or not len(ours.digest_R) or not len(theirs.digest_R):
         return None
     known = np.unique(ours.digest_R)

@@ -179,7 +179,7 @@ class AdapterJob(RecorderAccess, ProcessAccess):
         skipped: bool = False,
         optimizer: str = "",
     ) -> range:
-        """Close the step in progress; return the numbers of the steps made."""
+        """Close the step in progress; return the numbers of the steps that ended."""
         name = optimizer or self.framework
         if not self.counts_steps:
             self._add_losses(losses, name)
