@@ -1,7 +1,7 @@
 /** Keyboard shortcuts; the help dialog shows the same table. */
 import { VIEWS, change, go, help, run, value } from "./state.js";
 
-/** What a view does on a key, by name; a view sets its own and takes them away. */
+/** Actions of a view by key name; each view adds and removes its own. */
 export const actions = new Map();
 
 export const KEYS = [

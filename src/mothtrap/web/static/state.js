@@ -16,12 +16,12 @@ export const VIEWS = [
   { id: "logs", title: "Logs", key: "u", run: true },
 ];
 
-/** Views that some runs have no data for. */
+/** Views for which some runs have no data. */
 const MAY_BE_EMPTY = ["check", "probe", "curves", "layers", "tensors", "samples", "logs"];
 const OF_TRAINING = MAY_BE_EMPTY.slice(2);
 
-/** The views that are shown for a run: those that it has data for, and the one that is open.
- * @param {string[] | undefined} filled of `/api/run`; undefined as long as it is unknown */
+/** The views that are shown for a run: the views with data, and the open view.
+ * @param {string[] | undefined} filled of `/api/run`; undefined while it is unknown */
 export const viewsOf = (filled) => VIEWS.filter((each) => !each.run || (run.value &&
   (each.id === view.value || !MAY_BE_EMPTY.includes(each.id) || (filled ?? OF_TRAINING).includes(each.id))));
 
@@ -57,7 +57,7 @@ export function href(id, parameters = {}) {
   return `#/${id}${text ? `?${text}` : ""}`;
 }
 
-/** Go somewhere; `replace` leaves no entry in the history. */
+/** Go to an address; `replace` adds no entry to the history. */
 export function go(id, parameters, replace = false) {
   const target = href(id, parameters);
   if (target === location.hash) return;
@@ -69,7 +69,7 @@ export function go(id, parameters, replace = false) {
   }
 }
 
-/** Change parameters of the present view. @param {Record<string, unknown>} changes */
+/** Change parameters of the current view. @param {Record<string, unknown>} changes */
 export function change(changes, replace = true) {
   const now = {};
   for (const name of new Set(place.value.query.keys())) now[name] = values(name);

@@ -1,4 +1,4 @@
-/** Colors of charts, from the style sheet, so that both schemes are one place. */
+/** Colors of charts, from the style sheet, so that both color schemes are defined in one place. */
 
 /** @param {string} name of a custom property @returns {string} */
 export function color(name) {
@@ -26,7 +26,7 @@ export function runColor(name, shown) {
 
 const CIVIDIS = [[0, 34, 78], [59, 77, 107], [124, 123, 120], [185, 172, 112], [254, 232, 56]];
 
-/** A color of size. @param {number} share from 0 to 1 */
+/** A color for a size. @param {number} share from 0 to 1 */
 export function cividis(share) {
   const at = Math.min(Math.max(share, 0), 1) * (CIVIDIS.length - 1);
   const low = Math.min(Math.floor(at), CIVIDIS.length - 2);
@@ -35,13 +35,13 @@ export function cividis(share) {
   return `rgb(${mixed.join(" ")})`;
 }
 
-/** Whether the page is dark. */
+/** Return whether the page is dark. */
 export const isDark = () => (document.documentElement.dataset.theme
   ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
 
 const CHANGED = "mothtrap-colors";
 
-/** Draw anew when the colors of the page change. @param {() => void} draw @returns {() => void} ends it */
+void} draw @returns {() => void} ends it */ => /** Redraw when the colors of the page change. @param {() => void} draw @returns {() => void} stops it */ => void} draw @returns {() => void} ends it */
 export function onColors(draw) {
   const scheme = matchMedia("(prefers-color-scheme: dark)");
   scheme.addEventListener("change", draw);
@@ -52,5 +52,5 @@ export function onColors(draw) {
   };
 }
 
-/** Say that the colors have changed. */
+/** Announce that the colors have changed. */
 export const colorsChanged = () => window.dispatchEvent(new Event(CHANGED));

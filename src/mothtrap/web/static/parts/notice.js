@@ -1,4 +1,4 @@
-/** Sentences where there are no data: loading, an error, or what to do to get some. */
+/** Sentences shown instead of data: loading, an error, or how to get data. */
 import { html } from "../html.js";
 
 /** @param {{error: Error | null, loading: boolean, value: unknown}} found */

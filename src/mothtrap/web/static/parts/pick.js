@@ -1,4 +1,4 @@
-/** A choice that is part of the address. */
+/** A choice that is stored in the address. */
 import { html } from "../html.js";
 import { change } from "../state.js";
 

@@ -1,4 +1,4 @@
-/** Saves a file that the page has made. */
+/** Saves a file that the page has created. */
 
 /** @param {Blob} blob @param {string} name of the file */
 export function save(blob, name) {

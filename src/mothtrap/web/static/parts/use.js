@@ -1,7 +1,7 @@
 /** Answers of the source for one component. */
 import { useEffect, useRef, useState } from "preact/hooks";
 
-/** Ask when the subject or the tick changes; the old answer of the same subject stays meanwhile.
+/** Ask when the subject or the tick changes; meanwhile, the old answer about the same subject stays.
  * @template T @param {(signal: AbortSignal) => Promise<T> | null} ask @param {string} subject
  * @param {unknown} [tick] */
 export function useAnswer(ask, subject, tick = 0) {
@@ -25,8 +25,8 @@ export function useAnswer(ask, subject, tick = 0) {
   return found.subject === subject ? found : { value: null, error: null, loading: true, subject };
 }
 
-/** The latest value that was there, as long as the subject is the same: nothing flickers while the
- * next one is asked for. @template T @param {T | null} now @param {string} subject */
+/** The latest value, as long as the subject is the same, so that nothing flickers while the
+ * next value is requested. @template T @param {T | null} now @param {string} subject */
 export function useKept(now, subject) {
   const kept = useRef({ subject, value: null });
   if (now) kept.current = { subject, value: now };

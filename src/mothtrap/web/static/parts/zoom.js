@@ -1,9 +1,9 @@
-/** Keys that zoom and pan: the range of steps is in the address. */
+/** Keys that zoom and pan; the range of steps is stored in the address. */
 import { useEffect } from "preact/hooks";
 import { actions } from "../keys.js";
 import { change, value } from "../state.js";
 
-/** A whole number of the address; null where there is none. @param {string} text */
+/** A whole number from the address; null if it is missing. @param {string} text */
 export const whole = (text) => (text === "" ? null : Math.max(0, Math.round(Number(text)) || 0));
 
 /** @param {number | null} from @param {number | null} to @param {number} steps of the run */

@@ -1,4 +1,4 @@
-/** The numbers of a cell of Layers, and what can be done with it. */
+/** The numbers of a cell in Layers, and actions for it. */
 import { findingsAnswer } from "../data.js";
 import { number, words } from "../format.js";
 import { html } from "../html.js";
@@ -9,7 +9,7 @@ import { RuleOfThis } from "./limit.js";
 
 const shown = (found) => (found === null || found === undefined ? "" : number(found));
 
-/** What is read aloud of a cell. */
+/** The text that screen readers read for a cell. */
 export function spokenCell(cell) {
   const text = cell.bad ? "not finite" : cell.value === null ? "not captured" : number(cell.value);
   return `${cell.tensor} at step ${number(cell.begin)}: ${text}`;

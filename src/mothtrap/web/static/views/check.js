@@ -1,4 +1,4 @@
-/** Check: what was proved before the run, the way of the data, and the layers. */
+/** Check: what was proved before the run, the path of the data, and the layers. */
 import { findingsAnswer, source, ticks } from "../data.js";
 import { named } from "../format.js";
 import { html } from "../html.js";

@@ -1,6 +1,6 @@
-/** What is shown where the address names nothing. */
+/** Default choices, if the address names nothing. */
 
 const KINDS = ["gradient", "weight", "activation"];
 
-/** The kind of tensors that says most. @param {string[]} kinds that there are */
+/** The most informative kind of tensors. @param {string[]} kinds available kinds */
 export const preferred = (kinds) => KINDS.find((each) => kinds.includes(each)) ?? kinds[0];

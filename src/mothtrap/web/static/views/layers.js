@@ -1,4 +1,4 @@
-/** Layers: where in the network, and when. One statistic of all tensors over steps. */
+/** Layers: shows where in the network, and when. One statistic of all tensors over steps. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { unpackedCells } from "../charts/cells.js";
 import { Heat } from "../charts/heat.js";
@@ -46,7 +46,7 @@ function Plane({ names, kinds }) {
   const scale = value("scale", "log");
   const [from, to] = [whole(value("from")), whole(value("to"))];
   const [sight, setSight] = useState({ first: 0, count: 30 });
-  const [room, setRoom] = useState(0);  // 0 = not measured so far
+  const [room, setRoom] = useState(0);  // 0 = not measured yet
   const [hover, setHover] = useState(null);
   const [table, setTable] = useState(false);
   const plane = useRef(null);
@@ -74,7 +74,7 @@ function Plane({ names, kinds }) {
   const cell = useAnswer((signal) => (shown ? source.json("cell", run.value, { ...wish, row: shown.row,
     at: shown.at }, signal) : null), JSON.stringify([run.value, wish, shown]), cells?.columns);
   const trial = useTrial();
-  const aloud = useRef(null);  // where the keyboard has gone, until its number was read
+  const aloud = useRef(null);  // the cell that the keyboard selected, until its value was read
   useEffect(() => {
     const [found, to] = [cell.value, aloud.current];
     if (!found || !to || found.path !== to.path || to.step < found.begin || to.step >= found.end) return;
@@ -133,7 +133,7 @@ const lastStep = (cells) => (cells ? cells.begin + (cells.columns - 1) * cells.w
 const widthOf = (cells) => (cells.width > 1 ? `Each column covers ${cells.width} steps and shows the value `
   + "farthest from 0." : "Each step is a column.");
 
-/** The first step at which a cell in sight is not finite, or at which a finding begins. */
+/** The first step at which a visible cell is not finite, or at which a finding begins. */
 function firstBad(cells) {
   let first = cells.columns;
   for (let place = 0; place < cells.codes.length; place += 1) {
@@ -171,7 +171,7 @@ function Name({ row, toggle, pick }) {
     <small> ${number(row.count)}</small>${sign}</button>`;
 }
 
-/** The worst severity of the findings that name a tensor, its module, or what is below. */
+/** The worst severity of the findings that name a tensor, its module, or a submodule. */
 function severityOf(row) {
   let worst = "";
   for (const { finding } of Object.values(findingsAnswer.value.value?.findings ?? {})) {
@@ -199,7 +199,7 @@ function Below({ from, to, cells, at, extra }) {
     onZoom=${(first, end) => change({ from: first, to: end }, false)} /></div>`;
 }
 
-/** The numbers of the rows in sight at one step. */
+/** The numbers of the visible rows at one step. */
 function StepTable({ wish, at, sight, stat }) {
   const found = useAnswer((signal) => source.json("column", run.value, { ...wish, at, first: sight.first,
     rows: sight.count }, signal), JSON.stringify([run.value, wish, at, sight]), ticks.step.value);

@@ -1,4 +1,4 @@
-/** Makes a rule of a limit on a curve: where it would have fired, its source, and how it is used. */
+/** Turns a limit on a curve into a rule: where it would have fired, its source, and how to use it. */
 import { runAnswer, source } from "../data.js";
 import { counted, number, shortCurve } from "../format.js";
 import { html } from "../html.js";
@@ -9,7 +9,7 @@ import { change, run, value } from "../state.js";
 
 const SHOWN = 8;
 
-/** What the address says of a rule; null where it says nothing. */
+/** The rule in the address; null if there is no rule. */
 export function condition() {
   const found = { name: value("of"), side: value("side", "above"), limit: value("limit"),
     for_steps: value("for", "1") };

@@ -1,4 +1,4 @@
-/** Probe: what was asked of a trained model, where it is wrong, and its pictures. */
+/** Probe: what was tested on a trained model, where it is wrong, and its pictures. */
 import { findingsAnswer, runAnswer, source, ticks } from "../data.js";
 import { counted, duration, named, number } from "../format.js";
 import { html } from "../html.js";

@@ -33,7 +33,7 @@ function NotKept({ wish }) {
     <${HowToCapture} tensor=${wish.tensor} options="--raw --for 20" settings=${["raw = true", "every = 100"]} />`;
 }
 
-/** The values of an address, for the index that is chosen. */
+/** The values that the address names, for the chosen index. */
 function useValues(at, more = {}) {
   const query = { ...at, ...more };
   return useAnswer((signal) => source.json("values", run.value, query, signal), JSON.stringify([run.value, query]));

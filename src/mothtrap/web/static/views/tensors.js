@@ -62,7 +62,7 @@ function One({ kind, name, statistics }) {
   const facts = useAnswer((signal) => source.json("tensor", run.value, wish, signal),
     JSON.stringify([run.value, wish]), ticks.step.value);
   const found = useKept(facts.value, `${kind}:${name} ${wish.worker}`);
-  const [total, setTotal] = useState(null);  // rows of the distribution; null = not known so far
+  const [total, setTotal] = useState(null);  // rows of the distribution; null = not known yet
   const bare = total === 0 && found !== null && found.raw_step === null;
   return html`<h2 class="name">${name} <small>${kind.replaceAll("_", " ")}</small></h2>
     <${Notice} found=${{ ...facts, value: found }} what="the tensor" />
@@ -78,7 +78,7 @@ function One({ kind, name, statistics }) {
       ${bare ? html`<${Bare} tensor=${wish.tensor} />` : html`<${TensorValues} found=${found} wish=${wish} />`}`}`;
 }
 
-/** What a run keeps of a tensor by default, and how to get more. */
+/** What a run stores of a tensor by default, and how to capture more. */
 function Bare({ tensor }) {
   return html`<section><h3>Distribution and values</h3>
     <${Empty}>Only statistics of this tensor were captured.</${Empty}>
@@ -88,7 +88,7 @@ function Bare({ tensor }) {
 /** Shares of the values by power of two, over steps. */
 function Distribution({ wish, at, steps, onTotal, isShown }) {
   const [from, to] = [whole(value("from")), whole(value("to"))];
-  const [room, setRoom] = useState(0);  // 0 = not measured so far
+  const [room, setRoom] = useState(0);  // 0 = not measured yet
   const box = useRef(null);
   const query = { ...wish, at: null, from, to, px: Math.min(1200, Math.max(100, Math.floor(room / 50) * 50)) };
   const answer = useAnswer((signal) => (room ? source.bytes("hist", run.value, query, signal)
@@ -119,7 +119,7 @@ function Distribution({ wish, at, steps, onTotal, isShown }) {
           change({ from: null, to: null })}>All steps</button>`}</p>`}</section>`;
 }
 
-/** Names of bands stand where there is room, those that are special always. */
+/** Names of bands are shown where there is room; names of special bands are always shown. */
 function labelOf(bands, place, every) {
   const band = bands[place];
   if (band.sort === "bad" || band.sort === "zero") return html`<b>${band.label}</b>`;
