@@ -205,7 +205,7 @@ def test_a_job_without_news_shows_that_it_lives(
         uploader.step(final=False)
         found.refresh()
         times.append(shown.read_bytes())
-        shown.write_bytes(b"")  # of another size, so it is downloaded again
+        shown.write_bytes(b"")  # of a different size, so it is downloaded again
     assert len(times[1]) > 2
     uploader.release()
 

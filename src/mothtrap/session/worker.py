@@ -402,7 +402,7 @@ class Worker:
 
     def _process_failed(self, err: BaseException) -> None:
         err.add_note(
-            "a thread of the job writes from now on; data that were not yet written may be missing"
+            "from now on, a thread of the job writes; data that was not written yet may be missing"
         )
         self._failed("writer process", err)
 

@@ -180,7 +180,9 @@ class AdapterTests:
         assert weights == plain, "the observed training gave different weights"
         assert process.records, "nothing was recorded"
         self._check_nothing_failed(process)
-        assert self.train() == plain, "training after the adapter was detached gave other weights"
+        assert self.train() == plain, (
+            "training after the adapter was detached gave different weights"
+        )
 
     def test_nothing_is_left_behind(self) -> None:
         """All replaced functions are restored after the handle is detached."""

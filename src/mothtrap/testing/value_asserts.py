@@ -110,7 +110,7 @@ def assert_repeatable(function: Callable[[], Any], runs: int = 2) -> None:
     for number in range(1, runs):
         other = dict(_values(function(), "result"))
         if first.keys() != other.keys():
-            raise AssertionError(f"call {number} returns other parts than call 0")
+            raise AssertionError(f"call {number} returns different parts than call 0")
         for name, value in first.items():
             if not np.array_equal(value, other[name], equal_nan=value.dtype.kind == "f"):
                 raise AssertionError(f"{name} differs between call 0 and call {number}")

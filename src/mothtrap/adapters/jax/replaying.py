@@ -169,7 +169,7 @@ class ReplayingHandle(JaxHandle):
 
         def trial(rows: Sequence[int], *, repeat: bool) -> bool | None:
             if not repeat:
-                return None  # a batch of another size would be compiled again
+                return None  # a batch of a different size would be compiled again
             chosen, given = np.resize(rows, count), list(leaves)
             for index in batch:
                 given[index] = leaves[index][chosen]

@@ -88,7 +88,7 @@ MESSAGES: Final = (
         rf"input shapes: {SHAPE}, {SHAPE}",
         "tensors of shapes ({1}) and ({2}) cannot be combined in {0}",
         "Make the shapes compatible: reshape or transpose one tensor, or change a layer's number "
-        "of units. The shapes are those at tracing time; ? is the batch.",
+        "of units. The shapes are from tracing time; ? is the batch.",
     ),
     _of(
         "shape",

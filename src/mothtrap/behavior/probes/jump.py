@@ -140,8 +140,8 @@ class Jump(Probe):
             yield Suspicion(
                 message=f"{len(where):,} rows have {column.name} = {code:g}, far from all other "
                 f"values (the nearest is {nearest:.4g}), and the output differs by "
-                f"{np.median(change_R):.3g} from that at real values: {code:g} looks like a code "
-                "that the model treats as a number",
+                f"{np.median(change_R):.3g} from the output at real values: {code:g} looks like a "
+                "code that the model treats as a number",
                 features=(column.name,),
                 rows=subject.judged.rows_R[where],
                 exact=True,

@@ -55,7 +55,9 @@ class OneFeatureDecides(Probe):
     least_share: float = threshold(0.8, unit="share of the importance", source="chosen by hand")
     least_score: float = threshold(0.95, unit="share of the gain", source="chosen by hand")
     most_left: float = threshold(
-        0.5, unit="times the error of a constant", source="chosen by hand: a leak leaves little"
+        0.5,
+        unit="times the error of a constant",
+        source="chosen by hand: other features add little to a leak",
     )
 
     def look(self, subject: Subject) -> Iterator[Suspicion]:

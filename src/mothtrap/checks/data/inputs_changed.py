@@ -1,4 +1,4 @@
-"""PRE305: the inputs differ from those in an invariants file."""
+"""PRE305: the inputs differ from an invariants file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mothtrap.core.thresholds import threshold
 
 @dataclass(frozen=True)
 class InputsChanged(ContractCheck):
-    """The inputs differ from those in an invariants file.
+    """The inputs differ from an invariants file.
 
     What it detects:
         Inputs of the data sets whose type, shape, or range has changed since

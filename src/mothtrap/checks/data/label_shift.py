@@ -89,7 +89,7 @@ class LabelShift(Check):
             return
         grave = distance >= self.warning or lacking >= self.unseen
         largest = int(np.argmax(np.abs(ours - theirs)))
-        more = f"; training has no row of the classes {tables.named(absent)}" if absent else ""
+        more = f"; training has no rows of the classes {tables.named(absent)}" if absent else ""
         yield Found(
             step=0,
             severity="warning" if grave else "info",

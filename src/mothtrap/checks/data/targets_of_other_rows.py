@@ -32,9 +32,9 @@ class TargetsOfOtherRows(Check):
 
     Fires:
         Error when in `share` of the watched batches, and in at least two, the targets are correct,
-        but in another order. At least `rows` rows of a batch must be found in the dataset. Warning
-        when the targets of two loaders or of a `PyDataset` belong to other rows, and agree with the
-        correct targets no more often than by chance.
+        but in a different order. At least `rows` rows of a batch must be found in the dataset.
+        Warning when the targets of two loaders or of a `PyDataset` belong to other rows, and agree
+        with the correct targets no more often than by chance.
 
     Stays quiet:
         Batches that are augmented, mixed, or relabeled; datasets with equal rows; streams.
@@ -161,7 +161,7 @@ def _is_same(right: Array, given: Array) -> bool:
 
 
 def _is_reordered(right: Array, given: Array) -> bool:
-    """Return whether two arrays have the same rows in another order."""
+    """Return whether two arrays have the same rows in a different order."""
     return bool(np.allclose(_sorted(right), _sorted(given), equal_nan=True))
 
 

@@ -1,4 +1,4 @@
-"""PRE502: the layers differ from those in an invariants file."""
+"""PRE502: the layers differ from an invariants file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mothtrap.core.thresholds import threshold
 
 @dataclass(frozen=True)
 class ArchitectureChanged(ContractCheck):
-    """The layers differ from those in an invariants file.
+    """The layers differ from an invariants file.
 
     What it detects:
         Layers that are missing or new, and layers whose type, output shape, or number of parameters

@@ -1,4 +1,4 @@
-"""PRE110: outputs or gradients differ from those in float64."""
+"""PRE110: outputs or gradients differ from their float64 values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class LowPrecision(Check):
 
     What it detects:
         A layer whose gradient, in the precision of the script, has a different direction than the
-        gradient in float64, and outputs of the model that differ from those in float64.
+        gradient in float64, and outputs of the model that differ from the float64 outputs.
 
     Why it matters:
         Rounding errors are larger than the signal: sums of many small terms, differences of large
@@ -103,7 +103,7 @@ class LowPrecision(Check):
                 step=0,
                 severity="warning",
                 message=f"the outputs of {subject.forward.model} differ by {rounded:.2g} standard "
-                f"deviations from those in float64 (limit {self.outputs:g})",
+                f"deviations from the float64 outputs (limit {self.outputs:g})",
                 location=subject.forward.location,
                 evidence={"change": rounded},
             )

@@ -30,7 +30,7 @@ from mothtrap.reader.series.merged import MERGED
 
 ACROSS_RTOL, ACROSS_ATOL = 1e-3, 1e-7
 """Tolerances for numbers that are sums of different parts, as with one and with two ranks. Chosen
-by hand for float32 in another order, over a few dozen steps.
+by hand for float32 in a different order, over a few dozen steps.
 """
 _DISCRETE = (Phase.BATCH, Phase.RANDOM, Phase.TARGET)
 

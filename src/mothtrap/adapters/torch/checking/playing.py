@@ -264,7 +264,7 @@ class Playing:
 
 
 def _has_values_of(tensor: torch.Tensor, target: torch.Tensor) -> bool:
-    """Return whether a tensor has the values of a target, possibly in another shape."""
+    """Return whether a tensor has the values of a target, possibly in a different shape."""
     alike = tensor.numel() == target.numel() and tensor.dtype == target.dtype
     return alike and torch.equal(tensor.detach().reshape(-1), target.reshape(-1))
 

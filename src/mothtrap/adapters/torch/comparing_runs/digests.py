@@ -287,7 +287,9 @@ class DigestObserver:
             size = sum(t.numel() * t.element_size() for _, t in placed if t.device.type == "cpu")
             if size > STATE_BYTES:
                 size_gib, most = size / 2**30, STATE_BYTES >> 30
-                reason = f"the model has {size_gib:.1f} GiB; only models up to {most} are hashed"
+                reason = (
+                    f"the model is {size_gib:.1f} GiB large; only models up to {most} are hashed"
+                )
                 step = self._job.grouper.step
                 self._notes.blind(step, "digests of the first weights", reason)
                 return

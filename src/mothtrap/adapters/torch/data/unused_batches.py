@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 from mothtrap.core.facts.data import OneBatchUsed
 
 STEPS = 32
-"""This is reported after so many steps on one batch, and so many other loaded batches."""
+"""This is reported after this many steps on one batch, and this many other loaded batches."""
 Batch = TypeVar("Batch")
 
 

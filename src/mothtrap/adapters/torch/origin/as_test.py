@@ -163,7 +163,7 @@ def _tried(path: Path, draft: Path, found: Localized, title: str) -> str:
                 f"{path.name} reproduces it with {subject.words} alone: pytest {path} "
                 f"(needs {path.stem}.npz in its folder){limit}"
             )
-        why = f"{subject.words} alone does not go wrong"
+        why = f"{subject.words} does not fail on its own"
     raise NotWrittenError(why)
 
 

@@ -211,7 +211,7 @@ def _tried(path: Path, draft: Path, call: FailingCall, found: Localized, step: i
     plain = call.with_arguments(lambda one: one.detach().contiguous().requires_grad_(_is_leaf(one)))
     failure = outcome_of(plain)
     if not failure.is_bad or (found.error or "").partition("\n")[0] not in ("", failure.error):
-        raise NotReproducedError(f"{call.name or 'the layer'} alone does not go wrong")
+        raise NotReproducedError(f"{call.name or 'the layer'} does not fail on its own")
     if found.error is None and failure.error:
         raise NotReproducedError(f"{call.name} alone raises {failure.error}")
     smallest = Minimizer(failure).smallest(plain)
@@ -229,7 +229,7 @@ def _tried(path: Path, draft: Path, call: FailingCall, found: Localized, step: i
         with draft.with_suffix(".npz").open("wb") as file:
             np.savez_compressed(file, **renderer.arrays)  # type: ignore[arg-type]
     if not _fails(draft):
-        raise NotReproducedError(f"{call.name or 'the layer'} alone does not go wrong in a script")
+        raise NotReproducedError(f"{call.name or 'the layer'} does not fail on its own in a script")
     for suffix in [".npz"] * bool(renderer.arrays) + [".py"]:
         with path.with_suffix(suffix).open("xb") as file:  # never overwrite another script
             file.write(draft.with_suffix(suffix).read_bytes())
