@@ -1,4 +1,4 @@
-"""How a session uses the declaration of an adapter: it attaches the adapter to objects."""
+"""Methods with which a session uses the declaration of an adapter and attaches the adapter."""
 
 from __future__ import annotations
 
