@@ -127,6 +127,7 @@ def test_modes_of_the_user_see_nothing_and_what_returns_inside_of_them_is_told()
 
 def test_nothing_is_held_longer_than_it_is_told() -> None:
     way = Way()
+    gc.collect()  # garbage of other tests
     before = sys.getrefcount(LAYER), sys.getrefcount(torch.Tensor)
     way.open(keeps=False)
     for _ in range(100):
